@@ -58,8 +58,8 @@ void job_sim_run(struct job_sim *sim, uint32_t phase)
 {
     const uint32_t ranks = sim->job->ranks;
     struct fabric_worker ***worker = calloc(ranks, sizeof *worker);
-    uint32_t *count = calloc(ranks, sizeof *count);
-    struct world_result *result = calloc(ranks, sizeof *result);
+    g_autofree uint32_t *count = calloc(ranks, sizeof *count);
+    g_autofree struct world_result *result = calloc(ranks, sizeof *result);
     for (uint32_t r = 0; r < ranks; r++) {
         const struct kernel_launch *launch = kernel_rank_launch(sim->rank[r], phase);
         worker[r] = launch->worker;
@@ -71,8 +71,6 @@ void job_sim_run(struct job_sim *sim, uint32_t phase)
     CU_ASSERT_TRUE_FATAL(ended);
     for (uint32_t r = 0; r < ranks; r++) sim->time_ps[r] = result[r].time_ps;
     free(worker);
-    free(count);
-    free(result);
 }
 
 /* Times of all phases and ranks, one after another. */

@@ -1,5 +1,6 @@
 /* support_moe.c - groups of ranks over loop fabrics, see support_moe.h.  Knows moe.h, no kernel family. */
 #include "tests/support_moe.h"
+#include "tests/unit.h"
 
 #include <CUnit/CUnit.h>
 #include <stdio.h>
@@ -248,14 +249,13 @@ void moe_test_random_groups(moe_options_draw *draw, uint64_t seeds)
         moe_routing_draw(&routing, &o, (enum moe_draw)rng_below(&rng, DRAW_KINDS), rng_below(&rng, 2),
                          rng_below(&rng, 2), &rng);
         const struct loop_options loop = loop_draw(&rng, true, o.family != MOE_LOW_LATENCY);
-        struct moe_group *group = moe_group_new(&o, &routing, &loop);
+        g_autoptr(moe_group) group = moe_group_new(&o, &routing, &loop);
         const bool ended = moe_group_run(group, 1 + (uint32_t)rng_below(&rng, 4), false);
         CU_ASSERT_TRUE(ended);
         const uint32_t failed = ended ? moe_group_check(group) : 0;
         CU_ASSERT_EQUAL(failed, 0);
         CU_ASSERT_EQUAL(loop_counts(group->loop)->breaches, 0);
         if (!ended || failed) fprintf(stderr, "seed %llu\n", (unsigned long long)seed);
-        moe_group_free(group);
     }
 }
 
@@ -271,10 +271,9 @@ void moe_test_sizes_only(moe_options_draw *draw, uint64_t seeds)
             struct routing routing;
             moe_routing_draw(&routing, &o, DRAW_UNIFORM, true, false, &rng);
             const struct loop_options loop = loop_draw(&rng, payload, o.family != MOE_LOW_LATENCY);
-            struct moe_group *group = moe_group_new(&o, &routing, &loop);
+            g_autoptr(moe_group) group = moe_group_new(&o, &routing, &loop);
             CU_ASSERT_TRUE(moe_group_run(group, 2, false));
             counts[payload] = *loop_counts(group->loop);
-            moe_group_free(group);
         }
         CU_ASSERT_EQUAL(memcmp(&counts[0], &counts[1], sizeof counts[0]), 0);
         CU_ASSERT_TRUE(counts[0].signals > 0);
@@ -343,7 +342,7 @@ static void routings_in_turns(const struct moe_options *o, const struct loop_opt
     struct moe_group second = { 0 };
     moe_routing_draw(&routing, o, DRAW_UNIFORM, false, o->weights, rng);
     moe_routing_draw(&second.routing, o, DRAW_HOT_RANK, false, o->weights, rng);
-    struct moe_group *first = moe_group_new(o, &routing, loop);
+    g_autoptr(moe_group) first = moe_group_new(o, &routing, loop);
     if (first->job.job.family->route) {
         ranks_routed(first, &second.routing);
     } else {
@@ -359,7 +358,6 @@ static void routings_in_turns(const struct moe_options *o, const struct loop_opt
         free(second.rank);
     }
     CU_ASSERT_EQUAL(loop_counts(first->loop)->breaches, 0);
-    moe_group_free(first);
     routing_free(&second.routing);
 }
 
@@ -384,7 +382,7 @@ void moe_test_runs_hash_alike(const struct moe_options *o, const char *output)
         struct routing routing;
         moe_routing_draw(&routing, o, DRAW_UNIFORM, true, true, &rng);
         const struct loop_options loop = { .payload = true, .seed = seed, .deliver_percent = 30, .refuse_percent = 5 };
-        struct moe_group *group = moe_group_new(o, &routing, &loop);
+        g_autoptr(moe_group) group = moe_group_new(o, &routing, &loop);
         CU_ASSERT_TRUE(moe_group_run(group, 2, false));
         if (seed == 0) hash = moe_group_hash(group);
         CU_ASSERT_EQUAL(moe_group_hash(group), hash);
@@ -393,7 +391,6 @@ void moe_test_runs_hash_alike(const struct moe_options *o, const char *output)
         CU_ASSERT_TRUE_FATAL(data && size > 1);
         data[1] ^= 1;
         CU_ASSERT_NOT_EQUAL(moe_group_hash(group), hash);
-        moe_group_free(group);
     }
 }
 

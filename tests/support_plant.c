@@ -1,5 +1,6 @@
 /* support_plant.c - planted faults and the checks that find them, see support_plant.h.  Knows moe_ht.h, no kernel. */
 #include "tests/support_plant.h"
+#include "tests/unit.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -49,7 +50,7 @@ static void output_plant(struct moe_group *group, const char *name, uint64_t at,
 
 static void test_planted_outputs(void)
 {
-    struct moe_group *group = group_run(false, false, true);
+    g_autoptr(moe_group) group = group_run(false, false, true);
     output_plant(group, "recv_before", 4 * 2, 2);
     output_plant(group, "expert_counts", 4, 3);
     for (uint64_t at = 0; at < 5000; at += 997) {
@@ -61,7 +62,6 @@ static void test_planted_outputs(void)
         output_plant(group, "combined_x", at, tested->sum_check);
     }
     output_plant(group, "combined_topk_weights", 2, 10);
-    moe_group_free(group);
 }
 
 /* Layouts and sizes are no outputs: faults are planted where the checks read them. */
@@ -69,7 +69,7 @@ static struct ht_rank *rank_spoilt(struct moe_group *group) { return (struct ht_
 
 static void test_planted_layout(void)
 {
-    struct moe_group *group = group_run(false, false, false);
+    g_autoptr(moe_group) group = group_run(false, false, false);
     struct ht_layout *layout = &rank_spoilt(group)->layout;
     uint32_t *count[] = { &layout->tokens_per_rank[3], &layout->tokens_per_node[0], &layout->tokens_per_expert[5] };
     for (size_t i = 0; i < sizeof count / sizeof count[0]; i++) {
@@ -81,14 +81,13 @@ static void test_planted_layout(void)
     moe_group_expect(group, RANK, 1);
     layout->bits[2] ^= 1;
     moe_group_expect(group, RANK, 0);
-    moe_group_free(group);
 }
 
 /* One row fewer than were sent is counted and allocated. */
 static void test_planted_size(void)
 {
     for (int worst = 0; worst <= tested->worst_tokens; worst++) {
-        struct moe_group *group = group_run(false, worst, false);
+        g_autoptr(moe_group) group = group_run(false, worst, false);
         struct ht_rank *rank = rank_spoilt(group);
         rank->recv_before[rank->g.ranks]--;
         moe_group_expect(group, RANK, 2);
@@ -97,44 +96,40 @@ static void test_planted_size(void)
         moe_group_expect(group, RANK, worst ? 7 : 2);
         rank->t.recv_rows_max++;
         moe_group_expect(group, RANK, 0);
-        moe_group_free(group);
     }
 }
 
 /* Two rows are swapped: each is right, but their order is not. */
 static void test_planted_order(void)
 {
-    struct moe_group *group = group_run(true, false, false);
+    g_autoptr(moe_group) group = group_run(true, false, false);
     uint8_t *row = moe_group_output(group, RANK, "recv_x", NULL), copy[256];
     CU_ASSERT_PTR_NOT_NULL_FATAL(row);
     memcpy(copy, row, 256);
     memcpy(row, row + 256, 256);
     memcpy(row + 256, copy, 256);
     moe_group_expect(group, RANK, tested->cached_check);
-    moe_group_free(group);
 }
 
 /* Worst-case size: the tail holds -1, the list of counts stays empty. */
 static void test_planted_worst_tokens(void)
 {
-    struct moe_group *group = group_run(false, true, false);
+    g_autoptr(moe_group) group = group_run(false, true, false);
     uint64_t size = 0;
     CU_ASSERT_PTR_NOT_NULL(moe_group_output(group, RANK, "recv_topk_idx", &size));
     CU_ASSERT_EQUAL(size, 40 * 4 * 4 * sizeof(int64_t));
     output_plant(group, "recv_topk_idx", size - 1, 7);
     output_plant(group, "recv_before", 4 * 2, 7);
-    moe_group_free(group);
 }
 
 /* An error in the rows' sum that is within the public test's tolerance is still found. */
 static void test_planted_last_bit(void)
 {
-    struct moe_group *group = group_run(false, false, false);
+    g_autoptr(moe_group) group = group_run(false, false, false);
     uint16_t *row = moe_group_output(group, RANK, "combined_x", NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(row);
     row[3] ^= 1;
     moe_group_expect(group, RANK, tested->sum_check);
-    moe_group_free(group);
 }
 
 static void test_runs_hash_alike(void)

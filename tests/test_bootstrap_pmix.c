@@ -91,9 +91,8 @@ static int rank_main(const char *name)
 static bool can_run(void)
 {
 #ifdef HAVE_PMIX
-    char *const mpirun = g_find_program_in_path("mpirun");
+    g_autofree char *mpirun = g_find_program_in_path("mpirun");
     const bool can = mpirun != NULL;
-    g_free(mpirun);
     return can;
 #else
     return false;

@@ -48,9 +48,8 @@ TEST("every option reads back")
     case_copy(&copy, &c);
     case_clear(&c);
     for (uint32_t i = 0; i < count; i++) { /* the copy keeps its values when the original is cleared */
-        char *text = case_option_text(&copy, i);
+        g_autofree char *text = case_option_text(&copy, i);
         CU_ASSERT_PTR_NOT_NULL(text);
-        g_free(text);
     }
     case_clear(&copy);
 }

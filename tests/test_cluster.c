@@ -423,7 +423,7 @@ TEST("values at the limits")
 
 TEST("shipped files")
 {
-    GDir *shipped = g_dir_open("models/clusters", 0, NULL);
+    g_autoptr(GDir) shipped = g_dir_open("models/clusters", 0, NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(shipped);
     uint32_t count = 0;
     for (const char *name; (name = g_dir_read_name(shipped)) != NULL; count++) {
@@ -439,7 +439,6 @@ TEST("shipped files")
             CU_ASSERT(c && strcmp(c->path, full) == 0 && c->name && (c->gpu.sms || c->host.cores));
         }
     }
-    g_dir_close(shipped);
     CU_ASSERT(count >= 2);
 }
 

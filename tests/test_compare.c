@@ -144,7 +144,7 @@ TEST("keys that count only sometimes")
     record_set(plain, "kernel", "normal");
     record_set(plain, "kind", "measure"); /* of no case */
     CU_ASSERT_PTR_NULL(compare_case_difference(plain, plain));
-    struct record *other = record_new(); /* neither says what makes its case: the keys that every case has count */
+    g_autoptr(record) other = record_new(); /* neither says what makes its case: the keys that every case has count */
     record_set(other, "kernel", "ll");
     record_set(other, "hidden", "7168"); /* only one says it */
     record_set(other, "seed", "9");
@@ -154,7 +154,6 @@ TEST("keys that count only sometimes")
     char *difference = compare_case_difference(plain, other);
     CU_ASSERT_STRING_EQUAL(difference, "kernel: normal against ll");
     g_free(difference);
-    record_free(other);
     difference = compare_case_difference(p, plain);
     CU_ASSERT_STRING_EQUAL(difference, "kernel: ll against normal");
     g_free(difference);
@@ -188,7 +187,7 @@ TEST("two predictions")
         record_add_text(both[i], "combine", RECORD_ALL, "bottleneck", "sm");
     }
     struct compare *compare = compared(a, b, false);
-    GString *words = g_string_new(NULL);
+    g_autoptr(GString) words = g_string_new(NULL);
     CU_ASSERT_TRUE(compare_what_if(compare));
     compare_verdict_append(compare, words);
     compare_difference_append(compare, words);
@@ -210,7 +209,6 @@ TEST("two predictions")
     compare = compared(a, b, false);
     compare_words_append(compare, words);
     CU_ASSERT_PTR_NOT_NULL(strstr(words->str, "the bound has moved to another part of that kind.\n"));
-    g_string_free(words, TRUE);
     compare_free(compare);
     record_set(b, "num-experts", "192"); /* 128 experts, 64 of them twice */
     difference = compare_case_difference(a, b);
@@ -305,20 +303,18 @@ TEST("the slowest rank")
     record_add(p, "dispatch", RECORD_ALL, "time_us_max", 120, "us");
     record_add(m, "dispatch", RECORD_ALL, "time_us_max", 150, "us");
     CU_ASSERT_EQUAL(compare_slowest_us(p, "dispatch"), 120);
-    struct compare *compare = compared(p, m, false);
+    g_autoptr(compare) compare = compared(p, m, false);
     const struct compare_row *row = compare_headline(compare, "dispatch");
     CU_ASSERT_STRING_EQUAL(row->metric, "slowest_us");
     CU_ASSERT_DOUBLE_EQUAL(row->error_pct, -20, 1e-9);
     CU_ASSERT_PTR_EQUAL(row, &g_array_index(compare->rows, struct compare_row, 0)); /* before all others */
     CU_ASSERT_STRING_EQUAL(compare_headline(compare, "combine")->metric, "time_us");
     CU_ASSERT_PTR_NULL(compare_headline(compare, "layout"));
-    GString *words = g_string_new(NULL);
+    g_autoptr(GString) words = g_string_new(NULL);
     compare_words_append(compare, words);
     CU_ASSERT_PTR_NOT_NULL(
         strstr(words->str, "dispatch: predicted 120.0 us, measured 150.0 us (slowest rank), 20.0 % too low.\ncombine: "
                            "predicted 200.0 us, measured 200.0 us (mean over ranks).\n"));
-    g_string_free(words, TRUE);
-    compare_free(compare);
     record_set(p, "layers", "0:3");
     CU_ASSERT_TRUE(isnan(compare_slowest_us(p, "dispatch")));
     record_add(p, "dispatch", RECORD_ALL, "slowest_us", 300, "us");

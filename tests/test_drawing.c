@@ -41,7 +41,7 @@ static void look(struct drawing *d, const char *const *marks, struct seen *seen)
     g_autoptr(GString) svg = g_string_new(NULL);
     *seen = (struct seen){ .names = g_string_new("\n"), .text = g_string_new(NULL) };
     drawing_svg_append(d, marks, svg);
-    GMarkupParseContext *context = g_markup_parse_context_new(&parser, 0, seen, NULL);
+    g_autoptr(GMarkupParseContext) context = g_markup_parse_context_new(&parser, 0, seen, NULL);
     GError *error = NULL;
     CU_ASSERT_TRUE(g_markup_parse_context_parse(context, svg->str, (gssize)svg->len, &error));
     CU_ASSERT_TRUE(!error && g_markup_parse_context_end_parse(context, &error));
@@ -50,7 +50,6 @@ static void look(struct drawing *d, const char *const *marks, struct seen *seen)
     CU_ASSERT_PTR_NOT_NULL(strstr(svg->str, "role=\"img\">\n<title>"));
     CU_ASSERT_PTR_NOT_NULL(strstr(svg->str, "<desc>"));
     CU_ASSERT_PTR_NOT_NULL(strstr(svg->str, "prefers-color-scheme:dark"));
-    g_markup_parse_context_free(context);
 }
 
 static void seen_clear(struct seen *seen)

@@ -97,7 +97,7 @@ TEST("order")
 /* Two ranks: rank 1 comes 40 us later to a dispatch of 100 us, and its clock runs skew_us ahead. */
 static struct explain *pair_new(int64_t skew_us)
 {
-    GPtrArray *profiles = g_ptr_array_new_with_free_func((GDestroyNotify)profile_free);
+    g_autoptr(GPtrArray) profiles = g_ptr_array_new_with_free_func((GDestroyNotify)profile_free);
     for (int32_t rank = 0; rank < 2; rank++) {
         struct profile_builder *b = profile_builder_new("x", "test");
         for (int64_t layer = 0; layer < 3; layer++) {
@@ -109,7 +109,6 @@ static struct explain *pair_new(int64_t skew_us)
         g_ptr_array_add(profiles, built(b, rank));
     }
     struct explain *e = explain_new(profiles, NULL);
-    g_ptr_array_unref(profiles);
     CU_ASSERT_FATAL(e != NULL);
     return e;
 }
@@ -145,7 +144,7 @@ TEST("parts add up")
     struct rng rng;
     rng_seed(&rng, 4);
     for (int turn = 0; turn < 200; turn++) {
-        GPtrArray *profiles = g_ptr_array_new_with_free_func((GDestroyNotify)profile_free);
+        g_autoptr(GPtrArray) profiles = g_ptr_array_new_with_free_func((GDestroyNotify)profile_free);
         const uint32_t ranks = 1 + (uint32_t)rng_below(&rng, 3);
         double all = 0;
         for (uint32_t rank = 0; rank < ranks; rank++) {
@@ -164,7 +163,6 @@ TEST("parts add up")
             g_ptr_array_add(profiles, built(b, (int32_t)rank));
         }
         struct explain *e = explain_new(profiles, NULL);
-        g_ptr_array_unref(profiles);
         CU_ASSERT_FATAL(e != NULL);
         g_autoptr(record) wire = record_new();
         record_add(wire, "dispatch", RECORD_ALL, "time_us", 60, "us");

@@ -210,7 +210,7 @@ TEST("several measurements")
         record_add(record[i], "clock", RECORD_ALL, "time_us", i == 1 ? NAN : 1, "us");
     }
     GError *error = NULL;
-    struct record *all = fit_records_median(record, path, 3, &error);
+    g_autoptr(record) all = fit_records_median(record, path, 3, &error);
     CU_ASSERT_PTR_NOT_NULL_FATAL(all);
     CU_ASSERT_EQUAL(record_row_count(all), 4);
     CU_ASSERT_STRING_EQUAL(record_row_text(record_row(all, 2)), "r0");
@@ -219,7 +219,6 @@ TEST("several measurements")
     CU_ASSERT_EQUAL(record_find(all, "poll", 3, "time_us")->value, 2);
     CU_ASSERT_STRING_EQUAL(record_row(all, 1)->unit, "us");
     CU_ASSERT_STRING_EQUAL(record_get(all, "cpus"), "2");
-    record_free(all);
     record_add(record[2], "more", RECORD_ALL, "time_us", 1, "us");
     CU_ASSERT_PTR_NULL(fit_records_median(record, path, 3, &error));
     CU_ASSERT(error_is(&error, "c.csv: expected 4 rows as in a.csv, found 5"));

@@ -207,11 +207,11 @@ TEST("perftest units")
         { "0.100000", 11024.71, NAN },         /* neither */
     };
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
-        char *text = g_strdup_printf("{\"test_info\": {\"test\": \"RDMA_Write_BW_Test\"}, \"results\": {\"MsgSize\": "
-                                     "65536, \"BW_peak\": 0.00, \"BW_average\": %.2f, \"MsgRate\": %s}}",
-                                     cases[i].average, cases[i].rate);
+        g_autofree char *text =
+            g_strdup_printf("{\"test_info\": {\"test\": \"RDMA_Write_BW_Test\"}, \"results\": {\"MsgSize\": "
+                            "65536, \"BW_peak\": 0.00, \"BW_average\": %.2f, \"MsgRate\": %s}}",
+                            cases[i].average, cases[i].rate);
         g_autoptr(import_log) log = log_of(text);
-        g_free(text);
         CU_ASSERT_EQUAL(log->rows->len, isnan(cases[i].gbs) ? 0 : 1);
         if (log->rows->len) {
             CU_ASSERT_DOUBLE_EQUAL(row_of(log, 0)->number[IMPORT_NATIVE_GBS], cases[i].gbs, 1e-6);

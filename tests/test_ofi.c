@@ -559,10 +559,9 @@ TEST("strangers at the port")
     }
     catch_start();
     const int status = bootstrap_fork_run(2, 20000, rank_hears_strangers, &t);
-    char *const text = catch_end();
+    g_autofree char *text = catch_end();
     CU_ASSERT_EQUAL(status, 0);
     ASSERT_CONTAINS(text, "eptwin: rank 0: warning: drops messages that no rank of this run sent");
-    g_free(text);
     kill(stranger, SIGKILL);
     waitpid(stranger, NULL, 0);
     for (int i = 0; i < 2; i++) {

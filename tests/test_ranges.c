@@ -61,9 +61,8 @@ static const char *written_as(const char *text)
     static char out[256];
     struct ranges r;
     CU_ASSERT_FATAL(ranges_parse(text, 4000000000u, 12, &r));
-    char *const written = ranges_text(&r);
+    g_autofree char *written = ranges_text(&r);
     snprintf(out, sizeof out, "%s", written);
-    free(written);
     ranges_free(&r);
     return out;
 }

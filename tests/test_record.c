@@ -112,7 +112,7 @@ TEST("numbers round-trip exactly")
         0.0,    -0.0,     0.1,      1.0 / 3, 1e300, 5e-324, 1.7976931348623157e308, 1e15, 1e21, 123456789012345678.0,
         2.5e-7, INFINITY, -INFINITY
     };
-    struct record *record = record_new();
+    g_autoptr(record) record = record_new();
     struct rng rng;
     rng_seed(&rng, 11);
     for (size_t i = 0; i < G_N_ELEMENTS(awkward); i++) record_add(record, "p", (int32_t)i, "m", awkward[i], "us");
@@ -125,7 +125,6 @@ TEST("numbers round-trip exactly")
         CU_ASSERT_TRUE(isfinite(value) ? row->value == value : isnan(row->value));
     }
     assert_round_trips(record);
-    record_free(record);
     char text[RECORD_NUMBER_MAX];
     record_number_format(text, 0.1);
     CU_ASSERT_STRING_EQUAL(text, "0.1");
@@ -348,7 +347,6 @@ TEST("failed writes leave nothing")
     record_free(record);
     g_unlink(kept);
     g_unlink(link);
-    GDir *entries = g_dir_open(temporary_path(""), 0, NULL);
+    g_autoptr(GDir) entries = g_dir_open(temporary_path(""), 0, NULL);
     CU_ASSERT_PTR_NULL(g_dir_read_name(entries));
-    g_dir_close(entries);
 }

@@ -286,7 +286,7 @@ TEST("iterations that count and that are checked")
     CU_ASSERT_FATAL(stub_checks.count >= 2); /* one more, where the machine was busy */
     CU_ASSERT_EQUAL(stub_checks.checked[0], 1);
     CU_ASSERT_EQUAL(stub_checks.checked[1], WARMUP + REPEAT);
-    struct record *record = record_read(path, NULL);
+    g_autoptr(record) record = record_read(path, NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(record);
     CU_ASSERT(row_value(record, "stub", 0, "time_us_p90") < WARMUP_MS * 1000 / 2.0);
     const struct record_row *waits = record_find(record, "stub", 0, "waits_us");
@@ -295,7 +295,6 @@ TEST("iterations that count and that are checked")
     CU_ASSERT_FATAL(waits_us && ranks == 1);
     CU_ASSERT(waits_us[0] <
               WARMUP_MS * 1000 / 4.0); /* with the warm-ups' it would be two thirds of that time, or more */
-    record_free(record);
     g_unlink(path);
     p.command.output = NULL;
     plan_clear(&p);
@@ -336,7 +335,7 @@ TEST("rows")
     for (uint32_t i = 0; i < 2; i++) result[i] = result_make(i, RANKS, phases, 5);
     static const struct bootstrap_ops ops = { .name = "threads" };
     const struct bootstrap b = { .ops = &ops, .rank_count = RANKS };
-    struct record *record = record_new();
+    g_autoptr(record) record = record_new();
     const struct contention contention = { .others = 0.25, .running = 3 };
     replay_record_fill(&p.plan, &b, result, &contention, record);
     CU_ASSERT_STRING_EQUAL(record_get(record, "busy"), "yes");
@@ -363,7 +362,6 @@ TEST("rows")
     CU_ASSERT_DOUBLE_EQUAL(row_value(record, "dispatch_layer0", RECORD_ALL, "logical_rdma_gbs"), 2000 / 112.0 / 1e3,
                            1e-12);
     CU_ASSERT_DOUBLE_EQUAL(row_value(record, "dispatch_layer0", RECORD_ALL, "logical_nvl_gbs"), 500 / 112.0, 1e-9);
-    record_free(record);
     for (uint32_t i = 0; i < 2; i++) {
         g_free(result[i].time_us);
         g_free(result[i].traffic);

@@ -70,12 +70,11 @@ static struct page parsed(const char *html)
     static const GMarkupParser parser = { .start_element = on_element, .text = on_text };
     struct page page = { 0 };
     g_autoptr(GError) error = NULL;
-    GMarkupParseContext *context = g_markup_parse_context_new(&parser, 0, &page, NULL);
+    g_autoptr(GMarkupParseContext) context = g_markup_parse_context_new(&parser, 0, &page, NULL);
     const bool good = g_markup_parse_context_parse(context, html, (gssize)strlen(html), &error) &&
                       g_markup_parse_context_end_parse(context, &error);
     if (!good) fprintf(stderr, "not well-formed: %s\n", error->message);
     CU_ASSERT_TRUE(good);
-    g_markup_parse_context_free(context);
     return page;
 }
 
@@ -110,7 +109,7 @@ TEST("a pair's page")
 {
     struct record *records[] = { record_of("replay", 5, 110), record_of("simulate", 5, 100) };
     const char *const paths[] = { "m.csv", "p.csv" };
-    GString *html = page_of(records, paths, 2), *again = page_of(records, paths, 2);
+    g_autoptr(GString) html = page_of(records, paths, 2), again = page_of(records, paths, 2);
     const struct page page = parsed(html->str);
     CU_ASSERT_EQUAL(page.rects[0], 2); /* one bar a phase and record */
     CU_ASSERT_EQUAL(page.rects[1], 2);
@@ -119,8 +118,6 @@ TEST("a pair's page")
     CU_ASSERT_PTR_NOT_NULL(strstr(
         html->str, "<b>dispatch</b>: predicted 100.0 us, measured 110.0 us (mean over ranks), 9.1\302\240% too low."));
     CU_ASSERT_STRING_EQUAL(html->str, again->str);
-    g_string_free(html, TRUE);
-    g_string_free(again, TRUE);
     for (int i = 0; i < 2; i++) record_free(records[i]);
 }
 
@@ -147,11 +144,9 @@ TEST("hostile words stay words")
     html = page_of(records, paths, 1);
     CU_ASSERT_TRUE(parsed(html->str).hostile_text);
     g_string_free(html, TRUE);
-    GPtrArray *cases = report_cases_new((const struct record *const *)records, paths, 2);
-    GString *text = report_text(cases, 20);
+    g_autoptr(GPtrArray) cases = report_cases_new((const struct record *const *)records, paths, 2);
+    g_autoptr(GString) text = report_text(cases, 20);
     CU_ASSERT_TRUE(g_utf8_validate(text->str, (gssize)text->len, NULL));
-    g_string_free(text, TRUE);
-    g_ptr_array_unref(cases);
     for (int i = 0; i < 2; i++) record_free(records[i]);
 }
 
@@ -172,11 +167,10 @@ TEST("odd numbers")
                     record_add(records[r], "a", rank, "bound_x_us", odd[i], "us");
                     record_add(records[r], "a", rank, "busy_x_pct", odd[k], "%");
                 }
-            GString *html = page_of(records, paths, 2);
+            g_autoptr(GString) html = page_of(records, paths, 2);
             parsed(html->str);
             CU_ASSERT_PTR_NULL(strstr(html->str, "=\"nan\""));
             CU_ASSERT_PTR_NULL(strstr(html->str, "=\"inf\""));
-            g_string_free(html, TRUE);
             for (int r = 0; r < 2; r++) record_free(records[r]);
         }
     g_autoptr(record) many = record_of("simulate", 5000, 100);
@@ -289,7 +283,7 @@ TEST("titles tell results apart")
         record_set(records[i], "cpu-others-pct", "%d", i); /* what else the host did is no name */
         record_set(records[i], "run-queue", "%d", i);
     }
-    GPtrArray *cases = report_cases_new((const struct record *const *)records, paths, 5);
+    g_autoptr(GPtrArray) cases = report_cases_new((const struct record *const *)records, paths, 5);
     static const char *const titles[] = { "8 ranks, odd-option 3", "16 ranks, odd-option 3, hook",
                                           "32 ranks, odd-option 17", "8 ranks, odd-option 3 (d.csv)",
                                           "8 ranks, odd-option 3 (d.csv) #2" };
@@ -297,12 +291,10 @@ TEST("titles tell results apart")
         CU_ASSERT_STRING_EQUAL(((const struct report_case *)g_ptr_array_index(cases, i))->title, titles[i]);
     g_autofree char *common = report_common(cases);
     CU_ASSERT_STRING_EQUAL(common, "ll kernels, hidden 7168");
-    GString *html = report_html(cases, NULL, NULL, "1.0");
+    g_autoptr(GString) html = report_html(cases, NULL, NULL, "1.0");
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "<a href=\"#result5\">8 ranks, odd-option 3 (d.csv) #2</a>"));
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "<section id=\"result5\">"));
     parsed(html->str);
-    g_string_free(html, TRUE);
-    g_ptr_array_unref(cases);
     for (int i = 0; i < 5; i++) record_free(records[i]);
 }
 
@@ -481,9 +473,8 @@ TEST("texts keep apart")
         const uint32_t ranks = 2 + rng_below(&rng, 15);
         struct record *records[] = { odd_record(&rng, "simulate", ranks), odd_record(&rng, "replay", ranks) };
         const char *const paths[] = { "p.csv", "m.csv" };
-        GString *html = page_of(records, paths, 2);
+        g_autoptr(GString) html = page_of(records, paths, 2);
         texts_check(html->str);
-        g_string_free(html, TRUE);
         for (int i = 0; i < 2; i++) record_free(records[i]);
     }
     /* the waits of a replay on a busy machine */
@@ -610,11 +601,10 @@ TEST("a thousand results")
         record_set(records[i], RECORD_CASE_KEYS, "kernel num-tokens");
         paths[i] = "many.csv";
     }
-    GString *html = page_of(records, paths, MANY);
+    g_autoptr(GString) html = page_of(records, paths, MANY);
     CU_ASSERT_TRUE(html->len < 5 << 20);
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, ">499 tokens<"));
     parsed(html->str);
-    g_string_free(html, TRUE);
     for (int i = 0; i < MANY; i++) record_free(records[i]);
 }
 

@@ -266,11 +266,10 @@ TEST("schedules have their kernels in order")
         { STEP_STAGES, &hook_phases, -1, " p0 c0 g0 0/0 s0 p1 1/0 e0 2/0 c1 g1 3/0 0/1 s1 1/1 e1 2/1 3/1" },
     };
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
-        struct schedule *s = schedule_new(cases[i].overlap, &one, cases[i].phases, NULL);
+        g_autoptr(schedule) s = schedule_new(cases[i].overlap, &one, cases[i].phases, NULL);
         CU_ASSERT_PTR_NOT_NULL_FATAL(s);
         g_autofree char *order = order_of(s, cases[i].stream);
         CU_ASSERT_STRING_EQUAL(order, cases[i].order);
-        schedule_free(s);
     }
     struct schedule *s = schedule_new(STEP_TWO_BATCH, &ordered, &normal_phases, NULL);
     g_autofree char *parts = order_of(s, STREAM_MAIN);

@@ -82,25 +82,23 @@ TEST("special characters at every place")
             name[NAME_BYTES] = '\0';
             snprintf(expected, sizeof expected, "\"%.*s%s%s\"", (int)place, name, special[i].written, &name[place + 1]);
             name[place] = special[i].character;
-            struct text *const text = text_new(TEXT_BYTES_MAX - 1);
+            g_autofree struct text *text = text_new(TEXT_BYTES_MAX - 1);
             struct timeline *const timeline = timeline_into(text);
             timeline_name_process(timeline, 0, name);
             CU_ASSERT_TRUE(timeline_end(timeline));
             CU_ASSERT_PTR_NOT_NULL(strstr(text->bytes, expected));
             timeline_free(timeline);
-            free(text);
         }
 }
 
 TEST("tracks of workers")
 {
-    struct text *const text = text_new(TEXT_BYTES_MAX - 1);
+    g_autofree struct text *text = text_new(TEXT_BYTES_MAX - 1);
     struct timeline *const timeline = timeline_into(text);
     timeline_name_worker(timeline, 3, 1, UINT32_MAX, ", twenty characters.");
     CU_ASSERT_TRUE(timeline_end(timeline));
     CU_ASSERT_PTR_NOT_NULL(strstr(text->bytes, "{\"name\":\"worker 4294967295, twenty characters.\"}"));
     timeline_free(timeline);
-    free(text);
 }
 
 TEST("nothing recorded")
@@ -121,7 +119,7 @@ TEST("numbers")
     uint64_t power = 1;
     for (int i = 0; i <= 39; i++) { /* 0, 1, 9, 10, 99, ... */
         const uint64_t n = i % 2 ? power : power - 1;
-        struct text *const text = text_new(TEXT_BYTES_MAX - 1);
+        g_autofree struct text *text = text_new(TEXT_BYTES_MAX - 1);
         struct timeline *const timeline = timeline_into(text);
         char expected[512];
         timeline_span(timeline, &(struct timeline_span){ "s", n, UINT64_MAX, n, 7, (uint32_t)n, NULL });
@@ -136,7 +134,6 @@ TEST("numbers")
         snprintf(expected, sizeof expected, "\"bytes\":%" PRIu64 "}}", n);
         CU_ASSERT(!n || strstr(text->bytes, expected));
         timeline_free(timeline);
-        free(text);
         if (i % 2) power *= 10;
     }
 }
@@ -145,9 +142,9 @@ TEST("numbers")
 TEST("long")
 {
     enum { NAME_BYTES = 200000, SPANS = 4000 };
-    struct text *const text = text_new(TEXT_BYTES_MAX - 1);
+    g_autofree struct text *text = text_new(TEXT_BYTES_MAX - 1);
     struct timeline *const timeline = timeline_into(text);
-    char *const name = malloc(NAME_BYTES + 1);
+    g_autofree char *name = malloc(NAME_BYTES + 1);
     uint32_t count = 0;
     memset(name, 'n', NAME_BYTES);
     name[NAME_BYTES] = '\0';
@@ -165,9 +162,7 @@ TEST("long")
     }
     CU_ASSERT_EQUAL(count, SPANS);
     CU_ASSERT_EQUAL(timeline_entry_count(timeline), SPANS);
-    free(name);
     timeline_free(timeline);
-    free(text);
 }
 
 /* Spans and arrows come as they are recorded, counters last and by time; arrows have two ends of one number, counters
@@ -203,12 +198,11 @@ TEST("arrows and counters")
 /* After a write that fails none is tried. */
 TEST("failed sink")
 {
-    struct text *const text = text_new(100000);
+    g_autofree struct text *text = text_new(100000);
     struct timeline *const timeline = timeline_into(text);
     for (uint64_t i = 0; i < 10000; i++)
         timeline_span(timeline, &(struct timeline_span){ "s", i, i + 1, 0, 0, 0, NULL });
     CU_ASSERT_FALSE(timeline_end(timeline));
     CU_ASSERT_EQUAL(text->failures, 1);
     timeline_free(timeline);
-    free(text);
 }

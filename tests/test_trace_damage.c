@@ -269,7 +269,7 @@ TEST("bombs stay small")
 TEST("huge claims are refused")
 {
     gsize size;
-    uint8_t *const bytes = sample_file(&files[0], &size);
+    g_autofree uint8_t *bytes = sample_file(&files[0], &size);
     const char *const path = temporary_path("claims.ept");
     static const struct {
         size_t offset;
@@ -296,7 +296,6 @@ TEST("huge claims are refused")
     bytes[8] = 2;
     temporary_write(path, bytes, size);
     expect_error(path, NULL, "offset 8: version: expected 1, found 2");
-    g_free(bytes);
     expect_error(temporary_path("missing.ept"), NULL, "cannot open: No such file");
     expect_error("/", NULL, "/: cannot open: Is a directory");
 }

@@ -186,11 +186,9 @@ TEST("vLLM is told apart")
     GError *error = NULL;
     CU_ASSERT_PTR_NULL(trace_open(path, NULL, &error));
     CU_ASSERT(error_holds(&error, "vllm:FILE"));
-    char *const vllm = g_strconcat("vllm:", path, NULL), *const npy = g_strconcat("npy:", path, NULL);
+    g_autofree char *vllm = g_strconcat("vllm:", path, NULL), *npy = g_strconcat("npy:", path, NULL);
     expect_experts(vllm, 1, second_layer, 4);
     expect_experts(npy, 0, (const int32_t[6]){ 0, 1, 2, 3, 4, 5 }, 6);
-    g_free(npy);
-    g_free(vllm);
 }
 
 TEST("Megatron lines are read")
@@ -252,7 +250,7 @@ TEST("weights of some layers")
     static const uint16_t halves[8] = { 0x3c00, 0x3800, 0, 0, 0x4000, 0x3555, 0x0001, 0xbc00 };
     g_autofree char *path = g_strdup(npy_make("e.npy", "|u1", shape, 5, experts, sizeof experts));
     const char *const weights = npy_make("h.npy", "<f2", half_shape, 5, halves, sizeof halves);
-    char *const mapped = g_strconcat(weights, "@3,1", NULL), *const half = g_strconcat(weights, "@-,2", NULL);
+    g_autofree char *mapped = g_strconcat(weights, "@3,1", NULL), *half = g_strconcat(weights, "@-,2", NULL);
     struct routing routing;
     struct trace *trace = trace_open(path, &(struct trace_options){ 0, mapped }, NULL);
     CU_ASSERT_FATAL(trace != NULL);
@@ -271,8 +269,6 @@ TEST("weights of some layers")
     routing_free(&routing);
     trace_close(trace);
     CU_ASSERT_PTR_NULL(trace_open(path, &(struct trace_options){ 0, weights }, NULL));
-    g_free(half);
-    g_free(mapped);
 }
 
 TEST("weights of every float type")
@@ -388,9 +384,8 @@ TEST("failed writes leave nothing")
                                     &sample, NULL, &error));
         CU_ASSERT(error_is(&error, "the source is gone"));
         g_autofree char *folder = g_path_get_dirname(path);
-        GDir *const dir = g_dir_open(folder, 0, NULL);
+        g_autoptr(GDir) dir = g_dir_open(folder, 0, NULL);
         CU_ASSERT_PTR_NULL(g_dir_read_name(dir));
-        g_dir_close(dir);
     }
     g_autoptr(GError) error = NULL;
     CU_ASSERT_FALSE(trace_write(temporary_path("uneven.npy"), &(struct trace_write_options){ 0 }, &sample.info,

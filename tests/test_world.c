@@ -1156,20 +1156,18 @@ TEST("incast")
 TEST("deferred doorbells")
 {
     for (int defer = 0; defer <= 1; defer++) {
-        struct stage *s = stage_new(2, 1);
+        g_autofree struct stage *s = stage_new(2, 1);
         PLAY(s, 0, 1, PUTS(1, 4000, .flags = defer ? FABRIC_DEFER : 0), SIGNALS(1, 5));
         PLAY(s, 1, 1, WAITS(5));
         stage_run(s);
         /* Held back: one doorbell less, but the put is sent at 310, with the signal's, instead of 210. */
         CU_ASSERT(took(s, 0, defer ? 1310000 : 1410000));
         CU_ASSERT(took(s, 1, defer ? 4823200 : 4723200));
-        free(s);
     }
-    struct stage *s = stage_new(2, 1); /* a flush rings too: sent 110, in 2210, delivered 3210, known 4210 */
+    g_autofree struct stage *s = stage_new(2, 1); /* a flush rings too: sent 110, in 2210, delivered 3210, known 4210 */
     PLAY(s, 0, 1, PUTS(1, 1000, .flags = FABRIC_DEFER), { .verb = FLUSH, .peer = 1 });
     stage_run(s);
     CU_ASSERT(took(s, 0, 5220000));
-    free(s);
 }
 
 static bool text_dropped(void *context, const void *text, size_t size_bytes)
@@ -1607,19 +1605,17 @@ static struct stage *host_stage_new(uint32_t cores)
 TEST("host cores")
 {
     for (uint32_t cores = 1; cores <= 2; cores++) {
-        struct stage *s = host_stage_new(cores);
+        g_autofree struct stage *s = host_stage_new(cores);
         for (uint16_t r = 0; r < 2; r++) PLAY(s, r, 1, COPIES(1, 1000));
         stage_run(s);
         CU_ASSERT(took(s, 0, 1110000)); /* step 10, row 100, 1000 B at 1 GB/s; no launch */
         CU_ASSERT(took(s, 1, 1110000)); /* on one core it runs after rank 0, but its clock starts when it begins */
         CU_ASSERT_EQUAL(s->result[0].use[WORLD_CORE].busy_ps, cores == 1 ? 2220000 : 1110000);
-        free(s);
     }
-    struct stage *s = host_stage_new(2); /* one process has one thread, however many workers */
+    g_autofree struct stage *s = host_stage_new(2); /* one process has one thread, however many workers */
     for (int i = 0; i < 2; i++) PLAY(s, 0, 1, COPIES(1, 1000));
     stage_run(s);
     CU_ASSERT(took(s, 0, 2220000));
-    free(s);
 }
 
 /* Rank 1 gets half as much of the core: after each step it pauses for as long as the step took (two workers stepped,

@@ -47,11 +47,10 @@ char *digest_file(const char *words, const char *path)
     const bool readable = !g_file_test(path, G_FILE_TEST_EXISTS) || g_file_test(path, G_FILE_TEST_IS_REGULAR);
     struct stream *const stream = readable && strcmp(path, "-") != 0 ? stream_open(path, NULL) : NULL;
     if (!stream) return NULL;
-    GChecksum *const checksum = g_checksum_new(G_CHECKSUM_SHA256);
+    g_autoptr(GChecksum) checksum = g_checksum_new(G_CHECKSUM_SHA256);
     g_checksum_update(checksum, (const guchar *)words, (gssize)strlen(words) + 1); /* with the NUL at its end */
     const bool added = ept_told(stream) ? ept_add(path, checksum) : stream_add(stream, checksum);
     char *const digest = added ? g_strndup(g_checksum_get_string(checksum), DIGEST_CHARS) : NULL;
-    g_checksum_free(checksum);
     stream_close(stream);
     return digest;
 }

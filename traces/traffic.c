@@ -167,7 +167,7 @@ static bool traffic_check(const struct traffic_options *o, uint32_t ranks, GErro
 bool routing_from_traffic(const struct traffic_options *options, struct routing *out, GError **error)
 {
     uint32_t ranks = 0, columns = 0;
-    uint32_t *const matrix = matrix_parse(options, &ranks, &columns, error);
+    g_autofree uint32_t *matrix = matrix_parse(options, &ranks, &columns, error);
     bool good = matrix && traffic_check(options, ranks, error);
     if (!good) {
         g_free(matrix);
@@ -201,6 +201,5 @@ bool routing_from_traffic(const struct traffic_options *options, struct routing 
     g_free(row.destination);
     g_free(row.given);
     g_free(row.token_at);
-    g_free(matrix);
     return good;
 }

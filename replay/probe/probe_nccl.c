@@ -192,7 +192,7 @@ struct probe_host *probe_nccl_parse(const char *text, gsize size, const char *so
     r->host = probe_host_new(source_name);
     r->numa = PROBE_NUMA_UNKNOWN;
     GError *cause = NULL;
-    GMarkupParseContext *context = g_markup_parse_context_new(&parser, 0, r, NULL);
+    g_autoptr(GMarkupParseContext) context = g_markup_parse_context_new(&parser, 0, r, NULL);
     const bool good = g_markup_parse_context_parse(context, text, (gssize)size, &cause) &&
                       g_markup_parse_context_end_parse(context, &cause);
     if (!good) {
@@ -201,7 +201,6 @@ struct probe_host *probe_nccl_parse(const char *text, gsize size, const char *so
         g_set_error(error, PROBE_ERROR, PROBE_ERROR_INPUT, "%s:%d: %s", source_name, line, cause->message);
         g_error_free(cause);
     }
-    g_markup_parse_context_free(context);
     struct probe_host *host = r->host;
     if (!good) {
         probe_host_free(host);

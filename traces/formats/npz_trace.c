@@ -37,7 +37,7 @@ static bool has_array(const GPtrArray *entries)
 bool zip_trace_open(struct trace *trace, struct stream *stream, bool token_major, const struct trace_options *options,
                     GError **error)
 {
-    GPtrArray *const entries = zip_read(stream, error);
+    g_autoptr(GPtrArray) entries = zip_read(stream, error);
     if (!entries) {
         stream_close(stream);
         return false;
@@ -47,7 +47,6 @@ bool zip_trace_open(struct trace *trace, struct stream *stream, bool token_major
     struct stream *const inner =
         array ? stream_of_bytes(trace->path, array->bytes->data, array->bytes->len, error) : NULL;
     const bool routed = array && strcmp(array->name, known[0]) == 0;
-    g_ptr_array_unref(entries);
     stream_close(stream);
     if (!inner) return false;
     if (token_major || routed) return vllm_trace_open(trace, inner, options, error);
