@@ -132,14 +132,19 @@ static void verdict_layers_append(const struct record *record, const struct verd
     g_string_append_printf(out, "  All layers together take %s.", text);
 }
 
-/* Appends "The step takes 36.3 ms, 882 tokens a second and GPU: compute 92.4 %, wire 6.4 %." */
+/* Appends "The step takes 36.3 ms, 882 tokens a second and GPU: compute 92.4 %, wire 6.4 %."  Of several draws also
+ * their range. */
 static void verdict_step_append(const struct record *record, GString *out)
 {
     static const char *const parts[] = { "compute", "wire", "waiting", "contention", "sms", "host" };
     const char *before = ": ";
     const struct record_row *tokens = record_find(record, "step", RECORD_ALL, "tokens_per_s_gpu");
+    const struct record_row *least = record_find(record, "step", RECORD_ALL, "time_us_min");
+    const struct record_row *most = record_find(record, "step", RECORD_ALL, "time_us_max");
     g_string_append_printf(out, "The step takes %.1f ms",
                            record_find(record, "step", RECORD_ALL, "time_us")->value / 1e3);
+    if (least && most && most->value > least->value)
+        g_string_append_printf(out, " (%.1f to %.1f by draws of GPUs)", least->value / 1e3, most->value / 1e3);
     if (tokens) g_string_append_printf(out, ", %.0f tokens a second and GPU", tokens->value);
     for (size_t i = 0; i < G_N_ELEMENTS(parts); i++) {
         g_autofree char *metric = g_strdup_printf("%s_pct", parts[i]);

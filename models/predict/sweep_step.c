@@ -30,11 +30,11 @@ static const char *cell_of(const char *column, const struct record *record, cons
 }
 
 static char *answer_text(const struct sweep_plan *plan, uint64_t point, const struct step_plan *step,
-                         const struct step_answer *a, const double *total_ms, uint32_t draws)
+                         const struct step_answer *a, const double *total_ms)
 {
     g_autoptr(record) record = record_new();
     g_autoptr(GPtrArray) cells = g_ptr_array_new();
-    step_record(record, step, a, total_ms, draws);
+    step_record(record, step, a, total_ms);
     for (const char *const *c = sweep_metric_columns(true); *c; c++)
         g_ptr_array_add(cells, (gpointer)cell_of(*c, record, a));
     g_ptr_array_add(cells, NULL);
@@ -51,7 +51,7 @@ void sweep_step_estimate(const struct sweep_plan *plan, uint64_t point, const st
     sweep_plan_case(plan, point, &c);
     sweep_plan_step(plan, point, &o);
     if (step_plan_make(&step, &o, &c, cluster, &error))
-        estimate_many_add(many, &step.c, cluster, count * step_plan_rounds(&step) * (uint32_t)MAX(o.draws, 1));
+        estimate_many_add(many, &step.c, cluster, count * step_plan_rounds(&step));
     step_plan_clear(&step);
     step_options_clear(&o);
 }
@@ -65,12 +65,12 @@ char *sweep_step_text(const struct sweep_plan *plan, uint64_t point, const struc
     char *text = NULL;
     sweep_plan_case(plan, point, &c);
     sweep_plan_step(plan, point, &o);
-    const uint32_t draws = o.draws > 0 ? (uint32_t)o.draws : 1;
-    g_autofree double *total_ms = g_new0(double, draws);
+    g_autofree double *total_ms = NULL;
     if (step_plan_make(&step, &o, &c, cluster, &error)) {
+        total_ms = g_new0(double, step.draws);
         step.run.threads = threads;
-        struct step_answer *a = step_plan_answer(&step, NULL, total_ms, draws, &error);
-        if (a) text = answer_text(plan, point, &step, a, total_ms, draws);
+        struct step_answer *a = step_plan_answer(&step, NULL, total_ms, &error);
+        if (a) text = answer_text(plan, point, &step, a, total_ms);
         step_answer_free(a);
     }
     if (!text) text = sweep_problem_text(plan, point, error->message);

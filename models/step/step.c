@@ -15,7 +15,8 @@ enum {
     LAYERS_DECODE = 12,
     LAYERS_PREFILL = 4, /* and of training */
     LAYERS_WORK = 4,
-    LAYERS_MAX = 1000
+    LAYERS_MAX = 1000,
+    DRAWS_TWO_BATCH = 3
 };
 
 static const char *const phase_names[] = {
@@ -265,14 +266,23 @@ static bool clocks_settle(struct step_plan *p, const char *text, GError **error)
     return true;
 }
 
-/* Sets how much GPUs and kernels differ: as the user says, else not at all in one draw and, in several, GPUs by 2 % and
- * kernels by 1 %.  Two H100s ran one GEMM 2.6 % apart at full clock (1.8 % deviation), two H200s 5.6 %
- * (tests/accuracy/measured, h100-x2-rows; tests/accuracy/steps).  There, kernels differ by 1 % from layer to layer. */
-static void differ_settle(struct step_plan *p, const struct step_options *o)
+/* Sets the number of draws, and how much GPUs and kernels differ: as the user says.  Else, where two whole batches
+ * overlap, there are several draws, because small leads tip such a step into another order of kernels.  In several
+ * draws GPUs differ by 2 % and kernels by 1 %.  Two H100s ran one GEMM 2.6 % apart at full clock (1.8 % deviation), two
+ * H200s 5.6 % (tests/accuracy/measured, h100-x2-rows; tests/accuracy/steps).  There, kernels differ by 1 % from layer
+ * to layer. */
+static bool differ_settle(struct step_plan *p, const struct step_options *o, GError **error)
 {
-    const double spread_pct = o->draws > 1 && !p->speed && !o->work ? 2 : 0, jitter_pct = o->draws > 1 ? 1 : 0;
+    const bool tips = p->run.overlap == STEP_TWO_BATCH && !o->work;
+    p->draws = o->draws > 0 ? (uint32_t)o->draws : tips ? DRAWS_TWO_BATCH : 1;
+    const double spread_pct = p->draws > 1 && !p->speed && !o->work ? 2 : 0, jitter_pct = p->draws > 1 ? 1 : 0;
     p->run.spread = (o->spread_pct >= 0 ? o->spread_pct : spread_pct) / 100;
     p->run.jitter = (o->jitter_pct >= 0 ? o->jitter_pct : jitter_pct) / 100;
+    if (p->run.spread > 0 || p->run.jitter > 0) return true;
+    p->draws = 1;
+    return o->draws <= 1 ||
+           refuse(error, "draws", "GPUs or kernels that differ (--spread, --jitter), or all draws are equal",
+                  "neither");
 }
 
 static bool tp_refuse(const struct step_plan *p, GError **error)
@@ -366,7 +376,7 @@ bool step_plan_make(struct step_plan *p, const struct step_options *o, const str
     p->run.cluster = cluster;
     p->run.load = p->load;
     p->run.costs = &p->costs;
-    differ_settle(p, o);
+    if (!differ_settle(p, o, error)) return false;
     p->run.launch_ps = o->launches ? cluster->calls.launch_call_ps : 0;
     p->run.sync_ps = cluster->calls.host_sync_ps;
     p->run.gap_ps = (uint64_t)(p->gpu->gap_us * (double)PS_PER_US);
@@ -377,7 +387,7 @@ bool step_plan_make(struct step_plan *p, const struct step_options *o, const str
 uint32_t step_plan_rounds(const struct step_plan *p)
 {
     const uint32_t passes = p->phase == STEP_TRAIN ? 2 : 1;
-    return p->run.layers.sparse * p->batches * passes + p->run.loads * passes; /* in the step; alone */
+    return (p->run.layers.sparse * p->batches * passes + p->run.loads * passes) * p->draws; /* in the step; alone */
 }
 
 void step_plan_clear(struct step_plan *p)
@@ -433,11 +443,11 @@ static void timeline_fill(struct timeline *timeline, const struct step_run *run)
 }
 
 struct step_answer *step_plan_answer(struct step_plan *plan, struct timeline *timeline, double *total_ms,
-                                     uint32_t draws, GError **error)
+                                     GError **error)
 {
     struct step_answer *first = NULL;
-    assert(draws > 0);
-    for (uint32_t i = 0; i < draws; i++) {
+    assert(plan->draws > 0);
+    for (uint32_t i = 0; i < plan->draws; i++) {
         plan->run.seed = plan->c.seed + i;
         struct step_run *run = step_run_new(&plan->run, error);
         if (!run) {

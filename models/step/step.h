@@ -29,6 +29,7 @@ struct step_plan {
     struct case_load *load;           /* [run.loads] the routings of layers with experts */
     uint32_t batch, batches;          /* how many tokens a rank has in a step; into how many batches they are divided */
     uint32_t layers;                  /* how many layers with experts the net has */
+    uint32_t draws;                   /* draws of GPUs and kernels; 1: equal ones, or one draw */
     double *speed;                    /* [ranks] the clock of a rank's GPU over the mean clock; NULL: all are equal */
     double weight_bytes, cache_bytes; /* bytes on a GPU; 0: not known (training, timed work) */
 };
@@ -39,20 +40,20 @@ bool step_plan_make(struct step_plan *plan, const struct step_options *o, const 
                     const struct cluster *cluster, GError **error);
 void step_plan_clear(struct step_plan *plan);
 
-/* Runs all draws and returns the first draw's answer.  total_ms[draws] gets the times of all draws.  timeline gets the
- * kernels of the first draw; it may be NULL.  NULL and *error on failure. */
+/* Runs all draws and returns the first draw's answer.  total_ms[plan->draws] gets the times of all draws.  timeline
+ * gets the kernels of the first draw; it may be NULL.  NULL and *error on failure. */
 struct step_answer *step_plan_answer(struct step_plan *plan, struct timeline *timeline, double *total_ms,
-                                     uint32_t draws, GError **error);
+                                     GError **error);
 
-/* How often dispatch and combine run in a draw.  A draw's running time grows with this number. */
+/* How often dispatch and combine run in all draws.  The running time grows with this number. */
 uint32_t step_plan_rounds(const struct step_plan *plan);
 
-/* Adds rows and header lines of the step.  total_ms: the times of all draws, sorted. */
+/* Adds rows and header lines of the step.  total_ms: the times of all draws. */
 void step_record(struct record *record, const struct step_plan *plan, const struct step_answer *answer,
-                 const double *total_ms, uint32_t draws);
+                 const double *total_ms);
 /* Appends a table and, with explain, sentences about where the time goes. */
 void step_text_append(GString *out, const struct step_plan *plan, const struct step_answer *answer,
-                      const double *total_ms, uint32_t draws, bool explain);
+                      const double *total_ms, bool explain);
 /* Tokens a second over all GPUs: those that decode makes, or that prefill and training take in. */
 double step_tokens_per_s(const struct step_plan *plan, double step_us);
 /* TFLOP/s a GPU in training, of the arithmetic that the net needs (costs_train_flops()). */

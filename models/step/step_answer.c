@@ -241,14 +241,32 @@ static double before_layers_us(const struct summing *s)
     return end_us;
 }
 
+/* By how much the time of `rest` layers that count as the mean of the steady ones may be wrong.  Layers with routings
+ * of their own are draws of all layers: two standard deviations of the sum of others about that mean.  With one routing
+ * the layers settle: half of how much the last two quarters differ. */
+static double repeated_error_us(const struct summing *s, const double *layer_end_us, uint32_t last, bool alike,
+                                uint32_t rest)
+{
+    const uint32_t n = s->answer->simulated, steady = s->answer->steady, quarter = n / 4;
+    if (alike && quarter) {
+        const double later_us = (layer_end_us[last] - layer_end_us[last - quarter]) / quarter;
+        const double before_us = (layer_end_us[last - quarter] - layer_end_us[last - 2 * quarter]) / quarter;
+        return rest * fabs(later_us - before_us) / 2;
+    }
+    double squares = 0;
+    for (uint32_t l = last - steady + 1; l <= last && steady > 1; l++)
+        squares += pow(layer_end_us[l] - layer_end_us[l - 1] - s->answer->layer_us, 2);
+    return steady > 1 ? 2 * sqrt(squares / (steady - 1) * rest * (1 + (double)rest / steady)) : 0;
+}
+
 /* Finds the steady layers and the step's time.  The last layer is not steady: no next layer or other batch hides any of
  * it.  If all layers have the same routing, those of the later half are steady.  Where routings differ, all but the
- * first and the last are; of two layers, the second.  The last two quarters show how certain the time is. */
+ * first and the last are; of two layers, the second. */
 static void total_find(struct summing *s, double end_us)
 {
     struct step_answer *a = s->answer;
     g_autofree double *layer_end_us = g_new0(double, s->kernels + 1);
-    const uint32_t n = layer_ends(s, layer_end_us, s->kernels + 1), quarter = n / 4;
+    const uint32_t n = layer_ends(s, layer_end_us, s->kernels + 1);
     const uint32_t rest = a->layers > n ? a->layers - n : 0;
     const bool alike = step_run_loads(s->run) == 1;
     const uint32_t last = n > 2 ? n - 2 : n - 1, steady = alike || n < 3 ? MAX(n / 2, 1) : n - 2;
@@ -259,10 +277,7 @@ static void total_find(struct summing *s, double end_us)
     s->counts = 1 + (double)rest / steady;
     a->layer_us = (s->until_us - s->from_us) / steady;
     a->total_us = whole_us(s, 0, end_us);
-    if (!rest || !quarter) return;
-    const double later_us = (layer_end_us[last] - layer_end_us[last - quarter]) / quarter;
-    const double before_us = (layer_end_us[last - quarter] - layer_end_us[last - 2 * quarter]) / quarter;
-    a->steady_error_pct = 100 * rest * fabs(later_us - before_us) / 2 / a->total_us;
+    if (rest) a->steady_error_pct = 100 * repeated_error_us(s, layer_end_us, last, alike, rest) / a->total_us;
 }
 
 /* ---- what ran beside what ---- */

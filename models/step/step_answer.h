@@ -43,11 +43,12 @@ struct step_shown {
 };
 
 struct step_answer {
-    double layer_us;            /* a layer with experts, in the steady state */
-    double total_us;            /* the whole step; layers that were not simulated count as steady ones */
-    double steady_error_pct;    /* uncertainty of total_us by the layers that were not simulated, as a share of it: half
-                                 * of how much the last two quarters of the simulated layers differ, for each such
-                                 * layer; 0: not known, or all layers were simulated */
+    double layer_us;         /* a layer with experts, in the steady state */
+    double total_us;         /* the whole step; layers that were not simulated count as steady ones */
+    double steady_error_pct; /* by how much total_us may be wrong because layers were not simulated, as a share of it:
+                              * two standard deviations where layers have routings of their own, else half of how
+                              * much the last two quarters of the simulated layers differ, for each such layer; 0:
+                              * not known, or all layers were simulated */
     uint32_t layers, simulated; /* layers with experts: all of the net's; those that were simulated */
     uint32_t steady;            /* how many simulated layers are averaged to layer_us */
     double part_us[STEP_PARTS]; /* parts of the whole step, means over ranks; their sum is the step's time */

@@ -82,17 +82,17 @@ static bool parse(struct case_options *c, struct arguments *a, int argc, char **
 }
 
 static bool results_write(const struct arguments *a, const struct step_plan *plan, const struct step_answer *answer,
-                          const double *total_ms, uint32_t draws, struct record *record, GError **error)
+                          const double *total_ms, struct record *record, GError **error)
 {
     const bool text = a->format && strcmp(a->format, "text") == 0;
     const bool words = text || a->explain || (isatty(STDOUT_FILENO) && !a->format && !a->output);
     const enum record_format format = a->format && strcmp(a->format, "json") == 0 ? RECORD_JSON : RECORD_CSV;
-    step_record(record, plan, answer, total_ms, draws);
+    step_record(record, plan, answer, total_ms);
     if (!text && (a->output || !words) && !record_write(record, a->output ? a->output : "-", format, error))
         return false;
     if (!words) return true;
     g_autoptr(GString) out = g_string_new(NULL);
-    step_text_append(out, plan, answer, total_ms, draws, a->explain);
+    step_text_append(out, plan, answer, total_ms, a->explain);
     return whole_file_write(text && a->output ? a->output : "-", out->str, out->len, error);
 }
 
@@ -101,7 +101,6 @@ static bool results_write(const struct arguments *a, const struct step_plan *pla
 static bool run(const struct case_options *c, const struct arguments *a, const struct cluster *cluster,
                 struct record *record, GError **error)
 {
-    const uint32_t draws = a->step.draws > 0 ? (uint32_t)a->step.draws : 1;
     if (!new_file_possible(a->output ? a->output : "-", error)) return false;
     struct timeline_file *timeline = a->timeline ? timeline_file_open(a->timeline, error) : NULL;
     if (a->timeline && !timeline) return false;
@@ -112,13 +111,13 @@ static bool run(const struct case_options *c, const struct arguments *a, const s
     bool good = step_plan_make(&plan, &a->step, c, cluster, error);
     if (good) {
         struct estimate_many many = { 0 };
-        estimate_many_add(&many, &plan.c, cluster, step_plan_rounds(&plan) * draws);
+        estimate_many_add(&many, &plan.c, cluster, step_plan_rounds(&plan));
         const uint32_t cores = estimate_long(&many.sum) ? g_get_num_processors() : 1;
         plan.run.threads = a->jobs > 0 ? (uint32_t)a->jobs : cores;
         plan.run.one_thread = &one_thread;
         estimate_many_print(&many, "step", 1);
-        total_ms = g_new0(double, draws);
-        answer = step_plan_answer(&plan, timeline ? timeline_file_timeline(timeline) : NULL, total_ms, draws, error);
+        total_ms = g_new0(double, plan.draws);
+        answer = step_plan_answer(&plan, timeline ? timeline_file_timeline(timeline) : NULL, total_ms, error);
         good = answer && timeline_file_end(timeline, "step", error);
     }
     if (good) {
@@ -126,7 +125,7 @@ static bool run(const struct case_options *c, const struct arguments *a, const s
         record_set(record, "version", "%s", eptwin_version());
         case_record(&plan.c, record);
         record_set(record, "cluster", "%s", cluster->name);
-        good = results_write(a, &plan, answer, total_ms, draws, record, error);
+        good = results_write(a, &plan, answer, total_ms, record, error);
     }
     if (good && a->jobs > 1 && one_thread) fprintf(stderr, "eptwin step: note: -j changes nothing: %s\n", one_thread);
     step_answer_free(answer);

@@ -58,7 +58,7 @@ static const struct field fields[] = {
     { "jitter", FIELD_NUMBER, false, AT(jitter_pct), 0, 50, "PCT",
       "Deviation of the times of compute kernels, percent (default 0; several draws: 1)" },
     { "draws", FIELD_COUNT, false, AT(draws), 1, 1000, "N",
-      "Draws of both: the answer is their median and range (default 1)" },
+      "Draws of both: the answer is their median and range (default: two-batch 3, else and in a sweep 1)" },
 };
 enum { FIELDS = sizeof fields / sizeof fields[0] };
 

@@ -87,15 +87,14 @@ static void shown_record(struct record *record, const struct step_answer *a)
     }
 }
 
-void step_record(struct record *record, const struct step_plan *p, const struct step_answer *a, const double *total_ms,
-                 uint32_t draws)
+void step_record(struct record *record, const struct step_plan *p, const struct step_answer *a, const double *total_ms)
 {
-    const double us = answer_us(total_ms, draws), tokens = step_tokens_per_s(p, us);
+    const double us = answer_us(total_ms, p->draws), tokens = step_tokens_per_s(p, us);
     const uint32_t ranks = step_routing(p)->ranks, node = MIN(p->c.ranks_per_node ? p->c.ranks_per_node : 8, ranks);
     header_record(record, p, a);
     add(record, "step", "time_us", us, "us");
-    add(record, "step", "time_us_min", 1e3 * stats_min(total_ms, draws), "us");
-    add(record, "step", "time_us_max", 1e3 * stats_max(total_ms, draws), "us");
+    add(record, "step", "time_us_min", 1e3 * stats_min(total_ms, p->draws), "us");
+    add(record, "step", "time_us_max", 1e3 * stats_max(total_ms, p->draws), "us");
     if (p->phase == STEP_DECODE && !p->costs.work) add(record, "step", "tpot_ms", us / 1e3, "ms");
     add(record, "step", "tokens_per_s_gpu", tokens / ranks, "1/s");
     add(record, "step", "tokens_per_s_node", tokens / ranks * node, "1/s");
@@ -189,13 +188,17 @@ static void clock_append(GString *out, const struct step_plan *p)
 static void explain_append(GString *out, const struct step_plan *p, const struct step_answer *a)
 {
     const double late_us = waited_us(a);
-    if (a->layers > a->simulated)
-        g_string_append_printf(
-            out,
-            "\n%u of %u layers with experts were simulated; each further one counts %.1f us, the mean of %u of these.\n"
-            "Their last two quarters differ by as much as %.2f %% of the step.\n",
-            a->simulated, a->layers, a->layer_us, a->steady, a->steady_error_pct);
-    else g_string_append_printf(out, "\nAll %u layers with experts were simulated.\n", a->layers);
+    if (a->layers > a->simulated) {
+        g_string_append_printf(out,
+                               "\n%u of %u layers with experts were simulated; each further one counts %.1f us, the "
+                               "mean of %u of these.\n",
+                               a->simulated, a->layers, a->layer_us, a->steady);
+        if (a->steady_error_pct > 0)
+            g_string_append_printf(out, "%s may change the step by %.2f %%.\n",
+                                   p->run.loads > 1 ? "Other layers' routings" : "Layers that have not settled",
+                                   a->steady_error_pct);
+        else g_string_append(out, "They are too few to say by how much further ones may change the step.\n");
+    } else g_string_append_printf(out, "\nAll %u layers with experts were simulated.\n", a->layers);
     g_string_append_printf(out, "Communication runs during compute for %.1f %% of the step.\n",
                            100 * part_share(a, a->hidden_us));
     if (late_us > 0)
@@ -231,10 +234,10 @@ static void explain_append(GString *out, const struct step_plan *p, const struct
 }
 
 void step_text_append(GString *out, const struct step_plan *p, const struct step_answer *a, const double *total_ms,
-                      uint32_t draws, bool explain)
+                      bool explain)
 {
     const uint32_t ranks = step_routing(p)->ranks, node = MIN(p->c.ranks_per_node ? p->c.ranks_per_node : 8, ranks);
-    const double us = answer_us(total_ms, draws), tokens = step_tokens_per_s(p, us);
+    const double us = answer_us(total_ms, p->draws), tokens = step_tokens_per_s(p, us);
     assert(us > 0 && isfinite(tokens));
     g_string_append_printf(out, "%s", p->net->name);
     if (p->costs.work) g_string_append_printf(out, " and %u tokens a rank", p->batch);
@@ -244,10 +247,10 @@ void step_text_append(GString *out, const struct step_plan *p, const struct step
     g_string_append_printf(out, ", %u ranks of %s, %s, %s\n\n", ranks, p->run.cluster->name, p->c.kernel,
                            step_overlap_name(p->run.overlap));
     g_string_append_printf(out, "  step            %10.2f ms", us / 1e3);
-    if (draws > 1)
+    if (p->draws > 1)
         g_string_append_printf(
-            out, "   (median of %u draws, %.2f to %.2f: clocks of GPUs differ by %g %%, kernels by %g %%)", draws,
-            stats_min(total_ms, draws), stats_max(total_ms, draws), 100 * p->run.spread, 100 * p->run.jitter);
+            out, "   (median of %u draws, %.2f to %.2f: clocks of GPUs differ by %g %%, kernels by %g %%)", p->draws,
+            stats_min(total_ms, p->draws), stats_max(total_ms, p->draws), 100 * p->run.spread, 100 * p->run.jitter);
     g_string_append_printf(out, "\n  tokens/s, GPU   %10.0f\n  tokens/s, node  %10.0f   (%u GPUs)\n", tokens / ranks,
                            tokens / ranks * node, node);
     if (p->phase == STEP_TRAIN)

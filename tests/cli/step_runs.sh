@@ -66,6 +66,9 @@ echo '# equal GPUs: where two batches run, kernels of one are late by those of t
 $step --phase prefill --batch 1024 --layers 2 --routing zipf:0.6 --schedule two-batch --explain | grep 'wait most'
 echo '# clocks that differ: a range'
 $step --batch 16 --layers 2 --draws 3 --format text | sed -n 3p
+echo '# two batches: small leads tip the order of kernels, so there are several draws'
+$step --phase prefill --batch 512 --layers 2 --schedule two-batch --format text | sed -n 3p
+$step --phase prefill --batch 512 --layers 2 --schedule two-batch --jitter 0 --spread 0 --format text | sed -n 3p
 echo '# the clock of each GPU: the slow one is awaited'
 $step --phase prefill --batch 1024 --layers 2 --clock "1.5$(printf '|1.8%.0s' $(seq 15))" --explain | grep -E 'wait most|GHz'
 echo '# an own table counts first'
