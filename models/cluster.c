@@ -100,23 +100,27 @@ static bool refuse_section(const struct key_file *file, const char *section, GEr
     return refuse_name(file, section, NULL, bracketed, error);
 }
 
-/* Names that are no keys of [gpu], because their values follow from the keys `from` (gpu_derive()). */
+/* Names that are no keys of [gpu], and where their values are. */
 static const struct {
-    const char *name, *from;
-} derived[] = { { "add-rate", "cycle" },    { "load-l1", "cycle" },   { "load-shared", "cycle" },
-                { "reduce-look", "cycle" }, { "scan-rate", "cycle" }, { "scan-row", "load, access" } };
+    const char *name, *where;
+} elsewhere[] = {
+    { "add-rate", "the sheets of kernels say it" },    { "reduce-load-rate", "the sheets of kernels say it" },
+    { "reduce-look", "the sheets of kernels say it" }, { "reduce-warp-rate", "the sheets of kernels say it" },
+    { "scan-rate", "the sheets of kernels say it" },   { "scan-row", "it follows from load, access" },
+    { "reduce-row", "the sheets of kernels say it" },  { "stretch-row", "the sheets of kernels say it" },
+};
 
 static bool refuse_key(const struct key_file *file, const char *section, const char *name, GError **error)
 {
-    for (size_t i = 0; i < G_N_ELEMENTS(derived); i++) {
-        if (strcmp(section, "gpu") != 0 || strcmp(name, derived[i].name) != 0) continue;
+    for (size_t i = 0; i < G_N_ELEMENTS(elsewhere); i++) {
+        if (strcmp(section, "gpu") != 0 || strcmp(name, elsewhere[i].name) != 0) continue;
         g_autofree char *place = key_file_place(file, section, name);
-        return error_false(error, CLUSTER_ERROR, CLUSTER_ERROR_NAME, "%s: [gpu] %s: unknown key; it follows from %s",
-                           place, name, derived[i].from);
+        return error_false(error, CLUSTER_ERROR, CLUSTER_ERROR_NAME, "%s: [gpu] %s: unknown key; %s", place, name,
+                           elsewhere[i].where);
     }
     g_autofree const char **names = key_names(section);
-    const char *nearest = nearest_find(name, names), *elsewhere = section_of_key(name);
-    g_autofree char *there = elsewhere ? g_strdup_printf("[%s] %s", elsewhere, name) : NULL;
+    const char *nearest = nearest_find(name, names), *other = section_of_key(name);
+    g_autofree char *there = other ? g_strdup_printf("[%s] %s", other, name) : NULL;
     return refuse_name(file, section, name, there ? there : nearest, error);
 }
 
@@ -416,28 +420,11 @@ static bool include_files(struct key_file *file, const struct key_file *from, ui
     return true;
 }
 
-/* Fills in values that follow from other keys.  Hopper's shared memory answers in 29 cycles and its L1 in 41; `measure`
- * finds 29.7 and 44 on H100 and H200 (alone_ld_shared, alone_ld_weak at=own).  `load` is a wait for five accesses.  A
- * scan's load whose address comes from the load before it waits for one, so it takes four accesses less.  A sum takes
- * 11 instructions of the compiled loop to see that a row is missing, and 24 to convert and add a lane's 16 bytes
- * (clocked on H200, measured/README.md: 5.6 ns and 42.2 GB/s).  A warp's load of 4 bytes a lane keeps the SM busy for 8
- * cycles: 31.7 GB/s, measured 33.2 (load_words_8). */
+/* Fills in what follows from other keys.  `load` is a wait for five accesses.  A scan's load whose address comes from
+ * the load before it waits for one, so it takes four accesses less. */
 static void gpu_derive(struct cluster_gpu *gpu)
 {
-    enum {
-        SHARED_CYCLES = 29,
-        L1_CYCLES = 41,
-        FURTHER = 4,
-        LOOK_CYCLES = 11,
-        ADD_CYCLES = 24,
-        SCAN_CYCLES = 8,
-        WARP_BYTES = 512
-    };
-    gpu->load_shared_ps = SHARED_CYCLES * gpu->cycle_ps;
-    gpu->load_l1_ps = L1_CYCLES * gpu->cycle_ps;
-    gpu->look_ps = LOOK_CYCLES * gpu->cycle_ps;
-    gpu->add_rate_bps = gpu->cycle_ps ? 8 * WARP_BYTES * PS_PER_S / (ADD_CYCLES * gpu->cycle_ps) : 0;
-    gpu->scan_rate_bps = gpu->cycle_ps ? 8 * WARP_BYTES / 4 * PS_PER_S / (SCAN_CYCLES * gpu->cycle_ps) : 0;
+    enum { FURTHER = 4 };
     gpu->scan_row_ps = gpu->load_ps > FURTHER * gpu->access_ps ? gpu->load_ps - FURTHER * gpu->access_ps : 0;
 }
 

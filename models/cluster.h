@@ -63,8 +63,7 @@ struct cluster_dies {
     struct cluster_cpcs kind[CLUSTER_DIES_MAX];
 };
 
-/* cluster_load() derives scan_rate_bps, scan_row_ps, load_l1_ps, load_shared_ps, look_ps and add_rate_bps from other
- * keys. */
+/* cluster_load() derives scan_row_ps from other keys. */
 struct cluster_gpu {
     uint32_t sms;
     uint64_t launch_ps;    /* the part of a kernel's duration that is not its workers' time */
@@ -87,10 +86,8 @@ struct cluster_gpu {
     struct cluster_bulk engine;       /* the SM's bulk copy engine, in and out of shared memory */
     uint64_t shared_align_bytes;      /* alignment of the kernels' dynamic shared memory, which follows the static one;
                                        * 0: a 128-byte line */
-    struct cluster_work reduce;       /* sums of rows: warp_rate counts bytes written, sm_rate counts bytes read */
+    uint64_t reduce_sm_rate_bps;      /* the rate at which all warps of an SM read rows that they sum */
     uint64_t reduce_made_sm_rate_bps; /* the SM's rate of writing the sums; 0: writing takes no time */
-    uint64_t reduce_load_rate_bps;    /* the rate at which one warp reads, an additional limit */
-    uint64_t scan_rate_bps;           /* the rate at which one SM reads index arrays */
     uint64_t scan_row_ps;             /* a warp's read of one token's entry, in a loop that waits for it */
     /* Costs of kernels that describe their access patterns (fabric.h).  If load_ps is 0, these kernels cost as much as
      * the work on rows above. */
@@ -102,16 +99,10 @@ struct cluster_gpu {
                                    * load_l2_ps */
     uint64_t load_l1_ps;          /* a wait for a load that hits the SM's L1; 0: equal to load_again_ps */
     uint64_t stage_ps;            /* the SM's fence before the bulk engine stores what a warp has made */
-    /* the time to see whether there is a row, for each 512 bytes of a sum and each row beyond the first that it may
-     * have */
-    uint64_t look_ps;
-    uint64_t stretch_ps;          /* one stretch of a sum that the bulk engine loads ahead and stores, without the
-                                   * time of its rows */
-    uint64_t stretch_row_ps;      /* each row of such a stretch */
+    uint64_t stretch_ps;          /* a stretch of a sum that the bulk engine loads ahead and stores, without its rows */
     uint64_t release_ps;          /* an atomic on own memory that releases: the time until the warp goes on */
     uint64_t release_stores_ps;   /* likewise where warps of the SM have just stored rows; 0: equal to release_ps */
     uint64_t sum_far_sm_rate_bps; /* how fast sums on one SM read rows that come from memory and not from the L2 */
-    uint64_t add_rate_bps;        /* how fast a warp converts bytes to single precision and adds them */
     /* Costs of programs (models/kernels/loops.h).  cycle_ps 0: they cost as much as plain rows. */
     uint64_t cycle_ps, access_ps; /* the time that a scheduler takes for an instruction; from a warp's access to its
                                    * next one */

@@ -31,9 +31,6 @@ enum gpu_kind {
     GPU_LINE_RATE,  /* rates by size: the rate of its bytes, without the fixed time of a row */
     GPU_TURNS_RATE, /* the rate of the extra work: 1 / (1 / rate - 1 / other rate) */
     GPU_ROW_LESS,   /* time of a row at one warp's rate, minus the time at the largest rate of other rows */
-    GPU_SUMS_RATE,  /* rates of sums by number of rows: the rate of each further row */
-    GPU_SUMS_FIXED, /* from rows of two sizes: the time of a sum without that of its bytes and its rows */
-    GPU_SUMS_MADE,  /* from rows of two sizes: the rate of the bytes written, without that of the rows read */
     GPU_SHARE_READ, /* from rows of one warp and of `factor` warps: the rate at which all of them together read */
     GPU_SHARE_MADE, /* from the same rows: the rate at which all of them together write */
 };
@@ -54,7 +51,6 @@ struct gpu_key {
 #define BULK_OUT    "bulk sms=1 warps=* at=l2 way=out stages=? ahead=?"
 #define BULK_PEER   "bulk sms=* warps=* to=peer"
 #define FRESH       "copy_8 sms=ALL warps=12 at=fresh"
-#define SUMS        "sum_staged sms=1 warps=1 at=l2 by=warp rows="
 #define SUMS_FRESH  "sum_staged sms=1 warps=1 at=fresh 4MiB by=warp rows="
 #define SUMS_SHARED "sum_staged sms=12 warps=24 at=fresh 16MiB by=warp rows="
 #define WHOLE(what) \
@@ -89,15 +85,14 @@ static const struct gpu_key gpu_keys[] = {
     { "gpu", "bulk-in-rate", GPU_TURNS_RATE, BULK_ANY, "rate_gbs_7168", BULK_OUT, NULL, 0 },
     { "gpu", "bulk-out-rate", GPU_MOST, BULK_OUT, "rate_gbs_14336", NULL, NULL, 0 },
     { "gpu", "bulk-put-rate", GPU_MOST, "bulk sms=1 warps=* to=peer", "rate_gbs_14336", NULL, NULL, 0 },
-    { "gpu", "reduce-row", GPU_SUMS_FIXED, SUMS, "rate_gbs_4096", NULL, "rate_gbs_14336", 0 },
-    { "gpu", "reduce-warp-rate", GPU_SUMS_MADE, SUMS, "rate_gbs_4096", NULL, "rate_gbs_14336", 0 },
-    { "gpu", "reduce-load-rate", GPU_SUMS_RATE, SUMS, "rate_gbs_14336", NULL, NULL, 0 },
     { "gpu", "reduce-sm-rate", GPU_SHARE_READ, SUMS_SHARED, "rate_gbs_14336", SUMS_FRESH, NULL, 12 * SUM_WARPS },
     { "gpu", "reduce-made-sm-rate", GPU_SHARE_MADE, SUMS_SHARED, "rate_gbs_14336", SUMS_FRESH, NULL, 12 * SUM_WARPS },
     { "gpu", "stage", GPU_TIME, "after_fence_cta sms=ALL warps=24 by=warp at=own", "time_ns_14336", NULL, NULL, 0 },
     { "gpu", "load", GPU_TURN, "copy_5 sms=1 warps=1 at=hbm", "rate_gbs", TURN_ROW, "rate_gbs_128", 0 },
     { "gpu", "load-l2", GPU_TIME, "chase_nc at=fresh", "time_ns", NULL, NULL, 0 },
     { "gpu", "load-again", GPU_TIME, "chase_sys at=own kib=8192", "time_ns", NULL, NULL, 0 },
+    { "gpu", "load-l1", GPU_TIME, "alone_ld_weak at=own", "time_ns", NULL, NULL, 0 },
+    { "gpu", "load-shared", GPU_TIME, "alone_ld_shared at=sm", "time_ns", NULL, NULL, 0 },
     { "gpu", "access", GPU_FURTHER, "load_8 sms=1 warps=1 at=l2", "rate_gbs_14336", "load_1 sms=1 warps=1 at=l2", NULL,
       0 },
     { "gpu", "cycle", GPU_EACH_TIME, "clock", "rate_ghz", NULL, NULL, 0 },
@@ -132,7 +127,6 @@ static const struct {
     { "gpu", "beside", "how the profiler counts" },
     { "gpu", "shared-align", "how the kernels are linked" },
     { "gpu", "stretch", "of the kernels' own sums" },
-    { "gpu", "stretch-row", "of the kernels' own sums" },
     { "gpu", "bulk-request", "of the kernels' own sums" },
     { "gpu", "bulk-passes", "a pattern of many rows, of source= and shared=" },
     { "gpu", "cpcs", "which SMs share with which" },
@@ -148,7 +142,6 @@ static const struct {
 
 /* GPU_LINE_LEAST: in shorter rows some lanes of a warp have no part */
 enum { GPU_DOUBT_PCT = 25, GPU_SUMS_MOST = 16, GPU_LINE_LEAST_BYTES = 512 };
-enum { GPU_SUMS_LEAST = 4 }; /* rows of a sum; one row lies off the line, and the line bends at a few others */
 
 /* Keys whose rows vary even on idle machines: by how many percent, as the largest of seven records of idle machines. */
 static const struct {
@@ -334,46 +327,6 @@ static double gpu_metric_bytes(const char *metric)
     return g_ascii_strtod(metric + strcspn(metric, "0123456789"), NULL);
 }
 
-/* Fits lines through the times of sums by their number of rows: they give the time of each further row and the time
- * without rows. */
-static bool gpu_sums_lines(const struct gpu_work *work, const char *phase, const char *metric, struct fit_line line[3])
-{
-    struct fit_point points[3][FIT_POINTS_MAX];
-    uint32_t count = 0;
-    for (uint32_t rows = 1; rows <= GPU_SUMS_MOST; rows++) {
-        g_autofree char *name = g_strdup_printf("%s%u", phase, rows);
-        struct gpu_value rate;
-        if (!gpu_row(work, name, metric, &rate)) continue;
-        const struct gpu_value time = gpu_time_of(gpu_metric_bytes(metric), &rate);
-        gpu_point_add(points, &count, rows, &time);
-    }
-    return count >= GPU_SUMS_LEAST && gpu_lines(points, count, line);
-}
-
-static bool gpu_sums(const struct gpu_work *work, const char *phase, const struct gpu_key *key, struct gpu_value *value,
-                     GString *comment)
-{
-    struct fit_line line[3], other[3];
-    double *const into[] = { &value->value, &value->low, &value->high };
-    const double bytes = gpu_metric_bytes(key->metric);
-    if (!gpu_sums_lines(work, phase, key->metric, line)) return false;
-    if (key->kind == GPU_SUMS_RATE) {
-        for (uint32_t i = 0; i < 3; i++) *into[i] = bytes / fmax(line[i].slope, 1e-6);
-        g_string_append_printf(comment, ", what each row more takes, off by %.1f %% (median)",
-                               line[0].error_pct_median);
-    } else {
-        const double more = gpu_metric_bytes(key->other_metric) - bytes;
-        if (!gpu_sums_lines(work, phase, key->other_metric, other)) return false;
-        for (uint32_t i = 0; i < 3; i++) {
-            const double byte_ns = fmax(other[i].fixed - line[i].fixed, 1e-6) / more;
-            *into[i] = key->kind == GPU_SUMS_MADE ? 1 / byte_ns : fmax(line[i].fixed - byte_ns * bytes, 0);
-        }
-        g_string_append_printf(comment, " and %s, without what their rows take", key->other_metric);
-    }
-    gpu_widen(value);
-    return true;
-}
-
 /* How long all warps together keep their SM busy, if one warp alone takes alone_ns and each of them takes all_ns.
  * This is the inverse of contended_ps in models/hardware/sm/gpu.c. */
 static double gpu_share_ns(double alone_ns, double all_ns)
@@ -483,8 +436,7 @@ static bool gpu_each(const struct gpu_work *work, const char *phase, const struc
 static bool gpu_is_rate(enum gpu_kind kind)
 {
     return kind == GPU_RATE || kind == GPU_MOST || kind == GPU_LINE_RATE || kind == GPU_TURNS_RATE ||
-           kind == GPU_SUMS_RATE || kind == GPU_SUMS_MADE || kind == GPU_SHARE_READ || kind == GPU_SHARE_MADE ||
-           kind == GPU_MEDIAN || kind == GPU_SHARED;
+           kind == GPU_SHARE_READ || kind == GPU_SHARE_MADE || kind == GPU_MEDIAN || kind == GPU_SHARED;
 }
 
 static bool gpu_value_of(const struct gpu_work *work, const struct gpu_key *key, struct gpu_value *value,
@@ -499,9 +451,6 @@ static bool gpu_value_of(const struct gpu_work *work, const struct gpu_key *key,
     switch (key->kind) {
     case GPU_LINE_FIXED:
     case GPU_LINE_RATE: return gpu_line(work, phase, key, value, comment);
-    case GPU_SUMS_FIXED:
-    case GPU_SUMS_MADE:
-    case GPU_SUMS_RATE: return gpu_sums(work, phase, key, value, comment);
     case GPU_SHARE_READ:
     case GPU_SHARE_MADE: return gpu_shares(work, phase, key, value, comment);
     case GPU_MOST: return gpu_most(work, phase, key->metric, value);

@@ -12,14 +12,13 @@
 #include "tests/support_trace.h"
 #include "tests/unit.h"
 
-static const char gpu_text[] =
-    "[cluster]\nname = Two boards\n"
-    "[gpu]\nsms = 132\nlaunch = 1.73 us\nstep = 100 ns\npoll = 220 ns\n"
-    "hbm-rate = 2800 GB/s\n"
-    "store-row = 300 ns\nstore-warp-rate = 2.9 GB/s\nstore-sm-rate = 45 GB/s\n"
-    "reduce-row = 150 ns\nreduce-warp-rate = 0.65 GB/s\nreduce-load-rate = 5.5 GB/s\nreduce-sm-rate = 135 GB/s\n"
-    "[nvlink]\ngpus = 8\negress-rate = 160 GB/s\ningress-rate = 170 GB/s\nlatency = 550 ns\n"
-    "fence = 870 ns\npeek = 870 ns\n";
+static const char gpu_text[] = "[cluster]\nname = Two boards\n"
+                               "[gpu]\nsms = 132\nlaunch = 1.73 us\nstep = 100 ns\npoll = 220 ns\n"
+                               "hbm-rate = 2800 GB/s\n"
+                               "store-row = 300 ns\nstore-warp-rate = 2.9 GB/s\nstore-sm-rate = 45 GB/s\n"
+                               "reduce-sm-rate = 135 GB/s\n"
+                               "[nvlink]\ngpus = 8\negress-rate = 160 GB/s\ningress-rate = 170 GB/s\nlatency = 550 ns\n"
+                               "fence = 870 ns\npeek = 870 ns\n";
 
 static const char nic_text[] =
     "[nic]\ngpus-per-nic = 2\nrate = 46.7 GB/s\nheader = 26 B\nmtu = 4 KiB\nmessage = 3 ns\nsignal = 4 ns\n"
@@ -87,10 +86,10 @@ static struct cluster *load(const char *text)
 TEST("gpu cluster in full")
 {
     g_auto(GStrv) part = g_strsplit(gpu_text, "[nvlink]", 2);
-    g_autofree char *text = g_strconcat(
-        part[0],
-        "load = 400 ns\naccess = 10 ns\ncycle = 500 ps\nbulk-passes = 0 1 2 3 4 5 6 7|9 8 7 6 5 4 3 2\n[nvlink]",
-        part[1], nic_text, NULL);
+    g_autofree char *text = g_strconcat(part[0],
+                                        "load = 400 ns\nload-l1 = 20.5 ns\nload-shared = 14.5 ns\naccess = 10 "
+                                        "ns\nbulk-passes = 0 1 2 3 4 5 6 7|9 8 7 6 5 4 3 2\n[nvlink]",
+                                        part[1], nic_text, NULL);
     g_autoptr(cluster) c = load(text);
     CU_ASSERT_STRING_EQUAL(c->name, "Two boards");
     CU_ASSERT(c->gpu.sms == 132 && c->gpu.launch_ps == 1730000 && c->gpu.step_ps == 100000);
@@ -98,9 +97,8 @@ TEST("gpu cluster in full")
     CU_ASSERT(c->gpu.hbm_rate_bps == 22400000000000);
     CU_ASSERT(c->gpu.store.row_ps == 300000 && c->gpu.store.warp_rate_bps == 23200000000);
     CU_ASSERT(c->gpu.store.sm_rate_bps == 360000000000);
-    CU_ASSERT(c->gpu.reduce.row_ps == 150000 && c->gpu.reduce.warp_rate_bps == 5200000000);
-    CU_ASSERT(c->gpu.reduce_load_rate_bps == 44000000000 && c->gpu.engine.passes.in[7] == 7 &&
-              c->gpu.engine.passes.out[0] == 9);
+    CU_ASSERT(c->gpu.reduce_sm_rate_bps == 1080000000000);
+    CU_ASSERT(c->gpu.engine.passes.in[7] == 7 && c->gpu.engine.passes.out[0] == 9);
     CU_ASSERT(c->nvlink.peek_ps == 870000 && c->gpu.scan_row_ps == 360000);
     CU_ASSERT(c->gpu.load_l1_ps == 20500 && c->gpu.load_shared_ps == 14500);
     CU_ASSERT(c->nvlink.gpus == 8 && c->nvlink.egress_rate_bps == 1280000000000);
@@ -207,7 +205,7 @@ TEST("unknown words")
     CU_ASSERT(change_refused("poll = 220 ns", "peek = 870 ns",
                              "FILE:LINE: [gpu] peek: unknown key; did you mean [nvlink] peek?"));
     CU_ASSERT(change_refused("poll = 220 ns", "reduce-look = 5.6 ns",
-                             "FILE:LINE: [gpu] reduce-look: unknown key; it follows from cycle"));
+                             "FILE:LINE: [gpu] reduce-look: unknown key; the sheets of kernels say it"));
     static const char *const passes[] = { "0 1 2 3 4 5 6 7", "0 1 2 3 4 5 6 7 | 0 1 2 3 4 5 6",
                                           "0 1 2 3 4 5 6 7 | 10" };
     for (size_t i = 0; i < G_N_ELEMENTS(passes); i++) {
@@ -254,7 +252,7 @@ TEST("missing keys")
         }
         g_strfreev(line);
     }
-    CU_ASSERT_EQUAL(needed, 12 + 6 + 17);
+    CU_ASSERT_EQUAL(needed, 9 + 6 + 17);
     /* A message lists all keys that a section lacks. */
     CU_ASSERT(change_refused("[nvlink]\ngpus = 8\negress-rate = 160 GB/s\ningress-rate = 170 GB/s\n", "[nvlink]\n",
                              "FILE:LINE: [nvlink] lacks the keys gpus, egress-rate, ingress-rate"));

@@ -100,7 +100,7 @@ TEST("ranks on the cores of a host")
         .signal_ps = PS_PER_US,
         .copy = cluster.gpu.store,
         .cast = cluster.gpu.store,
-        .reduce = cluster.gpu.reduce,
+        .reduce = cluster.gpu.store,
         .scan_rate_bps = 80000000000,
     };
     run_suite(&cluster, 8, 2, false, 1);

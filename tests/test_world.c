@@ -525,35 +525,34 @@ TEST("rounds of warps")
     }
 }
 
-/* Two rows of 1024 B are summed into one.  By one warp this takes 1024 for the bytes written and 1024 for those read.
- * In loops compiled for three rows, each of the four stretches of 512 B takes two looks of 128.  The SM reads them in
- * 2048, or 4096 if two workers share it: in addition each waits for its stretches for share^2 / (share + alone). */
+/* Two rows of 1024 B are summed into one.  By one warp each stretch of 512 B of the sum takes a wait of 200 and 312
+ * instructions, and 256 a row of it.  In loops compiled for three rows, each of the four stretches of 512 B takes two
+ * looks of 128.  The SM reads them in 2048, or 4096 if two workers share it: in addition each waits for its stretches
+ * for share^2 / (share + alone). */
 TEST("sums")
 {
     static const struct {
-        uint8_t places, workers;
+        bool looks;
+        uint8_t workers;
         double ns;
     } sums[] = {
-        { 0, 1, 2048 + 1024 },
-        { 1, 1, 2048 + 1024 },
-        { 3, 1, 3072 + 819.2 },
-        { 0, 2, 2048 + 4096.0 * 4096 / (4096 + 2048) },
-        { 3, 2, 3072 + 4096.0 * 4096 / (4096 + 3072) },
+        { false, 1, 2048 + 1024 },
+        { true, 1, 3072 + 819.2 },
+        { false, 2, 2048 + 4096.0 * 4096 / (4096 + 2048) },
+        { true, 2, 3072 + 4096.0 * 4096 / (4096 + 3072) },
     };
     for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++) {
         g_autofree struct stage *s = stage_new(1, 1);
         s->cluster.gpu.load_ps = s->cluster.gpu.load_l2_ps = 200 * PS_PER_NS;
-        s->cluster.gpu.look_ps = 128 * PS_PER_NS;
-        s->cluster.gpu.reduce = (struct cluster_work){ .warp_rate_bps = 8000000000, .sm_rate_bps = 8000000000 };
-        s->cluster.gpu.reduce_load_rate_bps = 16000000000;
+        s->cluster.gpu.cycle_ps = PS_PER_NS;
+        s->cluster.gpu.reduce_sm_rate_bps = 8000000000;
         for (uint32_t k = 0; k < sums[i].workers; k++) {
             PLAY(s, 0, 1,
                  { .verb = SUM,
                    .rows = 1,
                    .size_bytes = 2048,
-                   .loop = sums[i].places == 3   ? "load 1, fenced, places 3"
-                           : sums[i].places == 1 ? "load 1, fenced, places 1"
-                                                 : "load 1, fenced" });
+                   .loop = sums[i].looks ? "load 1, fenced, sum-stretch 312, sum-row 256 + 2 * 128"
+                                         : "load 1, fenced, sum-stretch 312, sum-row 256" });
             s->player[k].worker.sm = 0;
         }
         stage_run(s);
@@ -683,14 +682,15 @@ TEST("rows summed out of memory")
         uint64_t ns;
     } sums[] = {
         { 1, "wait 2, load 2, footprint 1", 600 },
-        { 1, "wait 2, load 2, added 1000, footprint 1", 1600 },
+        { 1, "wait 2, load 2, adds 1000, footprint 1", 1600 },
         { 2, "wait 2, load 2, footprint 1", 2038 },
         { 2, "wait 2, load 2, fresh, footprint 1", 600 },
     };
     for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++) {
         g_autofree struct stage *s = stage_new(1, 1);
         s->cluster.gpu.scan_row_ps = s->cluster.gpu.load_ps = s->cluster.gpu.engine.in_ps = 200 * PS_PER_NS;
-        s->cluster.gpu.sum_far_sm_rate_bps = s->cluster.gpu.add_rate_bps = 8000000000;
+        s->cluster.gpu.sum_far_sm_rate_bps = 8000000000;
+        s->cluster.gpu.cycle_ps = PS_PER_NS;
         const struct operation sum = { .verb = SUM, .rows = 1, .size_bytes = 1024, .loop = sums[i].loop };
         s->cluster.gpu.sum_far_sm_rate_bps *= sums[i].workers == 1 ? 1000 : 1;
         for (uint32_t k = 0; k < sums[i].workers; k++) {

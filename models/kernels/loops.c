@@ -84,7 +84,8 @@ static const struct word {
     { "copy-engine", FIELD(engine), U8, LOOP_COPY + 1, LOOP_COPY, "the GPU's copy engine moves it, and no warp" },
     { "wait", FIELD(steps), U8, 0, 0, "waits for memory before a row's bytes, one after another" },
     { "times", 0, TIMES, 0, 0, "scans: loads of a lane one after another, if not `rows`" },
-    { "chase", FIELD(chase), FLAG, 0, 0, "scans: a load says where the next is; the bytes come meanwhile" },
+    { "chase", FIELD(chase), U8, 0, 0,
+      "scans: a load says where the next is; meanwhile 128 B at a time come in so many cycles of the SM" },
     { "apart", FIELD(apart), FLAG, 0, 0, "scans: the group's first warp does it alone, and the others go on" },
     { "lines", FIELD(lines), U8, 0, 0, "lines of 128 B that a load of the 32 lanes touches, if not 1" },
     { "peer", FIELD(peer), FLAG, 0, 0, "scans: what is read lies in the memory of a peer" },
@@ -107,12 +108,15 @@ static const struct word {
     { "sought", FIELD(sought), FLAG, 0, 0, "each warp looks for its rows itself, and begins when it has found one" },
     { "flagged", FIELD(flagged), U8, 0, 0, "loads and stores: bytes of data that go with 8 B of flags each" },
     { "posted", FIELD(posted), FLAG, 0, 0, "stores: nobody waits for them but a release in a later step" },
-    { "places", FIELD(places), U8, 0, 0, "sums: rows that the loop is compiled for, whichever of them there are" },
+    { "sum", FIELD(sum_cycles), U16, 0, 0, "sums: cycles of a sum, beside its stretches" },
+    { "sum-stretch", FIELD(stretch_cycles), U16, 0, 0, "sums: cycles of 512 bytes of the sum, beside waits" },
+    { "sum-row", FIELD(stretch_row_cycles), U16, 0, 0, "sums: those of each row of these, with looks for rows" },
     { "in-turn", FIELD(in_turn), FLAG, 0, 0, "sums: each row of a stretch is awaited before the next is asked for" },
     { "fenced", FIELD(fenced), FLAG, 0, 0, "sums: the bulk engine stores each stretch, after a fence of the SM" },
     { "ahead", FIELD(ahead), FLAG, 0, 0, "sums, fenced: it also brings them, the next while one is summed" },
     { "weighted", FIELD(weighted), FLAG, 0, 0, "sums: each row is multiplied by a weight, which takes a CPU longer" },
-    { "added", FIELD(added_bytes), U32, 0, 0, "sums: bytes of the rows of one sum that are added in single precision" },
+    { "adds", FIELD(adds_cycles), U32, 0, 0,
+      "sums, load 2 and more: instructions of a sum that add in single precision" },
 };
 #undef FIELD
 

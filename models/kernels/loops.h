@@ -96,13 +96,14 @@ struct loop {
     uint8_t engine, again; /* enum loop_engine, enum loop_again */
     uint8_t width_bytes;   /* 0: 16 */
     uint8_t in_flight;     /* 0: 1 */
-    uint8_t steps, places, lines, flagged;
+    uint8_t steps, chase, lines, flagged;
     uint8_t source_line, target_line;
     uint16_t shared_bytes, stride;
-    uint32_t added_bytes;
+    uint16_t sum_cycles, stretch_cycles, stretch_row_cycles;
+    uint32_t adds_cycles;
     uint32_t number; /* the site's number, by which arrays are told apart */
-    bool lined, sought, packed, packed_source, spread, staged, alone, in_turn, fenced, ahead, chase, fresh, unseen,
-        posted, apart, weighted, peer;
+    bool lined, sought, packed, packed_source, spread, staged, alone, in_turn, fenced, ahead, fresh, unseen, posted,
+        apart, weighted, peer;
     bool program; /* true: only the program and the description of its data count.  false: `engine` and the fields after
                    * it say what the loop does */
     bool times;   /* for a scan: loops_times() says how many loads, else they are as many as the rows */

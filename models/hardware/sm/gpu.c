@@ -513,26 +513,16 @@ static void gpu_init(struct world *w)
 {
     const struct cluster *c = w->cluster;
     const struct graph_peer_rates peers = graph_gpu_peer_rates(w->network->graph, 0, 0);
-    const struct {
-        struct work_rates *to;
-        const struct cluster_work *from;
-    } kinds[] = {
-        { &w->store, &c->gpu.store },
-        { &w->reduce, &c->gpu.reduce },
-    };
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        *kinds[i].to = (struct work_rates){ kinds[i].from->row_ps, rate_make(kinds[i].from->warp_rate_bps),
-                                            rate_make(kinds[i].from->sm_rate_bps) };
+    const struct cluster_work *store = &c->gpu.store;
+    w->store = (struct work_rates){ store->row_ps, rate_make(store->warp_rate_bps), rate_make(store->sm_rate_bps) };
+    w->reduce.sm = rate_make(c->gpu.reduce_sm_rate_bps);
     w->hbm = rate_make(c->gpu.hbm_rate_bps);
     w->hbm_rows = c->gpu.hbm_rows_rate_bps ? rate_make(c->gpu.hbm_rows_rate_bps) : w->hbm;
     w->l2 = rate_make(c->gpu.l2_bytes ? c->gpu.l2_rate_bps : 0);
     w->reduce_made = rate_make(c->gpu.reduce_made_sm_rate_bps);
     w->sum_far = rate_make(c->gpu.sum_far_sm_rate_bps);
-    w->add = rate_make(c->gpu.add_rate_bps);
     w->egress_unaligned = rate_make(c->nvlink.unaligned_rate_bps);
     w->egress_split = rate_make(c->nvlink.split_rate_bps);
-    w->reduce_load = rate_make(c->gpu.reduce_load_rate_bps);
-    w->scan = rate_make(c->gpu.scan_rate_bps);
     const struct cluster_bulk *engine = &c->gpu.engine;
     w->bulk_in = rate_make(engine->in_rate_bps);
     w->bulk_out = rate_make(engine->out_rate_bps ? engine->out_rate_bps : c->gpu.store.sm_rate_bps);

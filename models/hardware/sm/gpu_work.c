@@ -5,35 +5,30 @@
 #include "models/hardware/sm/bulk.h"
 #include "models/hardware/sm/gpu.h"
 
-/* Charges rows of an operation without a loop, and returns when they are done.  A sum's time grows with the bytes that
- * it writes, and only little with the bytes that it reads: each stretch waits for the loads of that stretch from all
- * rows. */
+/* Charges rows of an operation without a loop, and returns when they are done. */
 static uint64_t plain_work(struct world_rank *rank, const struct fabric_work *work, uint64_t start, uint32_t lanes)
 {
     struct world_worker *ww = rank->now.worker;
     struct world *w = rank->world;
-    const bool sum = work->kind == FABRIC_WORK_REDUCE;
-    const struct work_rates *k = sum ? &w->reduce : &w->store;
+    const struct work_rates *k = &w->store;
     const uint64_t now = sim_now_ps(w->sim), both = work->read_bytes + work->write_bytes;
     const uint32_t busy = gpu_warps_busy(work->rows, lanes);
     const uint64_t service_ps = rate_time(k->sm, work->read_bytes);
-    uint64_t end = start + gpu_plain_latency_ps(k, work->rows, busy) +
-                   gpu_plain_ps(k, sum ? work->write_bytes : work->read_bytes, busy);
-    if (sum) end += rate_time(w->reduce_load, work->read_bytes) / busy;
-    else end = later(end, start + gpu_share_ps(rank, ww, service_ps));
+    uint64_t end = start + gpu_plain_latency_ps(k, work->rows, busy) + gpu_plain_ps(k, work->read_bytes, busy);
+    end = later(end, start + gpu_share_ps(rank, ww, service_ps));
     end = later(end, own_reserve(rank, &rank->sm[ww->sm], now, service_ps, work->read_bytes));
     end = later(end, own_reserve(rank, &rank->hbm, now, rate_time(w->hbm, both), both));
-    if (!sum) gpu_moved_note(ww, false, start, end);
+    gpu_moved_note(ww, false, start, end);
     return end;
 }
 
-static uint64_t stretches(const struct loop *p, uint64_t bytes)
-{
-    return gpu_ceiling(bytes, GPU_WARP_LANES * (p->width_bytes ? p->width_bytes : 16u));
-}
+static uint64_t stretch_bytes(const struct loop *p) { return GPU_WARP_LANES * (p->width_bytes ? p->width_bytes : 16u); }
+
+static uint64_t stretches(const struct loop *p, uint64_t bytes) { return gpu_ceiling(bytes, stretch_bytes(p)); }
 
 /* How long a warp alone takes for a sum.  It walks along the row.  Each stretch waits for the loads of that stretch
- * from all rows.  Then the bulk engine stores it after a fence, or the warp stores it itself. */
+ * from all rows, and then takes the loop's instructions.  Then the bulk engine stores it after a fence, or the warp
+ * stores it itself. */
 static uint64_t sum_ps(const struct world *w, const struct fabric_work *work, const struct loop *p)
 {
     const struct cluster_gpu *gpu = &w->cluster->gpu;
@@ -41,16 +36,14 @@ static uint64_t sum_ps(const struct world *w, const struct fabric_work *work, co
     const uint64_t read = work->rows ? work->read_bytes / work->rows : 0;
     const uint64_t near_ps = gpu->load_again_ps ? gpu->load_again_ps : gpu->load_l2_ps, wait_ps = gpu_load_ps(w, p);
     const uint64_t turns = stretches(p, made);
-    const uint64_t far_ps =
-        wait_ps > near_ps ? turns * (wait_ps - near_ps) : 0; /* the rates are of rows that lie near */
-    const uint64_t alone_ps = gpu->reduce.row_ps + rate_time(w->reduce.warp, made) +
-                              rate_time(w->reduce_load, p->in_turn && read > made ? made : read);
+    const uint64_t far_ps = wait_ps > near_ps ? turns * (wait_ps - near_ps) : 0; /* beyond near_ps */
+    const uint64_t stretch_ps = near_ps + p->stretch_cycles * gpu->cycle_ps;
+    const uint64_t alone_ps = p->sum_cycles * gpu->cycle_ps +
+                              (made * stretch_ps + read * p->stretch_row_cycles * gpu->cycle_ps) / stretch_bytes(p);
     const uint64_t fences_ps = p->fenced ? 0 : turns * gpu->stage_ps;
-    const uint64_t looks = p->places > 1 && work->rows ? stretches(p, work->read_bytes) * (p->places - 1u) : 0;
-    const uint64_t looks_ps = looks && !p->in_turn ? looks * gpu->look_ps / work->rows : 0;
     const uint64_t more = work->rows ? stretches(p, work->read_bytes) / work->rows : 0; /* for each row but the first */
     const uint64_t in_turn_ps = p->in_turn && more > turns ? (more - turns) * wait_ps : 0;
-    return p->steps * wait_ps + far_ps + looks_ps + in_turn_ps + (alone_ps > fences_ps ? alone_ps - fences_ps : 0);
+    return p->steps * wait_ps + far_ps + in_turn_ps + (alone_ps > fences_ps ? alone_ps - fences_ps : 0);
 }
 
 static uint64_t sums_service_ps(const struct world *w, const struct fabric_work *work)
@@ -65,9 +58,9 @@ static uint64_t sum_ahead_ps(const struct world *w, const struct fabric_work *wo
 {
     const struct cluster_gpu *gpu = &w->cluster->gpu;
     const uint64_t rows = work->rows ? work->rows : 1;
-    return p->steps * gpu_load_ps(w, p) +
-           (stretches(p, work->write_bytes) * gpu->stretch_ps + stretches(p, work->read_bytes) * gpu->stretch_row_ps) /
-               rows;
+    return p->steps * gpu_load_ps(w, p) + (stretches(p, work->write_bytes) * gpu->stretch_ps +
+                                           stretches(p, work->read_bytes) * p->stretch_row_cycles * gpu->cycle_ps) /
+                                              rows;
 }
 
 /* Sums contend for their SM at each stretch: the more of the time they use it, the longer each waits for it.  (1 to
@@ -138,6 +131,8 @@ static uint64_t waits_ps(const struct world *w, const struct loop *p, uint64_t w
     return far * gpu_load_ps(w, p) + (waits - far) * w->cluster->gpu.load_l2_ps;
 }
 
+enum { CHASE_BYTES = 128 }; /* what the cycles of the word `chase` bring */
+
 static uint64_t scan_ps(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint32_t lanes)
 {
     const struct world *w = rank->world;
@@ -146,7 +141,9 @@ static uint64_t scan_ps(struct world_rank *rank, const struct fabric_work *work,
     const uint64_t *size = work->given ? work->given->size : NULL;
     const uint32_t loads = p && p->times ? loops_times(w->loops, (enum site)work->site, size, work->rows) : work->rows;
     if (!gpu_priced(w, p)) return rate_time(w->store.sm, work->read_bytes) + loads * w->cluster->gpu.scan_row_ps;
-    if (p->chase) return rate_time(w->scan, work->read_bytes) + loads * w->cluster->gpu.scan_row_ps;
+    if (p->chase)
+        return gpu_ceiling(work->read_bytes * p->chase * w->cluster->gpu.cycle_ps, CHASE_BYTES) +
+               loads * w->cluster->gpu.scan_row_ps;
     const uint64_t waits = gpu_ceiling(loads, p->in_flight ? p->in_flight : 1);
     return gpu_touch_ps(rank->now.worker, p) + waits_ps(w, p, waits);
 }
