@@ -115,7 +115,7 @@ static const struct field field_table[] = {
       "100us), which others than ll, normal and v2 run once more with it",
       NULL },
     { "compute-sms", FIELD_TEXT, MAKES, AT(compute_sms), 0, 0, 0, NULL, "A:B",
-      "SMs A to B - 1 of that (default: those that the kernel leaves; all if it leaves none)", NULL },
+      "SMs A to B - 1 of that (default: those that the kernel leaves; if none, all, but ll needs --num-sms)", NULL },
     COUNT("num-tokens", num_tokens, WORK | MAKES | ROUTES, 1, 1 << 20, 0,
           "Tokens of each rank (default 128 for ll, else 4096; of a trace: at most this many)"),
     TEXT("tokens-per-rank", tokens_per_rank, WORK | MAKES | ROUTES, "N|N|...", "Tokens of each rank where they differ"),

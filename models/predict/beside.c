@@ -109,8 +109,10 @@ static bool sms_parse(const char *text, uint32_t kernel_sms, uint32_t all, doubl
     ranges_free(&range);
     if (*sms > 0 && *sms + kernel_sms <= all) return true;
     g_autofree char *expected =
-        g_strdup_printf("some of the %u SMs of the GPU that the kernels' %u leave", all, kernel_sms);
-    return refuse(error, "compute-sms", expected, text ? text : "none");
+        text ? g_strdup_printf("some of the %u SMs of the GPU that the kernels' %u leave", all, kernel_sms)
+             : g_strdup_printf("less than the GPU's %u SMs, so that --compute has some", all);
+    g_autofree char *found = g_strdup_printf("%u", kernel_sms);
+    return refuse(error, text ? "compute-sms" : "num-sms", expected, text ? text : found);
 }
 
 bool beside_parse(const struct case_options *c, const struct cluster *cluster, uint32_t kernel_sms,
