@@ -8,6 +8,7 @@
 #include <string.h>
 #include "replay/bootstrap/bootstrap.h"
 #include "replay/live.h"
+#include "tests/support_live.h"
 #include "tests/bench.h"
 
 enum { PUT_BYTES = 64 << 10, PUT_COUNT = 1000, PONG_COUNT = 2000, AREA_BYTES = 16 << 20, QUEUE_DEPTH = 128 };
@@ -105,11 +106,8 @@ static bool bench_both(struct live_world *world, struct bootstrap *bootstrap, st
 
 static int rank_main(struct bootstrap *b, void *context)
 {
-    struct live_options options;
-    live_options_init(&options);
-    options.fabric = "verbs";
+    struct live_options options = support_options("verbs", 1);
     options.device = context;
-    options.ranks_per_node = 1;
     const struct fabric_needs needs = { AREA_BYTES, 8, 1, QUEUE_DEPTH, 0 };
     g_autoptr(GError) error = NULL;
     struct live_world *world = live_world_new(&options, &needs, b, &error);

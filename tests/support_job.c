@@ -125,13 +125,10 @@ static uint64_t thread_now_ps(const struct fabric *f)
 static void live_init(struct job_live *live, const struct kernel_job *job, bool nvlink_disabled)
 {
     struct fabric_needs needs;
-    struct live_options options;
+    struct live_options options = support_options("shm", job->ranks_per_node);
     GError *error = NULL;
     CU_ASSERT_FATAL(job->ranks <= RANKS_MAX);
     kernel_job_needs(job, true, &needs);
-    live_options_init(&options);
-    options.fabric = "shm";
-    options.ranks_per_node = job->ranks_per_node;
     options.nvlink_disabled = nvlink_disabled;
     *live = (struct job_live){ .job = job, .bootstrap = support_bootstraps_new(job->ranks) };
     const bool made = support_worlds_new(&options, &needs, live->bootstrap, job->ranks, live->world, &error);

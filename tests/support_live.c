@@ -130,6 +130,15 @@ uint32_t support_bootstraps_run(struct bootstrap **b, uint32_t rank_count,
     return failed;
 }
 
+struct live_options support_options(const char *fabric, uint32_t ranks_per_node)
+{
+    struct live_options options;
+    live_options_init(&options);
+    options.fabric = fabric;
+    options.ranks_per_node = ranks_per_node;
+    return options;
+}
+
 struct worlds_call {
     const struct live_options *options;
     const struct fabric_needs *needs;

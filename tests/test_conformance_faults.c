@@ -34,12 +34,8 @@ static void faults_report(void *context, const char *name, const char *why)
 /* Runs the suite on ranks that use ops (NULL: the real ones); names of failed cases are in failed_cases. */
 static uint32_t run_with(const struct fabric_ops *ops)
 {
-    struct live_options options;
-    live_options_init(&options);
-    options.fabric = "shm";
-    options.ranks_per_node = 2;
-    const struct fabric_needs needs = { CONFORMANCE_HEAP_BYTES, CONFORMANCE_WORDS, CONFORMANCE_QUEUES,
-                                        CONFORMANCE_DEPTH, 0 };
+    struct live_options options = support_options("shm", 2);
+    const struct fabric_needs needs = CONFORMANCE_NEEDS;
     struct bootstrap **b = support_bootstraps_new(RANKS);
     CU_ASSERT_TRUE_FATAL(support_worlds_new(&options, &needs, b, RANKS, worlds, NULL));
     for (uint32_t rank = 0; rank < RANKS; rank++) {

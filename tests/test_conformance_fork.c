@@ -27,9 +27,7 @@ TEST("processes")
 TEST("crowd")
 {
     struct support_process_case c = { .traitor = -1, .seed = 4 };
-    live_options_init(&c.options);
-    c.options.fabric = "shm";
-    c.options.ranks_per_node = 4;
+    c.options = support_options("shm", 4);
     CU_ASSERT_EQUAL(bootstrap_fork_run(CONFORMANCE_RANKS, 60000, support_process_conforms, &c), 0);
 }
 

@@ -14,18 +14,14 @@ static void run_suite(uint32_t rank_count, const struct live_options *options, b
 
 TEST("one NVLink domain")
 {
-    struct live_options options;
-    live_options_init(&options);
+    const struct live_options options = support_options(NULL, 8);
     run_suite(1, &options, false, 1);
     run_suite(8, &options, false, 2);
 }
 
 TEST("nodes with a network")
 {
-    struct live_options options;
-    live_options_init(&options);
-    options.fabric = "shm";
-    options.ranks_per_node = 2;
+    struct live_options options = support_options("shm", 2);
     for (uint64_t seed = 1; seed <= 5; seed++) run_suite(8, &options, true, seed);
     options.ranks_per_node = 1;
     run_suite(3, &options, true, 6);
@@ -33,9 +29,7 @@ TEST("nodes with a network")
 
 TEST("NVLink disabled")
 {
-    struct live_options options;
-    live_options_init(&options);
-    options.fabric = "shm";
+    struct live_options options = support_options("shm", 8);
     options.nvlink_disabled = true;
     for (uint64_t seed = 1; seed <= 5; seed++) run_suite(5, &options, true, seed);
 }
@@ -43,8 +37,6 @@ TEST("NVLink disabled")
 /* Without a link, puts are stores: the data path of a world of one host, without a network. */
 TEST("no network at all")
 {
-    struct live_options options;
-    live_options_init(&options);
-    options.ranks_per_node = 2;
+    struct live_options options = support_options(NULL, 2);
     run_suite(4, &options, false, 3);
 }

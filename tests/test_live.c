@@ -17,10 +17,7 @@ static const struct fabric_needs small = { HEAP_BYTES, WORDS, 2, 4, 0 };
 
 static struct live_options options_make(const char *link, uint32_t ranks_per_node)
 {
-    struct live_options options;
-    live_options_init(&options);
-    options.fabric = link;
-    options.ranks_per_node = ranks_per_node;
+    struct live_options options = support_options(link, ranks_per_node);
     options.timeout_ms = 200;
     return options;
 }

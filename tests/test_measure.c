@@ -43,10 +43,7 @@ TEST("latencies are one way")
                                         .word_count = MEASURE_WORDS,
                                         .queue_count = MEASURE_QUEUES,
                                         .queue_depth = MEASURE_QUEUE_DEPTH };
-    struct live_options options;
-    live_options_init(&options);
-    options.fabric = "shm";
-    options.ranks_per_node = 1;
+    struct live_options options = support_options("shm", 1);
     struct bootstrap **b = support_bootstraps_new(RANKS);
     CU_ASSERT_TRUE_FATAL(support_worlds_new(&options, &needs, b, RANKS, world, NULL));
     honest = world[0]->link->ops;

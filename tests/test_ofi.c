@@ -21,9 +21,7 @@
 
 static struct live_options options_for(const char *provider, enum live_signalling signalling)
 {
-    struct live_options options;
-    live_options_init(&options);
-    options.fabric = "ofi";
+    struct live_options options = support_options("ofi", 8);
     options.provider = provider;
     options.signalling = signalling;
     options.nvlink_disabled = true;

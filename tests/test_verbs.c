@@ -18,9 +18,7 @@
 
 static struct live_options options_for(const char *device, enum live_signalling signalling)
 {
-    struct live_options options;
-    live_options_init(&options);
-    options.fabric = "verbs";
+    struct live_options options = support_options("verbs", 8);
     options.device = device;
     options.signalling = signalling;
     options.nvlink_disabled = true;

@@ -163,9 +163,7 @@ static void run_case(const char *const *option)
     twin_simulated_run(&twin);
     const enum live_signalling ways[] = { LIVE_SIGNAL_WRITE, LIVE_SIGNAL_ATOMIC, LIVE_SIGNAL_IMM };
     for (uint32_t i = 0; i < (verbs_here() ? 4 : 1); i++) {
-        struct live_options options;
-        live_options_init(&options);
-        options.fabric = i ? "verbs" : "shm";
+        struct live_options options = support_options(i ? "verbs" : "shm", 8);
         options.signalling = ways[i ? i - 1 : 0];
         options.ranks_per_node = twin.job.options.ranks_per_node;
         options.nvlink_disabled = twin.nvlink_disabled;
