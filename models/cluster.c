@@ -243,6 +243,16 @@ static void nics_take_away(struct cluster *c)
 
 /* Refuses parts that do not fit together, and fills in what they leave open.  A cluster has GPUs with NVLink, or a
  * host.  It has all parts of RDMA, or none. */
+/* read is a part of fetch. */
+static bool check_fetch(const struct key_file *file, const struct cluster *c, GError **error)
+{
+    if (c->nic.read_ps <= c->nic.fetch_ps) return true;
+    g_autofree char *place = key_file_place(file, "nic", "read");
+    return error_false(error, CLUSTER_ERROR, CLUSTER_ERROR_VALUE,
+                       "%s: [nic] read: expected at most fetch, of which it is a part, %.6g ns, found %.6g ns", place,
+                       (double)c->nic.fetch_ps / 1e3, (double)c->nic.read_ps / 1e3);
+}
+
 static bool check_parts(const struct key_file *file, struct cluster *c, GError **error)
 {
     const uint32_t gpu = key_file_line(file, "gpu", NULL), host = key_file_line(file, "host", NULL);
@@ -258,6 +268,7 @@ static bool check_parts(const struct key_file *file, struct cluster *c, GError *
     if (gpu && !key_file_line(file, "nic", NULL) && !check_no_nics(file, c, error)) return false;
     if (!check_node_written(file, c, error)) return false;
     if (!check_dcqcn(file, c, error) || !check_cross_rail(file, c, error) || !check_peers(file, c, error)) return false;
+    if (!check_fetch(file, c, error)) return false;
     nics_take_away(c);
     if (2u * c->gpu.cpcs.kind[0].pairs != c->gpu.sms) c->gpu.cpcs = (struct cluster_dies){ 0 }; /* another product's */
     if (!c->nic.gpus_per_nic) c->nic.gpus_per_nic = 1;

@@ -2,11 +2,12 @@
  *
  * With that kind of part twice as fast the slowest rank takes less time, and less than with any other kind twice as
  * fast.  Where latency is named, no part gives as much as latencies and the SMs' own steps together.  COMPARE_NO_PART
- * claims nothing of the kind. */
+ * claims nothing of the kind.  And every time and rate of a cluster file changes some prediction. */
 #include <glib.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include "models/cluster_keys.h"
 #include "models/predict/faster.h"
 #include "models/predict/simulate.h"
 #include "reports/compare.h"
@@ -19,22 +20,31 @@ struct claimed {
     struct case_load load;
 };
 
-static bool claimed_load(struct claimed *a, const char *text)
+static bool claimed_load(struct claimed *a, const char *text, const char *setting)
 {
     g_auto(GStrv) word = g_strsplit(text, " ", -1);
+    *a = (struct claimed){ 0 };
     g_autoptr(GPtrArray) set = g_ptr_array_new();
     bool good = true;
     case_init(&a->c);
     for (char **w = word; *w && good; w++) {
         char *value = strchr(*w, '=');
         *value++ = '\0';
-        if (strcmp(*w, "set") == 0) g_ptr_array_add(set, value);
+        if (strcmp(*w, "set") == 0) g_ptr_array_add(set, g_strdelimit(value, "_", ' '));
         else good = case_set(&a->c, *w, value, NULL);
     }
+    if (setting) g_ptr_array_add(set, (gpointer)setting);
     g_ptr_array_add(set, NULL);
     a->cluster = good ? cluster_load_set(a->c.cluster, (const char *const *)set->pdata, NULL) : NULL;
     if (a->cluster) case_cluster_settle(&a->c, a->cluster);
     return a->cluster && case_load(&a->c, &a->load, NULL);
+}
+
+static void claimed_clear(struct claimed *a)
+{
+    case_load_free(&a->load);
+    cluster_free(a->cluster);
+    case_clear(&a->c);
 }
 
 static uint32_t named, latencies;
@@ -64,8 +74,8 @@ static void claim_holds(const char *text, const char *phase, const char *bound, 
 
 static void claims_hold(const char *text)
 {
-    struct claimed a = { 0 };
-    CU_ASSERT_TRUE_FATAL(claimed_load(&a, text));
+    struct claimed a;
+    CU_ASSERT_TRUE_FATAL(claimed_load(&a, text, NULL));
     struct record *record = record_new(), *after[FASTERS];
     CU_ASSERT_TRUE_FATAL(simulate_load(&a.c, a.cluster, &a.load, &(struct simulate_wishes){ 0 }, record, NULL));
     for (int kind = 0; kind < FASTERS; kind++) {
@@ -82,9 +92,7 @@ static void claims_hold(const char *text)
     }
     for (int kind = 0; kind < FASTERS; kind++) record_free(after[kind]);
     record_free(record);
-    case_load_free(&a.load);
-    cluster_free(a.cluster);
-    case_clear(&a.c);
+    claimed_clear(&a);
 }
 
 #define LEAVES \
@@ -128,4 +136,91 @@ TEST("what bounds a phase")
     };
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) claims_hold(cases[i]);
     CU_ASSERT(named >= 20 && latencies >= 20); /* else the test would prove little */
+}
+
+/* ---- every key ---- */
+
+/* The sum of all phases' times of the case with a setting more; NAN: it is refused. */
+static double sum_us(const char *text, const char *setting)
+{
+    struct claimed a;
+    g_autoptr(record) record = record_new();
+    double sum = NAN;
+    if (claimed_load(&a, text, setting) &&
+        simulate_load(&a.c, a.cluster, &a.load, &(struct simulate_wishes){ 0 }, record, NULL)) {
+        sum = 0;
+        for (uint32_t i = 0; i < record_row_count(record); i++)
+            if (strcmp(record_row(record, i)->metric, "time_us_max") == 0) sum += record_row(record, i)->value;
+    }
+    claimed_clear(&a);
+    return sum;
+}
+
+#define SOCKETS "cluster=h800-cx7 set=node.sockets=2 set=node.pcie-rate=50GB/s set=node.nic-of=7_6_5_4_3_2_1_0"
+
+static const char *const key_cases[] = {
+    "cluster=h800-cx7 num-ranks=16 num-tokens=16",
+    "cluster=h100 kernel=normal num-ranks=8 num-tokens=64",
+    "cluster=h800-cx7 kernel=normal num-ranks=16 num-tokens=32",
+    "cluster=h200 kernel=v2 num-ranks=4 num-tokens=64 cpu-sync=yes",
+    "cluster=h100-cx7 kernel=v2 num-ranks=16 num-tokens=32 overlap=yes",
+    "cluster=h200 kernel=one-sided num-ranks=8 num-tokens=64",
+    "cluster=h200 kernel=two-sided num-ranks=8 num-tokens=64",
+    "cluster=h100-cx7 kernel=pplx num-ranks=16 num-tokens=16",
+    "cluster=h800-cx7 kernel=normal num-ranks=16 num-tokens=32 backend=uccl",
+    "cluster=b200 kernel=mega-moe num-ranks=8 num-tokens=64",
+    "cluster=h100-cx7 kernel=allreduce num-ranks=32 size=8MB",
+    "cluster=h100 kernel=allreduce num-ranks=8 size=8MB",
+    "cluster=h200 kernel=p2p num-ranks=2 size=64KB issue=host",
+    "cluster=h200 kernel=p2p num-ranks=2 size=64KB issue=copy",
+    "cluster=h200 kernel=p2p num-ranks=2 size=64KB issue=nccl",
+    "cluster=h200 kernel=allgather num-ranks=4 size=64KB issue=copy algorithm=ring",
+    "cluster=h200 kernel=allgather num-ranks=4 size=64KB issue=copy algorithm=leader",
+    "cluster=h100 kernel=normal num-ranks=4 num-tokens=64 compute=read:2000GB/s",
+    "cluster=h100 kernel=normal num-ranks=4 num-tokens=64 compute=copy:2000GB/s",
+    "cluster=h100 kernel=v2 num-ranks=8 num-tokens=4096 expand=yes",
+    SOCKETS " num-ranks=16 num-tokens=16 set=network.topology=rail set=network.nodes-per-leaf=1",
+    "cluster=h800-cx7 num-ranks=16 num-tokens=16 set=node.staging=yes set=node.pcie-rate=50GB/s",
+    "cluster=mi300x-cx7 kernel=mori num-ranks=16 num-tokens=16",
+    "cluster=p5en kernel=normal num-ranks=16 num-tokens=32",
+    "cluster=gh200-alps num-ranks=16 num-tokens=16",
+};
+enum { KEY_CASES = G_N_ELEMENTS(key_cases) };
+
+/* Whether a case's time changes with the key: to a quarter and to four times its value, or from none to some. */
+static bool key_acts(const struct cluster_key *key, const char *text, double before_us)
+{
+    struct claimed a;
+    bool acts = false;
+    CU_ASSERT_TRUE_FATAL(claimed_load(&a, text, NULL));
+    const uint64_t value = *(const uint64_t *)(const void *)((const char *)a.cluster + key->offset);
+    claimed_clear(&a);
+    for (int high = 0; high < 2 && !acts; high++) {
+        const double tried = value ? (double)value * (high ? 4 : 0.25) : key->kind == KIND_RATE ? 8e9 : 1e7;
+        g_autofree char *setting = g_strdup_printf("%s.%s=%.6f %s", key->section, key->name,
+                                                   key->kind == KIND_RATE ? tried / 1e6 : floor(tried) / 1e3,
+                                                   key->kind == KIND_RATE ? "Mbit/s" : "ns");
+        const double us = sum_us(text, setting);
+        acts = isfinite(us) && us != before_us;
+    }
+    return acts;
+}
+
+TEST("every time and rate")
+{
+    double before_us[KEY_CASES];
+    const struct cluster_key *key;
+    uint32_t keys = 0;
+    for (int i = 0; i < KEY_CASES; i++) before_us[i] = sum_us(key_cases[i], NULL);
+    for (int i = 0; i < KEY_CASES; i++) CU_ASSERT_TRUE(isfinite(before_us[i]));
+    for (size_t k = 0; (key = cluster_key_at(k)); k++) {
+        bool acts = false;
+        if (key->kind != KIND_TIME && key->kind != KIND_RATE) continue;
+        if (strcmp(key->section, "host") == 0 || strcmp(key->section, "dcqcn") == 0) continue;
+        for (int i = 0; i < KEY_CASES && !acts; i++) acts = key_acts(key, key_cases[i], before_us[i]);
+        CU_ASSERT_TRUE(acts);
+        if (!acts) fprintf(stderr, "%s.%s changes no prediction\n", key->section, key->name);
+        keys++;
+    }
+    CU_ASSERT(keys > 80);
 }

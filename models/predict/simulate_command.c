@@ -105,6 +105,40 @@ static bool parse(struct case_options *c, struct arguments *a, int argc, char **
     return false;
 }
 
+/* Whether both records have the same phases with the same times. */
+static bool same_times(const struct record *a, const struct record *b)
+{
+    for (uint32_t i = 0; i < record_row_count(a); i++) {
+        const struct record_row *row = record_row(a, i);
+        if (row->rank != RECORD_ALL || !g_str_has_prefix(row->metric, "time_us")) continue;
+        const struct record_row *other = record_find(b, row->phase, RECORD_ALL, row->metric);
+        if (!other || other->value != row->value) return false;
+    }
+    return true;
+}
+
+/* Adds a note for each setting without which all times are the same, unless there is one already that says why.  A
+ * setting that others need is no such. */
+static void idle_settings_note(const struct case_options *c, const struct arguments *a, const struct case_load *load,
+                               struct record *record)
+{
+    const char *said = record_get(record, "notes");
+    g_autoptr(GString) notes = g_string_new(said);
+    for (char **set = a->set; set && *set; set++) {
+        g_autofree char *note = g_strdup_printf("--set %s changes nothing", *set);
+        g_autoptr(GPtrArray) others = g_ptr_array_new();
+        if (strstr(notes->str, note)) continue;
+        for (char **other = a->set; *other; other++)
+            if (other != set) g_ptr_array_add(others, *other);
+        g_ptr_array_add(others, NULL);
+        g_autoptr(cluster) without = cluster_load_set(c->cluster, (const char *const *)others->pdata, NULL);
+        g_autoptr(record) before = record_new();
+        if (!without || !simulate_load(c, without, load, &(struct simulate_wishes){ 0 }, before, NULL)) continue;
+        if (same_times(record, before)) g_string_append_printf(notes, "%s%s here", notes->len ? "; " : "", note);
+    }
+    if (notes->len) record_set(record, "notes", "%s", notes->str);
+}
+
 /* Runs the case.  proof gets what --explain says of parts that are twice as fast, unless that took long. */
 static bool run(const struct case_options *c, const struct arguments *a, const struct cluster *cluster,
                 struct timeline_file *timeline, struct record *record, GString *proof, GError **error)
@@ -135,6 +169,7 @@ static bool run(const struct case_options *c, const struct arguments *a, const s
                                             .timeline = timeline_file_timeline(timeline) };
     bool good =
         simulate_load(c, cluster, &load, &wishes, record, error) && timeline_file_end(timeline, "simulate", error);
+    if (good && !estimate_long(&work)) idle_settings_note(c, a, &load, record);
     if (good && a->explain && !estimate_long(&work)) good = faster_append(c, cluster, &load, record, proof, error);
     progress_free(wishes.progress);
     case_load_free(&load);

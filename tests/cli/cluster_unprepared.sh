@@ -35,7 +35,7 @@ $EPTWIN cluster check boxes.ini
 $EPTWIN cluster show boxes.ini
 marks() { # every bound that a record names
     awk -F, '$2 == "all" && ($3 == "bottleneck" || $3 == "bound_tightest" || $3 == "busiest_link") && $4 != "link" { print $4 }' |
-        sort -u | sed 's/^/--mark=/'
+        sort -u | grep -vx 'no part alone' | sed 's/^/--mark=/'
 }
 run() {
     $EPTWIN simulate --cluster boxes.ini --num-ranks 16 "$@" --output record.csv >/dev/null || return

@@ -55,8 +55,13 @@ $EPTWIN simulate --cluster slow.ini $case | diff two.csv - | grep '^[<>]'
 $EPTWIN compare one.csv two.csv | grep -oE 'times slower|error|the second is' | sort -u
 $EPTWIN compare one.csv one.csv | grep -o 'the same' | sort -u
 
+echo '# settings without effect are said: V2 stores by bulk copies, at a rate of their own'
+$EPTWIN simulate --cluster source/models/clusters/h200.ini --kernel v2 --num-ranks 2 --num-tokens 64 \
+    --set nvlink.egress-rate=10GB/s --set nvlink.bulk-rate=10GB/s | grep '^# notes'
+
 echo '# refused'
-for set in nic.rate nic.=1 rate=1 nic.speed=1 nic.rate=fast; do $EPTWIN simulate $cluster --set $set; echo "status $?"; done 2>&1 |
+for set in nic.rate nic.read=10us nic.=1 rate=1 nic.speed=1 nic.rate=fast; do
+    $EPTWIN simulate $cluster --set $set; echo "status $?"; done 2>&1 |
     sed 's|^.*/\(models\)|\1|; s|ini:[0-9]*:|ini:LINE:|'
 $EPTWIN simulate $cluster $case --explain --output -; echo "status $?"
 $EPTWIN simulate $cluster $case --format xml; echo "status $?"
