@@ -45,69 +45,18 @@
  * 10. After a step that calls wake_at() and returns WORKER_WAIT, the worker is stepped once now_ps() has reached that
  *     time, whether or not anything else happens.  If a step names several times, only the soonest one that is still to
  *     come when the step ends counts.  Times that have come by then count as delivered.  A time holds for this one
- *     wait: a later step that still waits for it must name it again.
- *
- * Workers.  A kernel is a set of workers.  Each is an explicit state machine that its world steps.  A step does a
- * bounded piece of work and returns what the worker wants next:
- *    WORKER_MORE  step it again once the time that its operations cost has passed;
- *    WORKER_WAIT  step it again when a watched word has changed, space has become free, or the time of its wake_at();
- *    WORKER_DONE  never step it again in this launch.
- * Steps may be spurious, so a worker checks its own condition each time.  Among the words that may change during the
- * launch, a worker reads only those that it watches: a world may update the others late.  A watch may name the least
- * value that the worker waits for.  While the word is below that value, a world may leave the worker unstepped and a
- * counter out of date. */
+ *     wait: a later step that still waits for it must name it again. */
 #ifndef MODELS_FABRIC_H
 #define MODELS_FABRIC_H
 
-#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 #include "models/kernels/sites.h"
+#include "models/worker.h"
 
 #define FABRIC_MUST_CHECK __attribute__((warn_unused_result))
-
-struct fabric;
-struct fabric_worker;
-
-enum worker_step { WORKER_MORE, WORKER_WAIT, WORKER_DONE };
-
-enum worker_moment {
-    WORKER_PLAIN,
-    WORKER_COUNTS, /* when this worker ends, the host knows how many rows will come */
-    WORKER_CLOSES, /* once all other workers have ended, the next kernel may be launched before this one's end */
-};
-
-/* A warp role: what is common to all workers that have it.  It never changes. */
-struct worker_role {
-    enum worker_step (*step)(struct fabric_worker *w);
-    /* Writes what the worker waits for.  The message about a hanging run shows this text.  Live worlds find the awaited
-     * peer in it: the first "rank N" after the word "waits", or the first "rank N" if "waits" is not in the text. */
-    void (*describe)(const struct fabric_worker *w, char *text, size_t text_size);
-    /* Prefetches what the next step will read, and changes nothing.  A world that steps many workers in no particular
-     * order may call it for a worker that it will step soon.  NULL: nothing to prefetch. */
-    void (*ahead)(const struct fabric_worker *w);
-};
-
-/* One warp group of a kernel.  Embed it in the protocol's object that the worker drives, and use container_of. */
-struct fabric_worker {
-    struct fabric *fabric;
-    uint16_t sm;         /* the SM that it runs on */
-    uint8_t warps;       /* how many warps of that SM it has */
-    uint8_t role;        /* number of its role, from fabric_role() */
-    uint32_t index : 27; /* its number among the workers of this rank, unique, from 0 */
-    uint32_t moment : 2; /* enum worker_moment: what happens when it ends */
-    bool whole : 1;      /* its operations describe all that its warps do, from the first instruction to the last */
-    bool paired : 1;     /* its thread block is one of a cluster of two, which run on a pair of SMs */
-    bool stream : 1;     /* it is a stream of the host: it has no warps, and its operations are copies by a copy engine,
-                          * and words.  While a kernel runs on the stream, the owner clears this, and the operations are
-                          * the kernel's */
-};
-_Static_assert(sizeof(struct fabric_worker) <= 16, "large worlds have millions");
-
-/* A worker's operations run one after another, and each takes all warps of the worker.  Operations that name fewer
- * warps run at the same time, each on its own warps, as far as the worker has enough. */
 
 enum fabric_path { FABRIC_SELF, FABRIC_NVLINK, FABRIC_RDMA };
 
@@ -146,10 +95,10 @@ struct fabric_write {
     uint64_t target_offset; /* in the peer's heap */
     uint64_t charge_bytes;
     uint16_t peer;
-    uint16_t queue;    /* QP of this peer; ignored by store() */
+    uint16_t queue;    /* QP of this peer, for put() */
     uint8_t sge_count; /* put(): at most 1 */
     uint8_t flags;     /* for put() and put_signal(); FABRIC_POLLED for put_signal() only */
-    uint8_t warps;     /* how many of the worker's warps do it, at the same time as its next operations; 0: all */
+    uint8_t warps;     /* 0: all of the worker's */
     uint8_t rows;      /* how many rows of tokens it has, because each row has a cost; 0 counts as 1 */
     struct fabric_sge sge[FABRIC_SGES_MAX];
     /* For store(), instead of sge[].  fill() writes fill_bytes to target and does not read target.  A store() that
@@ -171,7 +120,7 @@ struct fabric_read {
     uint32_t size_bytes;
     uint16_t peer;
     uint16_t queue; /* QP of this peer; ignored by NVLink */
-    uint8_t warps;  /* NVLink: how many of the worker's warps read while the others go on; 0: all */
+    uint8_t warps;  /* NVLink; 0: all of the worker's */
 };
 
 /* FABRIC_LIBRARY: the communication library's own code posts the put, not the kernel's.  FABRIC_MESSAGE: the put is a
@@ -185,7 +134,7 @@ struct fabric_signal {
     uint32_t word;  /* of the peer */
     uint16_t peer;
     uint16_t queue; /* RDMA: the QP; the signal arrives after the puts on it */
-    uint16_t warps; /* RDMA: how many of the worker's warps post it, at the same time as its next operations; 0: all */
+    uint16_t warps; /* RDMA; 0: all of the worker's */
     bool add;       /* the word is a counter */
     bool to_host;   /* the kernel has stored to the host's memory before this signal */
     bool apart;     /* the worker's first warp posts it once all warps have reached this operation; the other warps go
@@ -213,7 +162,7 @@ enum fabric_work_kind {
 
 struct fabric_work {
     enum fabric_work_kind kind;
-    uint16_t warps; /* how many of the worker's warps do it, at the same time as its next operations; 0: all */
+    uint16_t warps; /* 0: all of the worker's */
     bool polls;     /* LOOK: the worker reads the words again and again until one of its steps does something else */
     uint32_t place; /* LOOK: index of the first word in the host's memory, in units of 8 B; reads of one 64-byte line
                      * wait for one another */
@@ -262,7 +211,6 @@ struct fabric_ops {
 };
 
 enum { FABRIC_GROWN = 3 };
-enum { FABRIC_ROLES_MAX = 64 }; /* roles of all kernels that run on one fabric */
 
 struct fabric {
     const struct fabric_ops *ops;
@@ -281,20 +229,12 @@ struct fabric {
     uint16_t queue_count;    /* QPs to each peer */
     bool nvlink_disabled;    /* same-node peers are reached by RDMA too (the public tests' --disable-nvlink) */
     bool payload;            /* true: rows are stored and moved; false: sizes and control data only */
-    const struct worker_role *role[FABRIC_ROLES_MAX]; /* by number; NULL: no role has it yet */
+    struct worker_roles roles;
 };
 
-/* Returns the number of a role on this rank, and gives it one if it has none.  The number never changes.  The role must
- * outlive the fabric. */
 static inline uint8_t fabric_role(struct fabric *f, const struct worker_role *role)
 {
-    uint8_t number = 0;
-    while (f->role[number] && f->role[number] != role) {
-        number++;
-        assert(number < FABRIC_ROLES_MAX);
-    }
-    f->role[number] = role;
-    return number;
+    return worker_role_number(&f->roles, role);
 }
 
 /* Returns a worker of this role on the fabric's rank, with one warp. */
@@ -305,7 +245,7 @@ static inline struct fabric_worker fabric_worker_of(struct fabric *f, const stru
 
 static inline const struct worker_role *fabric_worker_role(const struct fabric_worker *w)
 {
-    return w->fabric->role[w->role];
+    return w->fabric->roles.role[w->role];
 }
 
 static inline enum worker_step fabric_worker_step(struct fabric_worker *w) { return fabric_worker_role(w)->step(w); }
@@ -390,6 +330,7 @@ static inline void fabric_queue_ahead(const struct fabric *f, uint16_t peer, uin
 {
     if (f->ops->queue_ahead) f->ops->queue_ahead(f, peer, queue);
 }
+
 static inline void fabric_word_ahead(const struct fabric *f, uint32_t word)
 {
     if (f->ops->word_ahead) f->ops->word_ahead(f, word);

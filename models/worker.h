@@ -1,0 +1,80 @@
+/* worker.h - workers: what runs a kernel, step by step, in any world.
+ *
+ * A kernel is a set of workers.  Each is an explicit state machine that its world steps.  A step does a
+ * bounded piece of work and returns what the worker wants next:
+ *    WORKER_MORE  step it again once the time that its operations cost has passed;
+ *    WORKER_WAIT  step it again when a watched word has changed, space has become free, or the time of its wake_at();
+ *    WORKER_DONE  never step it again in this launch.
+ * Steps may be spurious, so a worker checks its own condition each time.  Among the words that may change during the
+ * launch, a worker reads only those that it watches: a world may update the others late.  A watch may name the least
+ * value that the worker waits for.  While the word is below that value, a world may leave the worker unstepped and a
+ * counter out of date.
+ *
+ * A worker's operations run one after another, and each takes all warps of the worker.  Operations that name fewer
+ * warps run at the same time, each on its own warps, as far as the worker has enough. */
+#ifndef MODELS_WORKER_H
+#define MODELS_WORKER_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct fabric;
+struct fabric_worker;
+
+enum worker_step { WORKER_MORE, WORKER_WAIT, WORKER_DONE };
+
+enum worker_moment {
+    WORKER_PLAIN,
+    WORKER_COUNTS, /* when this worker ends, the host knows how many rows will come */
+    WORKER_CLOSES, /* once all other workers have ended, the next kernel may be launched before this one's end */
+};
+
+/* A warp role: what is common to all workers that have it.  It never changes. */
+struct worker_role {
+    enum worker_step (*step)(struct fabric_worker *w);
+    /* Writes what the worker waits for.  The message about a hanging run shows this text.  Live worlds find the awaited
+     * peer in it: the first "rank N" after the word "waits", or the first "rank N" if "waits" is not in the text. */
+    void (*describe)(const struct fabric_worker *w, char *text, size_t text_size);
+    /* Prefetches what the next step will read, and changes nothing.  A world that steps many workers in no particular
+     * order may call it for a worker that it will step soon.  NULL: nothing to prefetch. */
+    void (*ahead)(const struct fabric_worker *w);
+};
+
+/* One warp group of a kernel.  Embed it in the protocol's object that the worker drives, and use container_of. */
+struct fabric_worker {
+    struct fabric *fabric;
+    uint16_t sm;         /* the SM that it runs on */
+    uint8_t warps;       /* how many warps of that SM it has */
+    uint8_t role;        /* number of its role, from fabric_role() */
+    uint32_t index : 27; /* its number among the workers of this rank, unique, from 0 */
+    uint32_t moment : 2; /* enum worker_moment: what happens when it ends */
+    bool whole : 1;      /* its operations describe all that its warps do, from the first instruction to the last */
+    bool paired : 1;     /* its thread block is one of a cluster of two, which run on a pair of SMs */
+    bool stream : 1;     /* it is a stream of the host: it has no warps, and its operations are copies by a copy engine,
+                          * and words.  While a kernel runs on the stream, the owner clears this, and the operations are
+                          * the kernel's */
+};
+_Static_assert(sizeof(struct fabric_worker) <= 16, "large worlds have millions");
+
+/* The roles of all kernels that run on one rank's fabric, by number; NULL: no role has it yet. */
+enum { WORKER_ROLES_MAX = 64 };
+struct worker_roles {
+    const struct worker_role *role[WORKER_ROLES_MAX];
+};
+
+/* Returns the number of a role, and gives it one if it has none.  The number never changes.  The role must outlive the
+ * fabric. */
+static inline uint8_t worker_role_number(struct worker_roles *roles, const struct worker_role *role)
+{
+    uint8_t number = 0;
+    while (roles->role[number] && roles->role[number] != role) {
+        number++;
+        assert(number < WORKER_ROLES_MAX);
+    }
+    roles->role[number] = role;
+    return number;
+}
+
+#endif
