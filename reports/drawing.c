@@ -55,6 +55,7 @@ struct words {
 };
 
 struct drawing {
+    GStringChunk *texts; /* all strings below, and those of rows, parts, ... */
     char *title, *description, *heading;
     char *prefix; /* drawing_alike_set()'s; NULL: not set */
     uint32_t alike;
@@ -63,63 +64,23 @@ struct drawing {
 
 /* ---- filling it ---- */
 
-static void row_clear(gpointer data)
-{
-    struct row *row = data;
-    g_free(row->caption);
-    g_free(row->words);
-    g_free(row->heading);
-    g_array_unref(row->parts);
-}
+static void row_clear(gpointer row) { g_array_unref(((struct row *)row)->parts); }
 
-static void drawn_clear(gpointer data)
-{
-    struct drawn *part = data;
-    g_free(part->name);
-    g_free(part->note);
-    g_free(part->tip);
-    g_free(part->resources);
-}
-
-static void joint_clear(gpointer data)
-{
-    struct joint *link = data;
-    g_free(link->name);
-    g_free(link->tip);
-    g_free(link->resources);
-}
-
-static void cut_clear(gpointer data)
-{
-    struct cut *cut = data;
-    g_free(cut->name);
-    g_free(cut->tip);
-}
-
-static void words_clear(gpointer data)
-{
-    struct words *words = data;
-    g_free(words->resource);
-    g_free(words->text);
-}
-
-static GArray *array_new(guint item_bytes, GDestroyNotify clear)
-{
-    GArray *array = g_array_new(FALSE, FALSE, item_bytes);
-    g_array_set_clear_func(array, clear);
-    return array;
-}
+/* A copy that lives as long as the drawing. */
+static char *keep(struct drawing *d, const char *text) { return text ? g_string_chunk_insert(d->texts, text) : NULL; }
 
 struct drawing *drawing_new(const char *title, const char *description)
 {
     struct drawing *d = g_new0(struct drawing, 1);
-    d->title = g_strdup(title);
-    d->description = g_strdup(description);
-    d->rows = array_new(sizeof(struct row), row_clear);
-    d->parts = array_new(sizeof(struct drawn), drawn_clear);
-    d->links = array_new(sizeof(struct joint), joint_clear);
-    d->cuts = array_new(sizeof(struct cut), cut_clear);
-    d->words = array_new(sizeof(struct words), words_clear);
+    d->texts = g_string_chunk_new(4096);
+    d->title = keep(d, title);
+    d->description = keep(d, description);
+    d->rows = g_array_new(FALSE, FALSE, sizeof(struct row));
+    g_array_set_clear_func(d->rows, row_clear);
+    d->parts = g_array_new(FALSE, FALSE, sizeof(struct drawn));
+    d->links = g_array_new(FALSE, FALSE, sizeof(struct joint));
+    d->cuts = g_array_new(FALSE, FALSE, sizeof(struct cut));
+    d->words = g_array_new(FALSE, FALSE, sizeof(struct words));
     return d;
 }
 
@@ -131,10 +92,7 @@ void drawing_free(struct drawing *d)
     g_array_unref(d->links);
     g_array_unref(d->cuts);
     g_array_unref(d->words);
-    g_free(d->title);
-    g_free(d->description);
-    g_free(d->heading);
-    g_free(d->prefix);
+    g_string_chunk_free(d->texts);
     g_free(d);
 }
 
@@ -144,16 +102,12 @@ static struct drawn *part_at(const struct drawing *d, uint32_t part)
     return &g_array_index(d->parts, struct drawn, part);
 }
 
-void drawing_heading_add(struct drawing *d, const char *text)
-{
-    g_free(d->heading);
-    d->heading = g_strdup(text);
-}
+void drawing_heading_add(struct drawing *d, const char *text) { d->heading = keep(d, text); }
 
 uint32_t drawing_row_add(struct drawing *d, const char *caption, const char *words, const char *class)
 {
-    const struct row row = { .caption = g_strdup(caption),
-                             .words = g_strdup(words),
+    const struct row row = { .caption = keep(d, caption),
+                             .words = keep(d, words),
                              .heading = g_steal_pointer(&d->heading),
                              .class = class,
                              .parts = g_array_new(FALSE, FALSE, sizeof(uint32_t)) };
@@ -164,10 +118,10 @@ uint32_t drawing_row_add(struct drawing *d, const char *caption, const char *wor
 uint32_t drawing_part_add(struct drawing *d, uint32_t row, const char *name, const char *note, const char *tip,
                           const char *resources)
 {
-    const struct drawn part = { .name = g_strdup(name),
-                                .note = g_strdup(note),
-                                .tip = g_strdup(tip),
-                                .resources = g_strdup(resources),
+    const struct drawn part = { .name = keep(d, name),
+                                .note = keep(d, note),
+                                .tip = keep(d, tip),
+                                .resources = keep(d, resources),
                                 .row = row,
                                 .place = row_at(d, row)->parts->len };
     const uint32_t number = d->parts->len;
@@ -180,14 +134,14 @@ void drawing_link_add(struct drawing *d, uint32_t a, uint32_t b, const char *nam
                       const char *resources)
 {
     const struct joint link = {
-        .name = g_strdup(name), .tip = g_strdup(tip), .resources = g_strdup(resources), .a = a, .b = b
+        .name = keep(d, name), .tip = keep(d, tip), .resources = keep(d, resources), .a = a, .b = b
     };
     g_array_append_val(d->links, link);
 }
 
 void drawing_cut_add(struct drawing *d, uint32_t row, uint32_t part, const char *name, const char *tip)
 {
-    const struct cut cut = { .name = g_strdup(name), .tip = g_strdup(tip), .row = row, .part = part };
+    const struct cut cut = { .name = keep(d, name), .tip = keep(d, tip), .row = row, .part = part };
     g_array_append_val(d->cuts, cut);
 }
 
@@ -197,7 +151,8 @@ void drawing_words_add(struct drawing *d, const char *resource, const char *text
         const char *end = text + strlen(text);
         if (end - text > FOOT_LETTERS) end = g_strrstr_len(text, FOOT_LETTERS, " ");
         if (!end || end == text) end = text + strlen(text);
-        const struct words words = { .resource = g_strdup(resource), .text = g_strndup(text, (gsize)(end - text)) };
+        const struct words words = { .resource = keep(d, resource),
+                                     .text = g_string_chunk_insert_len(d->texts, text, end - text) };
         g_array_append_val(d->words, words);
         resource = NULL;
         text = *end ? end + 1 : NULL;
@@ -216,8 +171,7 @@ static bool word_among(const char *words, const char *word)
 
 void drawing_alike_set(struct drawing *d, const char *prefix, uint32_t number)
 {
-    g_free(d->prefix);
-    d->prefix = g_strdup(prefix);
+    d->prefix = keep(d, prefix);
     d->alike = number;
 }
 
