@@ -3,35 +3,26 @@
 
 #include <math.h>
 #include <string.h>
+#include "reports/compare.h"
 #include "sim/error.h"
 
-/* Whether the phase is part of the call `which` ("dispatch" or "combine").  If the record has the call's span, only the
- * span is. */
-static bool phase_counts(const struct record *record, const char *phase, const char *which)
-{
-    const bool combine = strstr(phase, "combine") != NULL;
-    if (strstr(phase, "_layer") || combine != (strcmp(which, "combine") == 0)) return false;
-    if (!combine && !g_str_has_prefix(phase, "dispatch") && strcmp(phase, "notify") != 0 &&
-        strcmp(phase, "layout") != 0 && strcmp(phase, "cached_notify_dispatch") != 0)
-        return false;
-    g_autofree char *span = g_strconcat(which, "_span", NULL);
-    return !record_find(record, span, RECORD_ALL, "time_us") || strcmp(phase, span) == 0;
-}
-
-/* The sum of a metric for all ranks over the call's phases; NAN if a phase lacks it. */
+/* The sum of a metric for all ranks over the kernels of the call `which` ("dispatch" or "combine"); NAN if the record
+ * has no such call, or a kernel lacks the metric. */
 static double call_us(const struct record *record, const char *which, const char *metric)
 {
+    const enum compare_half wanted = strcmp(which, "combine") == 0 ? COMPARE_COMBINE : COMPARE_DISPATCH;
+    g_autoptr(GPtrArray) phases = compare_phases(record);
     double sum = 0;
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < record_row_count(record); i++) {
-        const struct record_row *row = record_row(record, i);
-        if (row->rank != RECORD_ALL || strcmp(row->metric, "time_us") != 0 || !phase_counts(record, row->phase, which))
-            continue;
-        const struct record_row *value = record_find(record, row->phase, RECORD_ALL, metric);
+    bool there = false;
+    for (guint i = 0; i < phases->len; i++) {
+        const char *phase = g_ptr_array_index(phases, i);
+        enum compare_half half;
+        if (!compare_layer_has(record, phase, &half) || half != wanted) continue;
+        const struct record_row *value = record_find(record, phase, RECORD_ALL, metric);
         sum += value ? value->value : NAN;
-        count++;
+        there |= g_str_has_prefix(phase, which);
     }
-    return count ? sum : NAN;
+    return there ? sum : NAN;
 }
 
 static void number_append(GString *out, double value)

@@ -98,6 +98,8 @@ struct compare_layer {
  * compare_phase_us().  False unless the record has kernels that dispatch and kernels that combine. */
 bool compare_layer_find(const struct record *record, const struct record *other, bool slowest,
                         struct compare_layer *layer);
+/* Whether a phase's time is one of those that the sums consist of; *half gets in which. */
+bool compare_layer_has(const struct record *record, const char *phase, enum compare_half *half);
 /* Sets *limit to what limits a kernel or span of a layer, and returns the kernel's name, which the caller frees.  A
  * span has no limit of its own, so its first kernel's is taken. */
 char *compare_layer_limit(const struct record *record, const char *phase, struct compare_limit *limit);

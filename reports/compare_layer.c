@@ -27,6 +27,12 @@ static bool in_span(const struct record *record, const struct record *other, con
     return strcmp(phase, span) != 0 && timed(record, span) && timed(other, span);
 }
 
+bool compare_layer_has(const struct record *record, const char *phase, enum compare_half *half)
+{
+    *half = strstr(phase, "combine") ? COMPARE_COMBINE : COMPARE_DISPATCH;
+    return is_kernel(record, NULL, phase) && !in_span(record, NULL, phase);
+}
+
 double compare_phase_us(const struct record *record, const char *phase, bool slowest)
 {
     const struct record_row *mean = record_find(record, phase, RECORD_ALL, "time_us");
