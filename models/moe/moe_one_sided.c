@@ -258,17 +258,21 @@ static uint64_t pass_bytes(uint64_t row_bytes, uint32_t pass)
     return left < PASS_BYTES ? left : PASS_BYTES;
 }
 
-/* How many warps load the row with this number in a pass.  The compiled loop asks for two rows and awaits them, then
- * for two more, then for all others (PROTOCOLS.md 1.12).  The model divides the block's warps among the rows that are
- * loaded together. */
-enum { ROWS_PAIRED = 4 };
-static uint8_t row_warps(uint32_t number) { return number < ROWS_PAIRED ? OS_WARPS / 2 : OS_WARPS / 4; }
+/* How many warps load the row with this number in a pass, if the token has so many.  The compiled loop asks for seven
+ * rows, awaits them, and then asks for the eighth (PROTOCOLS.md 1.12).  The model divides the block's warps among the
+ * rows that are loaded together. */
+enum { ROWS_TOGETHER = 7 };
+static uint8_t row_warps(uint32_t number, uint32_t rows)
+{
+    return number < ROWS_TOGETHER ? (uint8_t)(OS_WARPS / (rows < ROWS_TOGETHER ? rows : ROWS_TOGETHER)) : OS_WARPS;
+}
 
 static bool rows_pull(struct os_block *b)
 {
     const struct os_rank *r = b->rank;
     const struct ht_slot *slot = &r->ht.combine_slot;
     const uint64_t from = (uint64_t)b->pass * PASS_BYTES, size = pass_bytes(slot->bytes, b->pass);
+    const uint32_t rows = os_targets_of(r, b->token);
     uint32_t count = 0;
     for (uint32_t to = os_target_next(r, b->token, 0); to < r->ht.g.ranks;
          to = os_target_next(r, b->token, to + 1), count++) {
@@ -278,7 +282,7 @@ static bool rows_pull(struct os_block *b)
                                           .charge_bytes = size,
                                           .size_bytes = slot->stored ? (uint32_t)size : 0,
                                           .peer = (uint16_t)to,
-                                          .warps = row_warps(count) };
+                                          .warps = row_warps(count, rows) };
         if (to != r->ht.g.rank && fabric_get(&b->worker, &read)) return false;
     }
     return true;
@@ -292,7 +296,8 @@ static enum worker_step pull_step(struct fabric_worker *w)
     if (fabric_load(w->fabric, os_word_open(r)) < r->opened) return WORKER_WAIT;
     if (b->token >= r->ht.g.tokens) return WORKER_DONE;
     if (!b->chosen) {
-        ht_scan_here(w, SITE_ONE_SIDED_PLACES_READ, 1, 8 * r->ht.g.topk);
+        ht_scan_here(w, b->pass ? SITE_ONE_SIDED_PLACES_AGAIN : SITE_ONE_SIDED_PLACES_READ, os_targets_of(r, b->token),
+                     8 * r->ht.g.topk);
         b->chosen = true;
         return WORKER_MORE;
     }
