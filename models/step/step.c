@@ -56,6 +56,28 @@ static bool experts_divide(const struct case_options *c, GError **error)
     return refuse(error, "redundant", expected, found);
 }
 
+/* Whether --routing says how popular each expert is, not what ranks get. */
+static bool experts_unequal(const char *routing)
+{
+    static const char *const by_expert[] = { "zipf", "lognormal:", "hot-expert:", "power-law:", "sampled-power-law:" };
+    for (size_t i = 0; routing && i < G_N_ELEMENTS(by_expert); i++)
+        if (g_str_has_prefix(routing, by_expert[i])) return true;
+    return false;
+}
+
+/* Makes redundant experts replicas of the heaviest ones, as EPLB places them, where a trace or --routing says which
+ * experts are heavy.  Other routings give ranks their shares of all experts. */
+static bool redundant_settle(struct step_plan *p, const struct step_options *o, GError **error)
+{
+    if (o->redundant > 0 && p->c.placement) return refuse(error, "redundant", "none: --placement has them", "some");
+    if (p->c.trace || experts_unequal(p->c.routing)) {
+        if (o->redundant > 0) p->c.placement = g_strdup_printf("eplb:%d", o->redundant);
+    } else if (!p->c.placement) {
+        p->c.num_experts += (uint32_t)o->redundant;
+    }
+    return true;
+}
+
 /* How many numbers a row of the kernels has: the net's `hidden`, rounded up to 256.  Normal kernels move 32 lanes of 16
  * bytes at a time, which is 256 BF16 numbers, and low latency is compiled for multiples of 256.  Engines round up to
  * that (vLLM's maybe_roundup_layer_hidden_size; 2880 of gpt-oss are 3072 in DeepEP's launch.cuh).  NCCL sends any
@@ -76,10 +98,9 @@ static bool net_says(struct step_plan *p, const struct step_options *o, const st
         if (case_option_given(c, sizes[i]))
             return refuse(error, sizes[i], i < 3 ? "none: the net says it" : "none: --batch says it", "one");
     p->c.hidden = row_numbers(&p->c, p->net->hidden);
-    if (p->c.trace) return true;
-    p->c.num_topk = p->net->topk;
-    p->c.num_experts = p->net->experts + (uint32_t)o->redundant;
-    return p->c.placement || experts_divide(&p->c, error);
+    if (!p->c.trace) p->c.num_topk = p->net->topk;
+    if (!p->c.trace) p->c.num_experts = p->net->experts;
+    return redundant_settle(p, o, error) && (p->c.trace || p->c.placement || experts_divide(&p->c, error));
 }
 
 /* Makes the kernels' options of the backward pass.  It has the forward pass's layout, so its dispatch is cached. */

@@ -60,6 +60,11 @@ echo '# drawn routing differs by layer, too'
 for layer in '' '--layer 0' '--layer 1'; do
     $step --routing zipf:1.1 --batch 64 --layers 2 $layer --explain --format text | grep -E '^  step|routing'
 done
+echo '# redundant experts are replicas of the heaviest: a skewed step gets faster, as by the placement of that name'
+for more in '' '--redundant 16' '--placement eplb:16'; do
+    $step --routing zipf:1.1 --batch 64 --layers 2 $more --format text | sed -n 3p
+done
+$step --trace skewed.ept --batch 64 --layers 2 --redundant 16 | grep '^# placement'
 echo '# a slow GPU is late by its clock'
 $step --batch 16 --layers 2 --slow 3:1.3x --explain | grep 'wait most'
 echo '# equal GPUs: where two batches run, kernels of one are late by those of the other'
