@@ -38,7 +38,7 @@ static uint32_t field_of(const char *line, const char *name)
 }
 
 /* Reads " > Testing with do_handle_copy=0, expert_alignment=1, use_fp8_dispatch=0, num_bias=2, ...". */
-static bool testing_take(struct v2_state *s, const char *line)
+static bool testing_take(struct v2_state *s, struct import_log *log, const char *line)
 {
     const char *at = import_scan(line, " > Testing with ");
     if (!at) return false;
@@ -46,11 +46,11 @@ static bool testing_take(struct v2_state *s, const char *line)
     s->fp8 = field_of(at, "use_fp8_dispatch");
     s->bias = field_of(at, "num_bias");
     s->alignment = field_of(at, "expert_alignment");
-    g_free(s->variant);
-    s->variant = g_strdup_printf(
+    g_autofree char *variant = g_strdup_printf(
         "do_handle_copy=%u with_previous_event=%u async_with_compute_stream=%u allocate_on_comm_stream=%u",
         field_of(at, "do_handle_copy"), field_of(at, "with_previous_event"), field_of(at, "async_with_compute_stream"),
         field_of(at, "allocate_on_comm_stream"));
+    s->variant = import_log_keep(log, variant, -1);
     return true;
 }
 
@@ -133,22 +133,14 @@ static bool v2_line(void *state, struct import_log *log, const char *line)
 {
     struct v2_state *s = state;
     if (strstr(line, "test_ep.py")) {
-        g_free(s->variant);
         *s = (struct v2_state){ 0 };
         return true;
     }
-    return result_take(s, log, line) || testing_take(s, line) || config_take(s, line);
-}
-
-static void v2_end(void *state, struct import_log *log)
-{
-    (void)log;
-    g_free(((struct v2_state *)state)->variant);
+    return result_take(s, log, line) || testing_take(s, log, line) || config_take(s, line);
 }
 
 const struct import_reader import_deepep_v2 = {
     .name = "deepep-v2",
     .state_bytes = sizeof(struct v2_state),
     .line = v2_line,
-    .end = v2_end,
 };

@@ -21,11 +21,10 @@ static void unknown_add(struct import_log *log, const char *line)
 {
     log->unknown_count++;
     if (log->unknown->len >= IMPORT_UNKNOWN_SHOWN) return;
-    g_autofree char *start = g_strndup(line, IMPORT_UNKNOWN_TEXT);
-    struct import_unknown unknown = { .line = log->line, .text = g_utf8_make_valid(start, -1) };
-    for (char *c = unknown.text; *c; c++)
+    g_autofree char *start = g_strndup(line, IMPORT_UNKNOWN_TEXT), *text = g_utf8_make_valid(start, -1);
+    for (char *c = text; *c; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = ' ';
-    g_strstrip(unknown.text);
+    const struct import_unknown unknown = { log->line, import_log_keep(log, g_strstrip(text), -1) };
     g_array_append_val(log->unknown, unknown);
 }
 

@@ -124,14 +124,18 @@ enum { IMPORT_UNKNOWN_SHOWN = 5, IMPORT_UNKNOWN_TEXT = 100 };
 
 struct import_log {
     char *source;
-    uint32_t line;    /* the line that is being read, from 1 */
-    GPtrArray *rows;  /* struct import_row */
-    GArray *skips;    /* struct import_skip: measurements that were left out, by reason */
-    GPtrArray *notes; /* char *: notes for users of the rows */
-    GArray *unknown;  /* struct import_unknown: the first lines that no reader knew */
+    GStringChunk *texts; /* texts of skips, of unknown lines and of the readers' states */
+    uint32_t line;       /* the line that is being read, from 1 */
+    GPtrArray *rows;     /* struct import_row */
+    GArray *skips;       /* struct import_skip: measurements that were left out, by reason */
+    GPtrArray *notes;    /* char *: notes for users of the rows */
+    GArray *unknown;     /* struct import_unknown: the first lines that no reader knew */
     uint32_t unknown_count, line_count;
     const char *counted; /* what line_count counts; NULL: lines */
 };
+
+/* A copy of the text's first `length` bytes (-1: of all), which lives as long as the log. */
+char *import_log_keep(struct import_log *log, const char *text, gssize length);
 
 /* Reads path ("-": standard input).  NULL and *error if it cannot be read, is cut JSON, or holds no measurement that
  * a reader knows. */
@@ -197,11 +201,11 @@ const char *import_part_find(const struct import_part *known, const char *text);
 enum { IMPORT_FIELDS_MAX = 40 }; /* words of a line, columns of a table */
 
 struct import_titles {
-    uint32_t count;
+    uint32_t count; /* 0: there is no table */
     char *title[IMPORT_FIELDS_MAX];
 };
-/* Replaces the titles by these words; NULL: there are none. */
-void import_titles_set(struct import_titles *titles, char **words);
+/* Replaces the titles by these words, which the log keeps. */
+void import_titles_set(struct import_titles *titles, struct import_log *log, char **words);
 /* What the values of a column are.  Of a table's entries the first counts whose title begins the column's title and
  * whose unit is in it.  An entry without unit is for exactly this title.  An entry without title ends the table. */
 struct import_meaning {

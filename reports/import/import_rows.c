@@ -225,7 +225,7 @@ void import_log_skip(struct import_log *log, const char *why)
         skip->count++;
         return;
     }
-    const struct import_skip skip = { .why = g_strdup(why), .count = 1, .line = log->line };
+    const struct import_skip skip = { .why = import_log_keep(log, why, -1), .count = 1, .line = log->line };
     g_array_append_val(log->skips, skip);
 }
 
@@ -243,19 +243,20 @@ void import_log_note(struct import_log *log, const char *format, ...)
     g_ptr_array_add(log->notes, note);
 }
 
-static void skip_clear(void *skip) { g_free(((struct import_skip *)skip)->why); }
-static void unknown_clear(void *unknown) { g_free(((struct import_unknown *)unknown)->text); }
+char *import_log_keep(struct import_log *log, const char *text, gssize length)
+{
+    return g_string_chunk_insert_len(log->texts, text, length);
+}
 
 struct import_log *import_log_new(const char *source)
 {
     struct import_log *log = g_new0(struct import_log, 1);
     log->source = g_utf8_make_valid(source, -1);
+    log->texts = g_string_chunk_new(4096);
     log->rows = g_ptr_array_new_with_free_func((GDestroyNotify)import_row_free);
     log->skips = g_array_new(FALSE, FALSE, sizeof(struct import_skip));
-    g_array_set_clear_func(log->skips, skip_clear);
     log->notes = g_ptr_array_new_with_free_func(g_free);
     log->unknown = g_array_new(FALSE, FALSE, sizeof(struct import_unknown));
-    g_array_set_clear_func(log->unknown, unknown_clear);
     return log;
 }
 
@@ -266,6 +267,7 @@ void import_log_free(struct import_log *log)
     g_array_unref(log->skips);
     g_ptr_array_unref(log->notes);
     g_array_unref(log->unknown);
+    g_string_chunk_free(log->texts);
     g_free(log->source);
     g_free(log);
 }

@@ -170,11 +170,10 @@ const char *import_part_find(const struct import_part *known, const char *text)
     return NULL;
 }
 
-void import_titles_set(struct import_titles *titles, char **words)
+void import_titles_set(struct import_titles *titles, struct import_log *log, char **words)
 {
-    for (uint32_t i = 0; i < titles->count; i++) g_free(titles->title[i]);
-    for (titles->count = 0; words && words[titles->count]; titles->count++)
-        titles->title[titles->count] = g_strdup(words[titles->count]);
+    for (titles->count = 0; words[titles->count]; titles->count++)
+        titles->title[titles->count] = import_log_keep(log, words[titles->count], -1);
 }
 
 const struct import_meaning *import_meaning_find(const struct import_meaning *known, const char *title)

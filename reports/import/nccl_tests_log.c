@@ -86,9 +86,6 @@ static struct import_row *side_add(struct import_log *log, const char *test, con
 
 static void state_clear(struct nccl_state *s)
 {
-    import_titles_set(&s->titles, NULL);
-    g_free(s->test);
-    g_free(s->run);
     g_free(s->hosts);
     *s = (struct nccl_state){ 0 };
 }
@@ -111,7 +108,7 @@ static bool device_take(struct nccl_state *s, const char *line)
     return true;
 }
 
-static bool header_take(struct nccl_state *s, const char *line)
+static bool header_take(struct nccl_state *s, struct import_log *log, const char *line)
 {
     g_auto(GStrv) words = import_words(line + 1, 1);
     const uint32_t count = g_strv_length(words);
@@ -119,7 +116,7 @@ static bool header_take(struct nccl_state *s, const char *line)
     if (count < HEADER_FIRST + 3) return false;
     for (int i = 0; i < HEADER_FIRST; i++)
         if (strcmp(words[i], first[i]) != 0) return false;
-    import_titles_set(&s->titles, words);
+    import_titles_set(&s->titles, log, words);
     s->cpu_time = strcmp(words[HEADER_FIRST], "cputime") == 0;
     return true;
 }
@@ -135,19 +132,18 @@ static bool comment_take(struct nccl_state *s, struct import_log *log, const cha
     if ((rest = import_scan(line, "# Collective test starting: "))) {
         const bool version = s->run != NULL;
         if (version) state_clear(s);
-        g_free(s->test);
-        s->test = g_strndup(rest, strcspn(rest, " "));
+        s->test = import_log_keep(log, rest, (gssize)strcspn(rest, " "));
         return true;
     }
     if (import_scan(line, "# nThread")) {
-        g_free(s->run);
-        s->run = g_strstrip(g_strdup(line + 1));
+        g_autofree char *run = g_strdup(line + 1);
+        s->run = import_log_keep(log, g_strstrip(run), -1);
         return true;
     }
-    if (device_take(s, line) || header_take(s, line)) return true;
+    if (device_take(s, line) || header_take(s, log, line)) return true;
     double wrong;
     if (import_scan(line, "# Out of bounds values : %f", &wrong)) {
-        import_titles_set(&s->titles, NULL);
+        s->titles.count = 0;
         if (wrong > 0) import_log_note(log, "nccl-tests: %.0f values were wrong: the data did not arrive whole", wrong);
         return true;
     }

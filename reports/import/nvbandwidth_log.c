@@ -32,19 +32,17 @@ static void cell_add(struct import_log *log, const char *test, const char *descr
     import_row_word(row, IMPORT_COUNTED, description);
 }
 
-static bool head_take(struct nvbandwidth_state *s, const char *line)
+static bool head_take(struct nvbandwidth_state *s, struct import_log *log, const char *line)
 {
     if (g_str_has_prefix(line, "Running ") && g_str_has_suffix(line, ".") && strlen(line) < 120 &&
         !strchr(line + 8, ' ')) {
-        g_free(s->test);
-        s->test = g_strndup(line + 8, strlen(line) - 9);
+        s->test = import_log_keep(log, line + 8, (gssize)strlen(line) - 9);
         s->columns = 0;
         return true;
     }
     const bool matrix = strstr(line, "GPU(column)") || strstr(line, "(row)");
     if (!matrix || !unit_known(line)) return false;
-    g_free(s->description);
-    s->description = g_strdup(line);
+    s->description = import_log_keep(log, line, -1);
     s->columns = 0;
     return true;
 }
@@ -90,7 +88,7 @@ static bool row_take(struct nvbandwidth_state *s, struct import_log *log, const 
 static bool nvbandwidth_line(void *state, struct import_log *log, const char *line)
 {
     struct nvbandwidth_state *s = state;
-    if (head_take(s, line) || columns_take(s, line) || row_take(s, log, line)) return true;
+    if (head_take(s, log, line) || columns_take(s, line) || row_take(s, log, line)) return true;
     static const char *const known[] = {
         "nvbandwidth Version:",
         "Built from Git version:",
@@ -105,14 +103,6 @@ static bool nvbandwidth_line(void *state, struct import_log *log, const char *li
     };
     static const char *const sums[] = { "SUM ", "MIN ", "MAX ", "AVG ", "&&&& PERF ", NULL };
     return import_begins(line, known) || (s->test && import_begins(line, sums) && strstr(line, s->test));
-}
-
-static void nvbandwidth_end(void *state, struct import_log *log)
-{
-    (void)log;
-    struct nvbandwidth_state *s = state;
-    g_free(s->test);
-    g_free(s->description);
 }
 
 static void testcase_take(struct import_log *log, const json_t *testcase)
@@ -151,6 +141,5 @@ const struct import_reader import_nvbandwidth = {
     .name = "nvbandwidth",
     .state_bytes = sizeof(struct nvbandwidth_state),
     .line = nvbandwidth_line,
-    .end = nvbandwidth_end,
     .json = nvbandwidth_json,
 };

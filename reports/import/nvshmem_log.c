@@ -81,7 +81,7 @@ static void table_end(struct nvshmem_state *s, struct import_log *log)
     }
     if (s->table) g_ptr_array_unref(s->table);
     s->table = NULL;
-    import_titles_set(&s->titles, NULL);
+    s->titles.count = 0;
     s->size_last = 0;
 }
 
@@ -97,8 +97,7 @@ static bool name_take(struct nvshmem_state *s, struct import_log *log, const cha
                                                 { NULL, NULL } };
     if (!import_part_find(parts, at)) return false;
     table_end(s, log);
-    g_free(s->test);
-    s->test = g_strdup(at);
+    s->test = import_log_keep(log, at, -1);
     return true;
 }
 
@@ -107,7 +106,7 @@ static bool header_take(struct nvshmem_state *s, struct import_log *log, const c
     if (!g_str_has_prefix(line, "size(B)")) return false;
     table_end(s, log);
     g_auto(GStrv) words = import_words(line, 2);
-    import_titles_set(&s->titles, words);
+    import_titles_set(&s->titles, log, words);
     s->table = g_ptr_array_new();
     return true;
 }
@@ -187,11 +186,10 @@ static bool perf_take(struct nvshmem_state *s, struct import_log *log, const cha
     return true;
 }
 
-static bool other_take(struct nvshmem_state *s, const char *line)
+static bool other_take(struct nvshmem_state *s, struct import_log *log, const char *line)
 {
     if (g_str_has_prefix(line, "min_size: ") && strstr(line, "iterations: ")) {
-        g_free(s->run);
-        s->run = g_strdup(line);
+        s->run = import_log_keep(log, line, -1);
         return true;
     }
     static const char *const known[] = {
@@ -204,16 +202,10 @@ static bool nvshmem_line(void *state, struct import_log *log, const char *line)
 {
     struct nvshmem_state *s = state;
     return name_take(s, log, line) || header_take(s, log, line) || row_take(s, log, line) || perf_take(s, log, line) ||
-           other_take(s, line);
+           other_take(s, log, line);
 }
 
-static void nvshmem_end(void *state, struct import_log *log)
-{
-    struct nvshmem_state *s = state;
-    table_end(s, log);
-    g_free(s->test);
-    g_free(s->run);
-}
+static void nvshmem_end(void *state, struct import_log *log) { table_end(state, log); }
 
 const struct import_reader import_nvshmem = {
     .name = "nvshmem",

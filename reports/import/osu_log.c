@@ -35,31 +35,26 @@ static const struct import_meaning meanings[] = { { "Bandwidth (MB/s)", "", IMPO
                                                   { "Max Lat", "(us)", IMPORT_US_MAX, 1 },
                                                   { NULL, NULL, 0, 0 } };
 
-static bool header_take(struct osu_state *s, const char *line)
+static bool header_take(struct osu_state *s, struct import_log *log, const char *line)
 {
     static const char *const known[] = { "# Size ", "# Avg Latency(us)", "# Overall(us)", NULL };
     if (!s->test || !import_begins(line, known)) return false;
     s->size_last = -1;
     g_auto(GStrv) words = import_words(line + 1, 2);
-    import_titles_set(&s->titles, words);
+    import_titles_set(&s->titles, log, words);
     return true;
 }
 
-static bool comment_take(struct osu_state *s, const char *line)
+static bool comment_take(struct osu_state *s, struct import_log *log, const char *line)
 {
     if (g_str_has_prefix(line, "# OSU ")) {
-        import_titles_set(&s->titles, NULL);
-        g_free(s->test);
-        g_free(s->memory);
-        s->memory = NULL;
-        s->test = g_strdup(line + 2);
+        *s = (struct osu_state){ .test = import_log_keep(log, line + 2, -1) };
         return true;
     }
-    if (header_take(s, line)) return true;
+    if (header_take(s, log, line)) return true;
     if (!s->test) return false;
     if (strstr(line, "Buffer on ") || strstr(line, "Memory on ")) {
-        g_free(s->memory);
-        s->memory = g_strdup(line + 1 + strspn(line + 1, " "));
+        s->memory = import_log_keep(log, line + 1 + strspn(line + 1, " "), -1);
         return true;
     }
     static const char *const known[] = { "# Datatype:", "# Window creation:", "# Synchronization:",
@@ -112,21 +107,11 @@ static bool row_take(struct osu_state *s, struct import_log *log, const char *li
 static bool osu_line(void *state, struct import_log *log, const char *line)
 {
     struct osu_state *s = state;
-    return *line == '#' ? comment_take(s, line) : row_take(s, log, line);
-}
-
-static void osu_end(void *state, struct import_log *log)
-{
-    (void)log;
-    struct osu_state *s = state;
-    import_titles_set(&s->titles, NULL);
-    g_free(s->test);
-    g_free(s->memory);
+    return *line == '#' ? comment_take(s, log, line) : row_take(s, log, line);
 }
 
 const struct import_reader import_osu = {
     .name = "osu",
     .state_bytes = sizeof(struct osu_state),
     .line = osu_line,
-    .end = osu_end,
 };

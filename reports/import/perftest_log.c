@@ -18,19 +18,6 @@ struct perftest_state {
     struct import_titles titles;
 };
 
-static void state_clear(struct perftest_state *s)
-{
-    import_titles_set(&s->titles, NULL);
-    g_free(s->test);
-    g_free(s->device);
-    g_free(s->qps);
-    g_free(s->connection);
-    g_free(s->depth);
-    g_free(s->mtu);
-    g_free(s->link);
-    *s = (struct perftest_state){ 0 };
-}
-
 static const struct import_part phases[] = {
     { "RDMA_Write", "put" }, { "RDMA Write", "put" }, { "RDMA_Read", "get" }, { "RDMA Read", "get" },
     { "Atomic", "atomic" },  { "Send", "send" },      { NULL, NULL },
@@ -76,13 +63,13 @@ static bool gpu_take(struct perftest_state *s, const char *line)
                                          NULL };
     const bool said = import_begins(line, known);
     if (!said || g_str_has_prefix(line, "de")) return said; /* a line that ends a run says nothing about the next run */
-    if (s->open) state_clear(s);
+    if (s->open) *s = (struct perftest_state){ 0 };
     s->gpu = true;
     return true;
 }
 
 /* Reads a title: "RDMA_Write BW Test", "Send Latency Test", "RDMA_Read Bidirectional Post List BW Test". */
-static bool title_take(struct perftest_state *s, const char *line)
+static bool title_take(struct perftest_state *s, struct import_log *log, const char *line)
 {
     const char *at = line + strspn(line, " ");
     static const char *const verbs[] = { "RDMA_Write ", "RDMA_Read ", "RDMA_Write_With_Imm ", "Send ", "Send_With_Imm ",
@@ -90,14 +77,11 @@ static bool title_take(struct perftest_state *s, const char *line)
     if (!import_begins(at, verbs) || !g_str_has_suffix(at, "Test") || (!strstr(at, "BW") && !strstr(at, "Latency")))
         return false;
     const bool gpu = s->gpu && !s->open;
-    state_clear(s);
-    s->open = true;
-    s->gpu = gpu;
-    s->test = g_strdup(at);
+    *s = (struct perftest_state){ .open = true, .gpu = gpu, .test = import_log_keep(log, at, -1) };
     return true;
 }
 
-static bool pair_keep(struct perftest_state *s, const char *name, const char *value)
+static bool pair_keep(struct perftest_state *s, struct import_log *log, const char *name, const char *value)
 {
     const struct {
         const char *name;
@@ -106,11 +90,8 @@ static bool pair_keep(struct perftest_state *s, const char *name, const char *va
         { "Device", &s->device },  { "Number of qps", &s->qps }, { "Connection type", &s->connection },
         { "TX depth", &s->depth }, { "Mtu", &s->mtu },           { "Link type", &s->link },
     };
-    for (size_t i = 0; i < G_N_ELEMENTS(kept); i++) {
-        if (strcmp(name, kept[i].name) != 0) continue;
-        g_free(*kept[i].place);
-        *kept[i].place = g_strdup(value);
-    }
+    for (size_t i = 0; i < G_N_ELEMENTS(kept); i++)
+        if (strcmp(name, kept[i].name) == 0) *kept[i].place = import_log_keep(log, value, -1);
     if (g_str_has_prefix(name, "Use ") && g_str_has_suffix(name, " memory")) s->gpu |= strcmp(value, "OFF") != 0;
     static const char *const known[] = { "Dual-port",
                                          "Device",
@@ -150,7 +131,7 @@ static bool pair_keep(struct perftest_state *s, const char *name, const char *va
 }
 
 /* Reads a line of one or two pairs of name and value: " Number of qps   : 1\t\tTransport type : IB". */
-static bool pairs_take(struct perftest_state *s, const char *line)
+static bool pairs_take(struct perftest_state *s, struct import_log *log, const char *line)
 {
     bool known = false;
     for (const char *at = line; at && *at;) {
@@ -160,7 +141,7 @@ static bool pairs_take(struct perftest_state *s, const char *line)
         const char *value = colon + 1 + strspn(colon + 1, " \t"), *end = value;
         while (*end && *end != '\t' && !(end[0] == ' ' && end[1] == ' ')) end++;
         g_autofree char *text = g_strstrip(g_strndup(value, (size_t)(end - value)));
-        if (!pair_keep(s, name, text)) return known;
+        if (!pair_keep(s, log, name, text)) return known;
         known = true;
         at = end + strspn(end, " \t");
     }
@@ -168,7 +149,7 @@ static bool pairs_take(struct perftest_state *s, const char *line)
 }
 
 /* Reads the header of a table, whose names may hold single blanks: "BW peak[Gb/sec]", "99% percentile[usec]". */
-static bool header_take(struct perftest_state *s, const char *line)
+static bool header_take(struct perftest_state *s, struct import_log *log, const char *line)
 {
     const char *at = line + strspn(line, " ");
     if (!g_str_has_prefix(at, "#bytes") || !strstr(at, "#iterations")) return false;
@@ -186,7 +167,7 @@ static bool header_take(struct perftest_state *s, const char *line)
         text = parted;
     }
     g_auto(GStrv) words = import_words(text, 2);
-    import_titles_set(&s->titles, words);
+    import_titles_set(&s->titles, log, words);
     return true;
 }
 
@@ -251,27 +232,21 @@ static bool row_take(struct perftest_state *s, struct import_log *log, const cha
 static bool perftest_line(void *state, struct import_log *log, const char *line)
 {
     struct perftest_state *s = state;
-    if (title_take(s, line) || gpu_take(s, line) || header_take(s, line)) return true;
+    if (title_take(s, log, line) || gpu_take(s, line) || header_take(s, log, line)) return true;
     if (g_str_has_prefix(line, "Conflicting CPU frequency values")) {
         import_log_note(log, "perftest: the CPU's frequency was not steady: times by its cycle counter may be off");
         return true;
     }
     if (!s->open && !s->titles.count) return false;
-    if (row_take(s, log, line) || pairs_take(s, line)) return true;
+    if (row_take(s, log, line) || pairs_take(s, log, line)) return true;
     const char *at = line + strspn(line, " ");
     if (g_str_has_prefix(at, "-----")) {
-        import_titles_set(&s->titles, NULL); /* this is the rule below a table */
+        s->titles.count = 0; /* this is the rule below a table */
         return true;
     }
     static const char *const known[] = { "local address:",       "remote address:", "GID:", "*****",
                                          "* Waiting for client", "WARNING:",        NULL };
     return import_begins(at, known);
-}
-
-static void perftest_end(void *state, struct import_log *log)
-{
-    (void)log;
-    state_clear(state);
 }
 
 /* ---- --out_json ---- */
@@ -333,6 +308,5 @@ const struct import_reader import_perftest = {
     .name = "perftest",
     .state_bytes = sizeof(struct perftest_state),
     .line = perftest_line,
-    .end = perftest_end,
     .json = perftest_json,
 };
