@@ -95,17 +95,19 @@ static void setting_apply(struct case_options *c, int phase, const struct settin
     for (int i = 0; i < VALUES; i++) *place[phase][i] = s->value[i];
 }
 
-/* Sets us[] to the slowest rank's times of both phases; NAN if the kernels refuse the settings. */
+/* Sets us[] to what dispatch and combine cost a layer (compare_layer.c): each with the kernels that prepare or end it.
+ * NAN if the kernels refuse the settings. */
 static void trial_run(const struct tune *t, const struct setting setting[PHASES], double us[PHASES])
 {
-    static const char *const both[] = { "dispatch", "combine", NULL };
     g_auto(case_options) c;
     g_autoptr(record) record = record_new();
     case_copy(&c, &t->base);
     c.num_sms = setting[DISPATCH].sms;
     for (int p = 0; p < PHASES; p++) setting_apply(&c, p, &setting[p]);
-    const bool good = simulate_phases(&c, t->cluster, &t->load, both, record, NULL);
-    for (int p = 0; p < PHASES; p++) { us[p] = good ? compare_slowest_us(record, phase_names[p]) : NAN; }
+    struct compare_layer layer;
+    const bool good =
+        simulate_phases(&c, t->cluster, &t->load, NULL, record, NULL) && compare_layer_find(record, NULL, true, &layer);
+    for (int p = 0; p < PHASES; p++) us[p] = good ? layer.us[p == COMBINE ? COMPARE_COMBINE : COMPARE_DISPATCH] : NAN;
 }
 
 struct trial {
@@ -425,6 +427,9 @@ static void sms_print(const struct tune *t, uint32_t chosen, GString *out)
     }
     g_string_append(out, "\n");
     text_table_append(table, out);
+    g_string_append(out,
+                    "Times are sums over a layer's kernels, each by its slowest rank: dispatch and combine with what "
+                    "prepares or ends them.\n");
 }
 
 static void paste_print(const struct tune *t, const struct setting chosen[PHASES], GString *out)

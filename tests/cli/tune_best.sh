@@ -2,7 +2,11 @@
 # sweep over all chunks.  Times change with every calibration and are checked against each other only.
 case="--cluster source/models/clusters/h800-cx7.ini --kernel normal --cached --num-ranks 16 --num-tokens 512 --hidden 2048 --num-experts 64"
 words() { sed -E 's/[0-9]+(\.[0-9]+)?/N/g; s/(the same|N times (faster|slower))/RATIO/; s/ +/ /g; s/-+/-/g; s/ recommended//'; }
-us() { sed -n "s/^$1,all,time_us_max,\(.*\),us/\1/p"; }
+# What dispatch or combine costs a layer: the sum over its kernels, or their span.
+us() {
+    awk -F, -v half=$1 '$2 == "all" && $3 == "time_us_max" && ($1 ~ /combine/) == (half == "combine") {
+        sum += $4; if ($1 ~ /_span$/) span = $4 } END { print span ? span : sum }'
+}
 
 $EPTWIN tune $case --max-sms 16 -j 2 >tuned.txt
 words <tuned.txt | uniq
