@@ -4,8 +4,6 @@
 #include "models/hardware/sm/gpu.h"
 #include "models/hardware/sm/warps.h"
 
-#include <string.h>
-
 /* The rate of bytes out of the SM alone, from the rate of bytes in and the rate of both, one after the other. */
 static rate_q20 without(rate_q20 both, rate_q20 in) { return both > in ? both - in : both; }
 
@@ -54,32 +52,37 @@ uint64_t gpu_number(const struct cluster *c, uint64_t touched_bytes)
 /* Questions that were asked before, with their answers: kernels move millions of rows, and few of them differ.  Each
  * thread keeps its own questions for all worlds, because an answer depends only on these fields. */
 struct question {
-    uint64_t gpu;       /* what tells GPUs apart (gpu_number()) */
-    uint64_t loop;      /* what tells programs apart */
+    uint64_t program;   /* what tells programs and GPUs apart */
     uint64_t longer_ps; /* how much longer a load takes because others use the memory */
     struct loop_row row;
-    uint16_t teams, to_peer;
-    uint32_t rounds; /* 0: nothing was asked yet */
+    uint32_t teams;
+    uint16_t rounds; /* 0: nothing was asked yet */
+    bool to_peer;
 };
-_Static_assert(sizeof(struct question) == 7 * sizeof(uint64_t), "no padding: compared as bytes");
-enum { MEMORY = 4096, TRIES = 8 };
+enum { MEMORY_BITS = 12, MEMORY = 1 << MEMORY_BITS, TRIES = 8 };
 struct answer {
     struct question question;
     struct warps_cost cost;
 };
+
+static bool same(const struct question *a, const struct question *b)
+{
+    return a->program == b->program && a->longer_ps == b->longer_ps && a->row.bytes == b->row.bytes &&
+           a->row.made == b->row.made && a->row.rows == b->row.rows && a->row.warps == b->row.warps &&
+           a->teams == b->teams && a->rounds == b->rounds && a->to_peer == b->to_peer;
+}
 
 /* Finds the place of the answer.  Returns whether it is known.  A question whose place is taken tries the next ones.
  * If all TRIES are taken, the answer at the first place is given up. */
 static bool answer_find(const struct question *q, struct answer **answer)
 {
     static _Thread_local struct answer memory[MEMORY];
-    uint64_t word[sizeof *q / sizeof(uint64_t)], place = 0;
-    memcpy(word, q, sizeof *q);
-    for (size_t i = 0; i < sizeof word / sizeof word[0]; i++) place = (place ^ word[i]) * mix;
-    place = place >> 32 & (MEMORY - 1);
+    const uint64_t row = q->row.bytes ^ q->row.made << 24 ^ (uint64_t)q->row.rows << 48 ^ (uint64_t)q->row.warps << 56;
+    const uint64_t how = (uint64_t)q->teams << 32 ^ (uint64_t)q->rounds << 48 ^ q->to_peer ^ q->longer_ps << 1;
+    const uint64_t place = ((q->program ^ row) * mix ^ how) * mix >> (64 - MEMORY_BITS);
     for (uint32_t i = 0; i < TRIES; i++) {
         *answer = &memory[(place + i) & (MEMORY - 1)];
-        if (memcmp(&(*answer)->question, q, sizeof *q) == 0) return true;
+        if (same(&(*answer)->question, q)) return true;
         if (!(*answer)->question.rounds) return false;
     }
     *answer = &memory[place];
@@ -89,14 +92,13 @@ static bool answer_find(const struct question *q, struct answer **answer)
 static const struct warps_cost *cost_of(const struct world *w, const struct loop *p, const struct fabric_given *given,
                                         struct loop_row row, uint32_t teams, bool to_peer, uint32_t rounds)
 {
-    const struct question q = { .gpu = w->gpu_number,
-                                .loop = p->digest,
+    const struct question q = { .program = p->digest * mix ^ w->gpu_number,
                                 .longer_ps =
                                     pressure_load_ps(w->beside, &w->cluster->gpu, p->fresh, p->footprint_bytes),
                                 .row = row,
-                                .teams = (uint16_t)later(teams, 1),
-                                .to_peer = to_peer,
-                                .rounds = rounds };
+                                .teams = (uint32_t)later(teams, 1),
+                                .rounds = (uint16_t)rounds,
+                                .to_peer = to_peer };
     struct answer *answer;
     if (answer_find(&q, &answer)) return &answer->cost;
     struct loop_op op[LOOP_OPS];
@@ -124,7 +126,7 @@ struct gpu_rows gpu_program(struct world_rank *rank, const struct world_worker *
     const uint32_t teams = (uint32_t)((busy * groups_256 + GPU_WHOLE / 2) / GPU_WHOLE);
     const struct warps_cost *c = cost_of(w, p, given, asked, teams, to_peer, times > busy || apart ? 2 : 1);
     const uint32_t further = times > busy ? times - busy : 0;
-    const uint64_t ps = (apart ? c->next_ps : c->first_ps) + c->next_ps * further / busy;
+    const uint64_t ps = (apart ? c->next_ps : c->first_ps) + (further ? c->next_ps * further / busy : 0);
     return (struct gpu_rows){ ps, c->lead_ps, times * c->way_ps };
 }
 
