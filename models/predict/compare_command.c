@@ -194,8 +194,8 @@ static void compare_about_row(const struct compare_pair *pairs, guint count, con
     }
 }
 
-/* Appends how large the errors are: a line for each phase, in the order in which the pairs name them, and one for all
- * phases together. */
+/* Appends the size of the errors: a line for each phase, in the order in which the pairs name the phases, and one for
+ * all phases together. */
 static void compare_about_append(const struct compare_pair *pairs, guint count, GString *out)
 {
     static const char *const titles[] = {

@@ -143,8 +143,8 @@ bool diagnose_alike(const struct verdict *a, const struct verdict *b, uint32_t r
     return true;
 }
 
-/* Turns the verdicts' ln of prior times likelihood, and those of no known cause and of a sound machine, into
- * probabilities. */
+/* Turns logarithms of prior times likelihood into probabilities: those of the verdicts, of no known cause, and of a
+ * sound machine. */
 static void probabilities_divide(struct diagnosis *d, double none, double fine)
 {
     double sum = rank_ln_add(none, fine);
@@ -175,8 +175,8 @@ static const struct hypothesis *hypothesis_find(const struct hypothesis *h, uint
     return NULL;
 }
 
-/* Finds a second cause, in addition to the first.  known: the hypotheses, each with its effect alone, which is assumed
- * to be its effect in addition to the first cause until that is predicted. */
+/* Finds a second cause, in addition to the first. known: the hypotheses, each with the effect that it has alone.  This
+ * stands for the effect in addition to the first cause until that is predicted. */
 static bool second_find(struct diagnosis *d, const struct compared *c, const struct hypothesis *known,
                         uint32_t known_count, GError **error)
 {

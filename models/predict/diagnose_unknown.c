@@ -1,7 +1,7 @@
 /* diagnose_unknown.c - how likely the rows are if the reason is none of the causes that diagnose knows.
  *
- * A mark is how a reason changes the rows' times.  An unknown one has one of four kinds, which are equally likely
- * before the rows are read:
+ * A mark is the change that a reason makes to the rows' times.  The mark of an unknown reason has one of four kinds,
+ * which are equally likely before the rows are read:
  *
  *   a factor   all times are longer by one factor
  *   factors    each time is longer by a factor of its own.  So a cause that leaves more than the rows' noise is less

@@ -20,7 +20,8 @@ const char *explain_beside_name(enum explain_beside beside)
 
 /* The largest factors by which dispatch and combine (8 to 32 SMs) took longer while another kernel ran for more than
  * 0.6 of their time, on two H100s and on one node.  The other kernels are a copy, a grouped GEMM of 32 experts and a
- * GEMM of 8192^3.  For any other kernel (element by element), of which none was measured, the grouped GEMM's counts. */
+ * GEMM of 8192^3.  Other kernels (element by element) were not measured, so the grouped GEMM's factor is used for
+ * them. */
 static const double slowdown[2][BESIDES] = { { 3.50, 1.52, 1.36, 1.52 }, { 2.74, 1.75, 1.42, 1.75 } };
 
 static enum explain_beside beside_of(const struct profile *profile, const struct profile_kernel *kernel)

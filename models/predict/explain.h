@@ -76,8 +76,8 @@ void explain_free(struct explain *e);
 /* Splits all calls. */
 void explain_split(struct explain *e, const struct explain_wire *wire);
 
-/* Sums the parts over the calls of a phase, layer and rank; phase NULL, layer -1, rank -1: of all.  Returns the sum of
- * all parts. */
+/* Sums the parts over the calls of a phase, layer and rank.  NULL or -1 stands for all phases, layers or ranks.
+ * Returns the sum of all parts. */
 double explain_sum(const struct explain *e, const char *phase, int64_t layer, int64_t rank, double us[EXPLAIN_PARTS]);
 /* The phases in the order of their first calls.  Free the array, not the names. */
 GPtrArray *explain_phases(const struct explain *e);

@@ -1,5 +1,5 @@
-/* explain_trace_command.c - eptwin explain-trace: reads profiles of ranks and the cluster that they ran on, and
- * prints the parts of the time of communication kernels.  Knows options, files and cases. */
+/* explain_trace_command.c - eptwin explain-trace: reads profiles of ranks and a description of the cluster on which
+ * they ran.  Prints the parts into which the time of communication kernels splits.  Knows options, files and cases. */
 #include <stdio.h>
 #include <string.h>
 

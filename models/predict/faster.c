@@ -11,8 +11,8 @@
 #include "reports/compare.h"
 #include "reports/text_table.h"
 
-/* What is twice as fast: sections and keys, without keys of other kinds than times and rates.  Latencies are what a
- * kernel waits for although no part is busy: its launch, ways of words and messages, fences. */
+/* The kinds of parts that can be twice as fast, each with its sections and keys.  Only times and rates change.
+ * Latencies are waits during which no part is busy: launches, words and messages on their way, fences. */
 static const struct {
     const char *title, *resources, *keys;
 } kinds[FASTERS] = {
@@ -76,8 +76,8 @@ static uint64_t rate_of(const struct cluster *c, const char *section, const char
     return 0;
 }
 
-/* Sets rates that follow from others: a nominal rate stays, and the rate of links between switches follows only if they
- * are what is faster. */
+/* Sets rates that follow from other rates. A nominal rate stays as it was. The rate of links between switches changes
+ * only if these links are the kind that is made faster. */
 static void derived_set(GPtrArray *settings, const struct cluster *c, enum faster kind)
 {
     const double over = c->network.oversubscription > 0 ? c->network.oversubscription : 1;

@@ -20,8 +20,8 @@ enum faster {
     FASTERS
 };
 
-/* The kind of parts to which a bottleneck of a record belongs ("nic_tx", "latency"); FASTERS: none of them, as of a
- * host's cores. */
+/* The kind of parts to which a bottleneck of a record belongs ("nic_tx", "latency"); FASTERS: it belongs to none of
+ * them, like the cores of a host. */
 enum faster faster_of(const char *bottleneck);
 
 /* Predicts the case, with the parts of a kind twice as fast: double rates, half times.  Kernels still choose their

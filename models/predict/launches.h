@@ -24,8 +24,8 @@ struct launches_kernel {
  * for each rank), NULL (all 0). */
 bool launches_arrival(const char *text, const struct launches_kernel *kernel, uint64_t *time_ps, GError **error);
 
-/* Sets slow[ranks], in 1024ths, from a text such as "3:2x|5:1.5x": on rank 3 the GPU's own work takes twice as long.
- * Text NULL: no rank is slow. */
+/* Sets slow[ranks], in 1024ths, from a text such as "3:2x|5:1.5x": work of rank 3's GPU takes twice as long. Text NULL:
+ * no rank is slow. */
 bool launches_slow(const char *text, uint32_t ranks, uint32_t *slow, GError **error);
 
 #endif

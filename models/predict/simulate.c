@@ -21,9 +21,9 @@
 #include "sim/stats.h"
 #include "sim/units.h"
 
-/* The shares of the slowest rank's time for which the busiest part is busy: at least PART_BOUND, to be what bounds the
- * phase; below LATENCY_BOUND, latency bounds it.  RIVAL: a part of another kind that is busy for this share of the
- * busiest part's time would take its place as soon as that were faster. */
+/* The busiest part bounds the phase if it is busy for at least PART_BOUND of the slowest rank's time.  Below
+ * LATENCY_BOUND, latency bounds it.  A part of another kind that is busy for RIVAL of the busiest part's time would
+ * become the bound as soon as the busiest part were faster. */
 enum { PART_BOUND_PERCENT = 75, LATENCY_BOUND_PERCENT = 25, RIVAL_PERCENT = 75 };
 enum { LOOP_ROUNDS = 2 };
 
@@ -344,8 +344,8 @@ static bool one_device(const struct cluster *c, enum world_resource a, enum worl
     return a == b || (devices[0] & both) == both || (devices[1] & both) == both;
 }
 
-/* The busiest part that no change of the busiest one makes faster, if it is busy for RIVAL_PERCENT as long; else
- * WORLD_RESOURCE_COUNT. */
+/* The rival of the busiest part: the busiest part of a kind that would not become faster along with it.
+ * WORLD_RESOURCE_COUNT if no such part is busy for RIVAL_PERCENT as long. */
 static enum world_resource rival_find(const struct cluster *c, const struct bounds *b)
 {
     enum world_resource rival = WORLD_RESOURCE_COUNT;
@@ -411,8 +411,8 @@ static void record_bounds(struct record *record, const char *phase, const struct
         record_add(record, phase, RECORD_ALL, "busy_link_pct", 100 * b->us[BOUND_LINK] / slowest_us, "%");
 }
 
-/* Records how long after the kernel data are still on their way to each rank, if the kernel does not wait for them and
- * no other kernel follows at once. */
+/* Records for how long after the kernel's end data are still on their way to each rank. This is for kernels that do not
+ * wait for their data and that no other kernel follows at once. */
 static void record_wire(struct record *record, const struct run *run, uint32_t phase_index)
 {
     const char *phase = kernel_phase_name(run->job, phase_index);
@@ -686,9 +686,9 @@ static bool arrive_after(struct run *run, const struct world_result *before, con
 static bool launches_loop(const struct case_options *c) { return c->launch && !strcmp(c->launch, "loop"); }
 
 /* Runs `count` phases from `first` on together, and records them.  In a loop all ranks begin the first round at once,
- * and the last round is recorded.  If the last phase follows a barrier, it is left out of the last round, because all
- * that differs there is when each rank leaves the barrier.  If that matters, the phase runs once more with those
- * delays; else its first round is recorded. */
+ * and the last round is recorded.  If the last phase follows a barrier, it is left out of the last round, because there
+ * it differs only in when each rank leaves the barrier.  If that matters, the phase runs once more with those delays;
+ * else its first round is recorded. */
 static bool run_and_record(struct run *run, const struct case_options *c, uint32_t first, uint32_t count,
                            struct record *record, bool per_rank, GError **error)
 {

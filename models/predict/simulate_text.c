@@ -52,8 +52,8 @@ static gint wire_order(gconstpointer a, gconstpointer b)
     return x->us > y->us ? -1 : x->us < y->us ? 1 : x->rank - y->rank;
 }
 
-/* Appends how long after the kernel data are on their way, by rank, the longest first; for kernels that do not wait for
- * their data. */
+/* Appends for how long after the kernel's end data are still on their way, by rank, the longest first. This is for
+ * kernels that do not wait for their data. */
 static void wire_append(const struct record *record, const char *phase, GString *out)
 {
     enum { WIRE_RANKS = 4 };
@@ -236,8 +236,8 @@ static char *part_text(const struct part_facts *part)
     return *work ? g_strdup_printf("%s: %s", part->name, work) : g_strdup(part->name);
 }
 
-/* Appends what the busiest part's time consists of: even load at the rate that most of its kind have, then what exceeds
- * that. */
+/* Splits the busiest part's time: first the time of an even load at the rate that most parts of its kind have, then the
+ * excess over this. */
 static void part_append(const struct phase_facts *f, GString *out)
 {
     const struct part_facts *part = &f->busiest;

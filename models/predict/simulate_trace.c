@@ -82,8 +82,8 @@ struct word {
     double sum;
 };
 
-/* The word that most jobs have (the first, if several have equally many), and the mean of `number` over those jobs.
- * NULL: no job has a word. */
+/* Returns the word that most jobs have (the first one, if two are equally common), and the mean of `number` over those
+ * jobs. NULL: no job has a word. */
 static const char *word_commonest(const char *phase, const char *metric, const char *number, const struct job *jobs,
                                   uint32_t count, int64_t layer, double *mean)
 {

@@ -1,4 +1,4 @@
-/* span.c - times of kernels that are launched before the kernel before them has ended: of each, and of all together.
+/* span.c - the times of kernels that are launched before the previous kernel has ended, of each and of all together.
  * Knows no kernel by name. */
 #include "models/predict/span.h"
 

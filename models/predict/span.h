@@ -1,5 +1,5 @@
-/* span.h - the time of kernels of which each is launched while the one before it still runs (programmatic launch), so
- * that together they take less than the sum of their durations.  Private to models/predict. */
+/* span.h - the time of a chain of kernels.  Each is launched while the previous one still runs (programmatic launch),
+ * so together they take less than the sum of their durations.  Private to models/predict. */
 #ifndef MODELS_PREDICT_SPAN_H
 #define MODELS_PREDICT_SPAN_H
 
@@ -8,8 +8,8 @@
 #include "models/hardware/world/world.h"
 #include "reports/record.h"
 
-/* A chain of one rank's kernels.  All but the first were launched before the kernel before them had ended.  Times
- * count from the start of the first. */
+/* A chain of one rank's kernels.  Each but the first was launched before the previous one had ended.  Times count from
+ * the start of the first. */
 struct span {
     uint64_t end_ps;
     uint64_t let_ps;                /* when the next kernel may be launched */

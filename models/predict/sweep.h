@@ -4,7 +4,7 @@
  *     plan (names, values) ──► points, numbered, the last name's values in the innermost loop
  *     run: points of this shard that no file has yet ──► FILE.part, a point's rows in one write ──► FILE, sorted
  *
- * A point is a case of dispatch and combine.  It is a whole step (models/step) if the plan has a net or timed work.
+ * A point is one dispatch and combine or, if the plan has a net or timed work, a whole step (models/step).
  *
  * A results file is CSV with header lines: the common values of all points, and digests of inputs.  Then come the
  * columns: point; one for each swept name; phase; phases; metrics; speedup; problem.  phases is how many rows the

@@ -180,8 +180,8 @@ static char *values_of(const struct sweep_results *results, const GPtrArray *row
     return g_string_free(text, FALSE);
 }
 
-/* Appends the front for one combination of the names that are not settings of a launch: the points that no point with
- * as few SMs beats, by number of SMs. */
+/* Appends the front for one combination of the names that are not settings of a launch. A point is on the front if no
+ * point with as few SMs, or fewer, is better. Points are sorted by SMs. */
 static void front_append(const struct sweep_results *results, const GArray *list, const char *work,
                          const struct sweep_goal *goal, GString *out)
 {

@@ -216,8 +216,8 @@ static bool words_append(struct search *s, GString *out, GError **error)
 
 /* ---- what is open ---- */
 
-/* Whether the swept names can be chosen.  A name that changes the amount of work can be only if less work at a time, or
- * work on more GPUs, is the same work in the end. */
+/* Whether the swept names can be chosen.  A name that changes the amount of work can be chosen only if the whole work
+ * stays equal in the end: it is done in smaller parts, or on more GPUs. */
 static bool choices_check(const struct sweep_plan *plan, GError **error)
 {
     for (guint i = 0; i < plan->names->len; i++) {

@@ -18,10 +18,11 @@ enum {
     IONIC = 1 << CLUSTER_PROVIDER_IONIC,
 };
 
-/* Who posts, by library: DeepEP's V1 by NVSHMEM's IBGDA or by NCCL's GIN (its pull request 521), V2 by GIN, UCCL by
- * its own threads, NIXL EP by UCX, MoRI by the GPU's threads like IBGDA (PROTOCOLS.md 1.5, 1.7, 1.8, 1.10, 1.13,
- * 1.16). NCCL's collectives reach any NIC by a thread of the host, for which the thread of its GIN stands; on AMD's
- * GPUs they are RCCL's.  Within a node UCCL's kernels are DeepEP's, so they are listed only for AMD's GPUs. */
+/* Who posts, by library: DeepEP's V1 by NVSHMEM's IBGDA or by NCCL's GIN (its pull request 521), V2 by GIN, UCCL by its
+ * own threads, NIXL EP by UCX, MoRI by the GPU's threads like IBGDA (PROTOCOLS.md 1.5, 1.7, 1.8, 1.10, 1.13, 1.16).
+ * NCCL's collectives reach any NIC by a thread of the host, which is modelled as the thread of NCCL's GIN.  On AMD's
+ * GPUs the collectives are RCCL's.  Within a node UCCL's kernels are DeepEP's, so they are listed only for AMD's
+ * GPUs. */
 static const struct which_backend table[] = {
     { "deepep-ll", "ll", WHICH_NVIDIA, NULL, 0 },
     { "deepep-normal", "normal", WHICH_NVIDIA, NULL, 0 },
@@ -71,8 +72,8 @@ const char *which_time_name(enum which_time time)
 /* Whether a list or a matrix decides the number of tokens. */
 static bool tokens_listed(const struct case_options *c) { return c->tokens_per_rank || c->traffic; }
 
-/* Sets what all backends of a point have in common (0: the case's value).  Where the kernels' public tests have
- * different defaults, those of the normal kernels are taken. */
+/* Sets the options that all backends of a point have in common. ranks or tokens 0: the case's value.  Where the
+ * kernels' public tests differ in their defaults, the defaults of the normal kernels are used. */
 static void work_settle(const struct which *w, uint32_t ranks, uint32_t tokens, struct case_options *c)
 {
     g_auto(case_options) whole;

@@ -221,8 +221,8 @@ static double attention_us(const struct costs_options *o, double tokens, char so
 /* The time of both GEMMs of an inference engine's layer; *ordering: whether it includes the ordering of rows.
  * experts_contiguous was measured with the ordering and launched by a host: 0.4 to 0.8 ms for few rows, with one expert
  * as with 32.  Decode is a graph, which a host does not slow, so it takes experts_masked, which has only the GEMMs.
- * Beyond its most rows, these rows are taken with fewer experts, so that each expert has its true number of rows, and
- * their time is scaled up. */
+ * For more rows than the table has, its largest number of rows is looked up with fewer experts, so that each expert has
+ * its true number of rows.  The time is then scaled up. */
 static double layer_us(const struct costs_options *o, const char *shape, double rows, double experts, char source[64],
                        bool *ordering)
 {
@@ -322,7 +322,7 @@ static double project_share(const struct costs_options *o, double tokens, const 
 }
 
 /* The share of a kernel's time that depends on the clock: near 1 if arithmetic takes longer than memory, near 0 if
- * memory does.  Between them it changes smoothly, as for GEMMs with neither few nor many rows. */
+ * memory does.  Between the two it changes smoothly, as GEMMs do whose rows are neither few nor many. */
 static double bound_share(double arithmetic_us, double memory_us)
 {
     const double a = pow(arithmetic_us, 4), m = pow(memory_us, 4);

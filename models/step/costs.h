@@ -3,7 +3,7 @@
  * The user's own table takes precedence over the shipped one.  In a table, the GPU's own surfaces take precedence over
  * those of the GPU whose tables it uses (tables/gpus.ini).  A roofline is the longer of two times: for arithmetic (at
  * the share of the data sheet's rate that large GEMMs reach) and for bytes (at the cluster file's rates of HBM), plus
- * the time of an empty kernel for each kernel of the op.  The roofline also says, for times of tables, too, which share
+ * the time of an empty kernel for each kernel of the op.  For times from tables, too, the roofline says which share
  * depends on the clock, and gives the power and the bytes.
  *
  * Tables are measured with equally many rows for each expert.  Drawn rows begin more tiles, so they take longer. */

@@ -312,8 +312,8 @@ static double share_rate(const struct step_cost *cost, double share)
     return 1 / (cost->clock_share / share + (1 - cost->clock_share) / bytes_rate);
 }
 
-/* The rate of each block of a kernel with equal shares.  Arithmetic does not depend on the other blocks; the memory's
- * rate is divided among them, so fewer blocks run faster. */
+/* The rate of each block of a kernel with equal shares.  A block's arithmetic does not depend on the other blocks.  The
+ * memory's rate is divided among all blocks, so fewer blocks run faster. */
 static double block_rate(const struct step_cost *cost, double share)
 {
     return 1 / (cost->clock_share + (1 - cost->clock_share) * fmax(share, DEVICE_BYTES_SHARE));
@@ -389,7 +389,7 @@ static void rank_go_on(struct device *d, uint32_t r)
     if (next != UINT64_MAX) d->options.timer_set(d->options.context, r, next);
 }
 
-/* Lets the rank begin with the power of a step before, which is like this one but has no waiting for other ranks.
+/* Lets the rank begin with the power of a previous step, which was like this one but without waiting for other ranks.
  * Steps follow each other, and the power limit averages over more than a step (a tenth of a second). */
 static void step_before(struct device *d, uint32_t r)
 {

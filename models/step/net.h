@@ -31,8 +31,8 @@ struct net *net_load(const char *path_or_name, GError **error);
 struct net *net_parse(const char *source, const char *text, size_t size_bytes, GError **error);
 void net_free(struct net *net);
 
-/* Numbers of weights: of a layer's attention, of all experts of a layer, of its shared experts, of a dense
- * feed-forward, and of embedding and head together. */
+/* These functions return numbers of weights: those of a layer's attention, of all experts of a layer, of its shared
+ * experts, of a dense feed-forward, and of embedding and head together. */
 uint64_t net_attention_weights(const struct net *net);
 uint64_t net_experts_weights(const struct net *net);
 uint64_t net_shared_weights(const struct net *net);

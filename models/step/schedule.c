@@ -117,8 +117,8 @@ static void layers_alone(struct maker *m, uint32_t first, uint32_t layers, bool 
     for (uint32_t l = first; l < first + layers; l++) layer_alone(m, l, aside);
 }
 
-/* Adds what follows the experts of a batch: the shared expert, and combine, during which it runs.  Returns the last
- * kernel of combine. */
+/* Adds the kernels that follow the experts of a batch: combine, and the shared expert, which runs during combine.
+ * Returns the last kernel of combine. */
 static uint32_t batch_return(struct maker *m, uint32_t layer, uint32_t batch, uint32_t experts_end)
 {
     if (m->shared) add(m, STREAM_MAIN, STEP_SHARED, layer, batch, SCHEDULE_NONE, SCHEDULE_NONE);
@@ -126,9 +126,9 @@ static uint32_t batch_return(struct maker *m, uint32_t layer, uint32_t batch, ui
 }
 
 /* Adds layers in the order of SGLang's prefill: stage by stage, in each stage one batch after the other.  The first
- * stage has what follows the experts of the layer before, and attention and the gate.  The second has dispatch and the
- * experts.  So the other batch computes while a batch communicates.  returned[]: the kernels that the batches wait for
- * first; then the last kernels of their combines. */
+ * stage has the kernels that follow the experts of the previous layer, then attention and the gate.  The second has
+ * dispatch and the experts.  So the other batch computes while a batch communicates. returned[]: the kernels that the
+ * batches wait for first; then the last kernels of their combines. */
 static void layers_two_batch(struct maker *m, uint32_t first, uint32_t layers, uint32_t returned[2])
 {
     uint32_t gate[2], experts_end[2];
@@ -143,9 +143,9 @@ static void layers_two_batch(struct maker *m, uint32_t first, uint32_t layers, u
     for (uint32_t b = 0; b < 2; b++) returned[b] = batch_return(m, first + layers - 1, b, experts_end[b]);
 }
 
-/* Adds one of DeepSeek's stages of decode: 0 what precedes attention's core; 1 the core and the gate; 2 dispatch's send
- * and the shared expert; 3 dispatch's receive, the experts and combine's send; 4 combine's receive.  The second batch
- * is two stages behind the first.  All is on one stream. */
+/* Adds one of DeepSeek's stages of decode: 0 all kernels before attention's core; 1 the core and the gate; 2 dispatch's
+ * send and the shared expert; 3 dispatch's receive, the experts and combine's send; 4 combine's receive.  The second
+ * batch is two stages behind the first.  All is on one stream. */
 static void stage(struct maker *m, uint32_t stage, uint32_t layer, uint32_t batch)
 {
     switch (stage) {

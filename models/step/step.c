@@ -89,8 +89,8 @@ static uint32_t row_numbers(const struct case_options *c, uint32_t hidden)
     return (hidden + LANES_NUMBERS - 1) / LANES_NUMBERS * LANES_NUMBERS;
 }
 
-/* Sets the kernels' sizes from the net, and refuses them as options.  A trace, if there is one, gives the number of
- * experts and how many each token has. */
+/* Sets the kernels' sizes from the net, and refuses options that also give them.  A trace, if there is one, gives the
+ * number of experts and how many each token has. */
 static bool net_says(struct step_plan *p, const struct step_options *o, const struct case_options *c, GError **error)
 {
     static const char *const sizes[] = { "hidden", "num-topk", "num-experts", "num-tokens", "tokens-per-rank" };
@@ -117,7 +117,8 @@ static bool backward_make(struct step_plan *p, GError **error)
 }
 
 /* Sets *loads to the number of routings that the layers with experts have: those of the trace, or one drawn for each
- * layer, because each layer has other hot experts.  With --layer, traffic or timed work, all layers have one. */
+ * layer, because each layer has different hot experts.  With --layer, traffic or timed work, all layers share one
+ * routing. */
 static bool loads_count(const struct step_plan *p, uint32_t *loads, GError **error)
 {
     const uint32_t layers = p->run.layers.sparse;
@@ -263,8 +264,8 @@ static void costs_settle(struct step_plan *p, const struct step_options *o, cons
                                 .clock_ghz = p->gpu->sustained_clock_ghz };
 }
 
-/* Reads one clock for all GPUs, or one for each.  The mean becomes the clock of costs, and each GPU's clock over it its
- * speed. */
+/* Reads one clock for all GPUs, or one for each.  The costs use the mean clock.  A GPU's speed is its clock divided by
+ * the mean. */
 static bool clocks_settle(struct step_plan *p, const char *text, GError **error)
 {
     if (!text) return true;

@@ -135,9 +135,9 @@ static void rank_parts_count(const struct summing *s, uint32_t rank, double end_
 
 /* ---- which ranks are waited for, and why they are late ---- */
 
-/* Why rank `late` was late for the kernel.  Compares its compute kernels since the communication before with the mean
- * of all ranks: their work, what the rank's GPU adds, and what other kernels on it add.  The largest excess is the
- * reason. */
+/* Why rank `late` was late for the kernel.  Compares the compute kernels that ran on this rank since the previous
+ * communication with the mean of all ranks: their work, the time that the rank's GPU adds, and the time that other
+ * kernels on this GPU add.  The largest excess is the reason. */
 static enum step_late late_of(const struct summing *s, uint32_t kernel, uint32_t late)
 {
     double more_us[LATE_ARRIVAL] = { 0 };

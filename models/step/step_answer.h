@@ -1,4 +1,5 @@
-/* step_answer.h - what a step's run shows: its time, and why communication that no compute hides takes its time.
+/* step_answer.h - the results of a step's run: its time, and the reasons for the time of communication that no compute
+ * hides.
  *
  * On each rank, time in which a communication kernel runs or waits and no compute kernel runs is exposed:
  *
