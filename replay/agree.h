@@ -1,4 +1,4 @@
-/* agree.h - a comparison, before anything runs, of what the ranks are about to run.  Ranks that differ would hang, or
+/* agree.h - compares the programs and options of all ranks before anything runs.  Ranks that differ would hang, or
  * measure nonsense. */
 #ifndef REPLAY_AGREE_H
 #define REPLAY_AGREE_H

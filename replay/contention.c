@@ -157,8 +157,8 @@ bool contention_disturbed(const struct contention_effort *effort, uint32_t ranks
     return false;
 }
 
-/* What a rank tells the others about its host.  Each rank sees only the CPUs that it is bound to.  Together they
- * give all CPUs that the ranks of a host use, and all CPU time of these ranks. */
+/* The facts about its host that a rank sends to the other ranks.  Each rank sees only the CPUs that it is bound to.
+ * Together they give all CPUs that the ranks of a host use, and all CPU time of these ranks. */
 struct rank_place {
     char host[HOST_NAME_MAX + 1];
     cpu_set_t cpus;

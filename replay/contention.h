@@ -1,5 +1,5 @@
-/* contention.h - what else a host did during a measurement: CPU time that others took, steal, waiting for CPUs,
- * lengths of run queues, frequency.
+/* contention.h - how busy a host was with other work during a measurement: CPU time that other processes took, steal,
+ * waiting for CPUs, lengths of run queues, frequency.
  *
  * Two readings of the operating system's counters, and the CPU time of the ranks between them, make a struct
  * contention.  Counters that the operating system does not have are NAN, and say nothing about whether the host was
@@ -37,7 +37,7 @@ struct contention {
  * host; tests have their own. */
 void contention_read(const char *root, const cpu_set_t *cpus, struct contention_reading *reading);
 
-/* What happened between two readings.  own_us is the CPU time that all ranks of the host used in this time on the CPUs
+/* The difference between two readings. own_us is the CPU time that all ranks of the host used in this time on the CPUs
  * that were read. */
 struct contention contention_between(const struct contention_reading *from, const struct contention_reading *to,
                                      double own_us);

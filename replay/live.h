@@ -152,12 +152,12 @@ uint64_t live_world_polled_ps(const struct live_world *world);
 bool live_world_barrier(struct live_world *world, GError **error);
 /* Why a data-path call returned a negative errno other than -EAGAIN; "" if no call did. */
 const char *live_world_failure(const struct live_world *world);
-/* What carries the stores of all ranks to peers of the same node, and their operations that cross the network
- * ("verbs r0 port 1, verbs r1 port 1").  "none" if no rank has such a peer. */
+/* The names of what carries stores of all ranks to peers of their node, and of what carries their operations over the
+ * network ("verbs r0 port 1, verbs r1 port 1"). "none" if no rank has such a peer. */
 const char *live_world_nvlink_carrier(const struct live_world *world);
 const char *live_world_network_carrier(const struct live_world *world);
-/* How many ranks of the run share this host, and how many and which CPUs they may use together (each rank perhaps only
- * one). */
+/* These functions say how many ranks of the run share this host, and how many and which CPUs they may use together
+ * (each rank perhaps only one). */
 uint32_t live_world_local_ranks(const struct live_world *world);
 uint32_t live_world_cpus(const struct live_world *world);
 const cpu_set_t *live_world_cpu_set(const struct live_world *world);

@@ -1,6 +1,6 @@
-/* live_command.h - what the commands on live links share: the options that choose link and bootstrap, the start of
- * one process a rank, and what a record says about the machine.  Knows processes and options; knows no kernels and
- * no measurements. */
+/* live_command.h - the common part of the commands that use live links: the options that choose link and bootstrap, the
+ * start of one process for each rank, and the facts about the machine in a record.  Knows processes and options; knows
+ * no kernels and no measurements. */
 #ifndef REPLAY_LIVE_COMMAND_H
 #define REPLAY_LIVE_COMMAND_H
 

@@ -167,8 +167,8 @@ static int live_flush(struct fabric *f, struct fabric_worker *w, uint16_t peer, 
     return live_broken(world, world->link->ops->flush(world->link, peer, queue));
 }
 
-/* Runs the work, or spins for the time of compute.  Other work without run does nothing in a live world.  It is not
- * progress, because a worker that polls may ask for it again and again. */
+/* Runs the work or, if it is compute, spins for its time.  Any other work without run() does nothing in a live world.
+ * Such work does not count as progress, because a worker that polls may ask for it again and again. */
 static void live_work(struct fabric *f, struct fabric_worker *w, const struct fabric_work *work)
 {
     (void)w;

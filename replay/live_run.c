@@ -64,7 +64,8 @@ static void live_wait(const struct live_world *world, uint64_t idle_rounds, uint
 }
 
 /* Steps each active worker once, and polls the links of all worlds of this rank, because the link of a kernel that has
- * ended may still hold what another rank's kernels wait for.  Keeps the workers that are not done, in order. */
+ * ended may still hold messages for which another rank's kernels wait.  Keeps the workers that are not done, in
+ * order. */
 static bool live_round(struct live_world *world, uint32_t *active_count)
 {
     const uint64_t before = world->operations;

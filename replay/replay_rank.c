@@ -143,8 +143,8 @@ static bool rank_iterate_once(struct replay_rank *r, uint32_t place, GError **er
     return true;
 }
 
-/* Runs all iterations.  Checks the outputs when mistakes would show: after the first iteration, and after the last,
- * when every buffer has been used again and again. */
+/* Runs all iterations.  Checks the outputs twice: after the first iteration, and after the last one, by which time
+ * every buffer has been reused many times. */
 static bool rank_iterate(struct replay_rank *r, GError **error)
 {
     const struct replay_plan *plan = r->plan;

@@ -1,9 +1,10 @@
 /* replay_record.c - makes the rows of a record (reports/record.h) from the times of all ranks.
  *
- * A rank's rows are the median time over the repetitions (for several steps or layers, the mean of their medians),
- * the 90th percentile and minimum of all times, and how long after the first rank it began.  Rows for all ranks are
- * the mean over the ranks, _max, _min and _p90 over ranks, and, for several steps or layers, slowest_us, the mean of
- * their slowest ranks' times.  Bandwidths are the bytes that the public tests count, divided by the rank's time. */
+ * A rank's rows are the median time over the repetitions (for several steps or layers, the mean of their medians), the
+ * 90th percentile and minimum of all times, and how long after the first rank it began.  Rows for all ranks are the
+ * mean over the ranks and _max, _min and _p90 over the ranks.  For several steps or layers there is also slowest_us,
+ * the mean of their slowest ranks' times.  Bandwidths are the bytes that the public tests count, divided by the rank's
+ * time. */
 #include "replay/replay.h"
 
 #include <math.h>

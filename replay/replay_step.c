@@ -87,8 +87,8 @@ static uint32_t comm_next(const struct replay_step *s, uint32_t batch, uint32_t 
     return from;
 }
 
-/* Prepares the launch of the batch's next communication, which with payload computes the experts' output.  As this
- * is not communication, it is done during timed work. */
+/* Prepares the launch of the batch's next communication, which with payload computes the experts' output.  This is not
+ * communication, so it is done during timed work. */
 static void comm_prepare(struct replay_step *s, uint32_t batch)
 {
     struct batch *b = &s->batch[batch];

@@ -269,8 +269,8 @@ struct clock {
     uint64_t bound_ps;
 };
 
-/* Compares each rank's clock with rank 0's.  Each rank reports when it sent and when it had received from all.  A
- * rank and rank 0 each received after the other had sent.  This gives two bounds of the difference between their
+/* Compares each rank's clock with rank 0's.  Each rank reports when it sent, and when it had received from all others.
+ * A rank and rank 0 each received after the other had sent.  This gives two bounds of the difference between their
  * clocks, and their middle is the estimate.  Of all rounds, the one with the closest bounds counts. */
 static bool clocks_compare(struct replay_timeline *t, struct bootstrap *b, struct clock *clock, GError **error)
 {

@@ -34,8 +34,8 @@ static void hang_follow(const struct bootstrap_wait *wait, const bool *answered,
     }
 }
 
-/* A number that is smaller, the more likely the rank is the root of the hang.  Ranks that did not answer come first,
- * then ranks that wait for nobody, then the others.  Among these, the rank that is furthest behind comes first. */
+/* The more likely the rank is the root of the hang, the smaller the result.  Ranks that did not answer come first, then
+ * ranks that wait for nobody, then the others.  Among these, the rank that is furthest behind comes first. */
 static uint64_t hang_distance(const struct bootstrap_wait *wait, bool answered)
 {
     if (!answered) return 0;

@@ -100,8 +100,8 @@ static bool card_read(const char *card, char *secret, GString *root)
     return root->len > 0;
 }
 
-/* Gets the text that rank 0 publishes.  Asks repeatedly, because until then launchers answer at once that there is no
- * text. */
+/* Gets the text that rank 0 publishes.  Asks repeatedly, because a launcher does not wait for the text: until it is
+ * published, the launcher answers that there is none. */
 static bool root_find(const pmix_proc_t *self, uint32_t timeout_ms, char *secret, GString *root, GError **error)
 {
     const uint64_t deadline_ms = bootstrap_now_ms() + timeout_ms;

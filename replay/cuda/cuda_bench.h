@@ -117,8 +117,8 @@ bool cuda_bench_launch(struct cuda_bench *b, const struct cuda_run *run, GError 
 /* Keeps GPU 0 busy for `us` microseconds.  Kernels launched meanwhile then run one after another, without waiting for
  * this process to launch them. */
 bool cuda_bench_delay(struct cuda_bench *b, double us, GError **error);
-/* Times what GPU 0's first stream is given between the two calls.  `us` is how long the stream waits first, which is
- * how long the caller may take to give it everything.  *us gets the time. */
+/* Times the work that GPU 0's first stream is given between the two calls.  The stream first waits for `us`, so that
+ * the caller has this time to give it all the work.  *us gets the measured time. */
 bool cuda_bench_time_begin(struct cuda_bench *b, double us, GError **error);
 bool cuda_bench_time_end(struct cuda_bench *b, double *us, GError **error);
 /* Runs `before` and right after it `after`.  Sets *gap_us to the time from the end of the first to the start of the

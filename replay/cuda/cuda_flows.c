@@ -1,5 +1,5 @@
-/* cuda_flows.c - rows that warps move for a given time: makes a kernel's arguments from a description, and finds the
- * rate. */
+/* cuda_flows.c - measures how fast warps move rows: makes a kernel's arguments from the description of a flow, runs it
+ * for a given time, and finds the rate. */
 #include "replay/cuda/cuda_flows.h"
 
 #include <string.h>

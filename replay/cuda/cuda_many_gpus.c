@@ -1,5 +1,5 @@
-/* cuda_many_gpus.c - what GPUs do to each other: rows to one peer and to several, in both directions, between all
- * pairs; flags, loads, atomics and barriers, alone and during streams.  replay/README.md explains each row. */
+/* cuda_many_gpus.c - benchmarks between GPUs: rows to one peer and to several, in both directions, between all pairs;
+ * flags, loads, atomics and barriers, alone and during streams. replay/README.md explains each row. */
 #include "replay/cuda/cuda_bench.h"
 #include "replay/cuda/cuda_flows.h"
 #include "replay/cuda/cuda_host.h"
@@ -158,8 +158,8 @@ static bool pair_unaligned(struct cuda_bench *b, GError **error)
     return true;
 }
 
-/* Ways to serve several targets, the GPU itself and peers: one load feeds stores to all of them, or blocks and warps
- * take the targets in rotation. */
+/* The targets are the GPU itself and peers. Either one load feeds stores to all of them, or blocks and warps take the
+ * targets in rotation. */
 static const struct mix {
     const char *name;
     uint32_t warps, row_bytes;
@@ -302,7 +302,7 @@ static bool patterns(struct cuda_bench *b, GError **error)
 }
 
 /* Measures flows of equal sizes until the last one has ended.  This shows how unevenly links are shared, which the
- * rates of a given time do not show.  The rate of a single flow counts until that flow's end. */
+ * rates of a given time do not show.  The rate of a single flow is taken over the time until that flow ends. */
 static bool whole_flows_keep(struct cuda_bench *b, const struct mover *m, uint32_t gpus, uint32_t sms,
                              uint32_t row_bytes, bool packed, GError **error)
 {

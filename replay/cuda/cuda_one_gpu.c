@@ -1,5 +1,5 @@
-/* cuda_one_gpu.c - what one GPU does alone: its clock, launches, loads, atomics, fences, flags, barriers, copies by
- * loads and stores and by the bulk engine, quantising, weighted sums.  replay/README.md explains each row. */
+/* cuda_one_gpu.c - benchmarks of one GPU alone: its clock, launches, loads, atomics, fences, flags, barriers, copies by
+ * loads and stores and by the bulk engine, quantising, weighted sums. replay/README.md explains each row. */
 #include "replay/cuda/cuda_bench.h"
 #include "replay/cuda/cuda_flows.h"
 #include "replay/cuda/cuda_host.h"

@@ -32,10 +32,10 @@
 #define DO_8(does) DO_5(does) does(5, 2560) does(6, 3072) does(7, 3584)
 
 /* A kernel whose warps move rows as those of the public kernels do.  All loads of a piece of a row are in flight
- * together.  Each row ends with a shorter piece.  first and second say what is done with a piece, first_rest and
- * second_rest with the shorter one: LOAD and STORE, LOAD and FOLD, or only STORE.  before and after stand around
- * each row.  The index of a warp's target in the table of targets is block * by_block + warp * by_warp, modulo their
- * number. */
+ * together.  Each row ends with a shorter piece.  The macros `first` and `second` handle a full piece, first_rest and
+ * second_rest the shorter one: LOAD and STORE, LOAD and FOLD, or only STORE.  The macros `before` and `after` run
+ * before and after each row.  The index of a warp's target in the table of targets is block * by_block + warp *
+ * by_warp, modulo their number. */
 #define ROWS_KERNEL(name, piece, first, second, first_rest, second_rest, before, after) \
 ENTRY(name) { \
     HEAD \
@@ -205,8 +205,8 @@ stored: \
 #define BULK_INIT(n) \
     mbarrier.init.shared::cta.b64 [bars + n], 1;
 
-/* A kernel whose threads each add to words from `own` on, stride bytes apart, and read the clock after every eighth
- * addition. */
+/* A kernel in which each thread adds to a sequence of words, which begins at `own` with stride bytes from word to word,
+ * and reads the clock after every eighth addition. */
 #define ADDING_KERNEL(name, ...) \
 ENTRY(name) { \
     HEAD \

@@ -39,9 +39,9 @@ next: \
 #define FOLLOW cvt.u64.u32 wide, v; add.u64 addr, addr, wide;
 #define FOLLOW_NEAR add.u32 near, near, v;
 
-/* A kernel of dependent loads.  Each address is made from the last load's value, which is 0, and a sequence of numbers.
- * It is that of one of 2^32 >> team lines, source_stride bytes apart.  Like random draws, the sequence repeats some
- * lines and leaves out others. */
+/* A kernel of dependent loads.  The last load's value, which is 0, and a sequence of numbers give each address: that of
+ * one of 2^32 >> team lines, which are source_stride bytes apart.  Like random draws, the sequence repeats some lines
+ * and leaves out others. */
 #define CHASE_KERNEL(name, ...) \
 ENTRY(name) { \
     HEAD \

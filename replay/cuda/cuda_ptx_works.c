@@ -131,9 +131,9 @@ stored: \
     bar.warp.sync 0xffffffff;
 
 /* A kernel of sums: a team (a warp or a whole block) sums `count` rows, at most eight, for each of its tokens.  All
- * loads of a column are in flight at once.  Rows follow one another in the footprint, and their weight is 1/8.
- * where and load name the memory.  place and look say how rows are found.  begin is done before a token.  bias,
- * adding, packing and keep are done with each piece of its sum. */
+ * loads of a column are in flight at once.  Rows follow one another in the footprint, and their weight is 1/8.  The
+ * macros `where` and `load` choose the memory, `place` and `look` find the rows, `begin` runs before each token, and
+ * `bias`, `adding`, `packing` and `keep` run for each piece of its sum. */
 #define SUM_KERNEL(name, where, load, place, look, begin, bias, adding, packing, keep) \
 ENTRY_UP_TO(768, name) { \
     HEAD \

@@ -279,8 +279,8 @@ static int ofi_release_all(struct link_ofi *f)
 
 /* ---- the operations of a link ---- */
 
-/* Whether a put must wait because put_done has no place for it.  This happens when a put is not delivered, but later
- * puts are. */
+/* Whether a put must wait because put_done has no place for it.  This happens while a put is still not delivered
+ * although later puts are. */
 static bool ofi_puts_full(const struct link_ofi *f, const struct ofi_queue *q)
 {
     return !f->port.ordered && q->puts - q->puts_done == f->depth;

@@ -376,8 +376,8 @@ static int verbs_get(struct live_link *link, uint16_t peer, uint16_t queue, uint
     return verbs_ring(v, qp);
 }
 
-/* Adds a signalled write of no bytes to the QP's chain.  Its completion tells that requests before it are done, or that
- * the peer is alive. */
+/* Adds a signalled write of no bytes to the QP's chain.  Its completion shows that the requests before it are done, or
+ * that the peer is alive. */
 static void verbs_nothing_write(struct link_verbs *v, struct verbs_qp *qp)
 {
     struct ibv_send_wr *wr = verbs_next(v, qp, IBV_WR_RDMA_WRITE);

@@ -115,10 +115,10 @@ struct verbs_connection {
 bool verbs_qp_connect(struct verbs_qp *qp, const struct live_options *o, const struct verbs_connection *c,
                       GError **error);
 
-/* The exponent n of the time that a packet may stay unacknowledged, 4.096 us x 2^n.  It is chosen so that a dead
- * peer is named well before o->timeout_ms.  For soft-RoCE it is larger, if o->timeout_ms allows it.  The reason is
- * that soft-RoCE does not stop the timer when everything is acknowledged (Linux 6.1,
- * drivers/infiniband/sw/rxe/rxe_comp.c).  When the timer ends, it needlessly sends again what is in flight. */
+/* The exponent n of the time that a packet may stay unacknowledged, 4.096 us x 2^n.  It is chosen so that a dead peer
+ * is reported well before o->timeout_ms.  For soft-RoCE it is larger, if o->timeout_ms allows it.  The reason is that
+ * soft-RoCE does not stop the timer when everything is acknowledged (Linux 6.1, drivers/infiniband/sw/rxe/rxe_comp.c).
+ * When the timer ends, it needlessly sends again what is in flight. */
 uint8_t verbs_timeout_exponent(const struct verbs_nic *nic, const struct live_options *o);
 
 /* Describes a failed completion in text: "QP 17 (queue 2) in state ERR: transport retry counter exceeded (...)". */

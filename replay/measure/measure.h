@@ -128,7 +128,7 @@ double measure_now_us(void);
 /* The factor by which CPU work takes longer because the run's ranks take turns on the CPUs, if nothing else runs. */
 double measure_turns(const struct measure *m);
 /* Binds this process to CPU number index, modulo their count, of those that this host's ranks may use.  Sets *was to
- * the CPUs that it could use before. */
+ * the CPUs that the process could use before. */
 bool measure_cpu_pin(const struct measure *m, uint32_t index, cpu_set_t *was, GError **error);
 
 #endif

@@ -125,8 +125,8 @@ static double rows_work(struct fabric *f, const struct measure_test *test, struc
     return took_us;
 }
 
-/* The work on rows of `size` bytes, which are read in `from`.  The rows of a sum have a fixed size instead; there
- * are as many as have `size` bytes together. */
+/* The work on rows of `size` bytes, which are read in `from`.  The rows of a sum have a fixed size instead, and
+ * together they have `size` bytes. */
 static struct row_work rows_of(enum fabric_work_kind kind, uint32_t size, uint8_t *from, uint8_t *to)
 {
     const bool reduce = kind == FABRIC_WORK_REDUCE;

@@ -1,10 +1,11 @@
 /* measure_loop.c - the cost of work on rows in a loop of low-latency dispatch and combine, by the number of bytes
  * that the loop touches.
  *
- * A row that is touched again after a while is in the L2, in the shared cache, or in memory.  What the cores of other
- * virtual machines do to a shared cache shows only in rows that stay as long as a kernel's rows do.  So the ranks pass
- * rows round as these kernels do: the rows are cast and stored to all ranks, copied, turned into the expert's output,
- * stored back, and summed.  Only this order is the protocol's: there are no words, no workers and no routing. */
+ * A row that is touched again after a while is in the L2, in the shared cache, or in memory.  The effect of other
+ * virtual machines on a shared cache shows only in rows that stay there as long as a kernel's rows do.  So the ranks
+ * pass rows round as these kernels do: the rows are cast and stored to all ranks, copied, turned into the expert's
+ * output, stored back, and summed.  Only this order is the protocol's: there are no words, no workers and no
+ * routing. */
 #include "replay/measure/measure.h"
 
 #include <string.h>
@@ -125,8 +126,7 @@ static void messages_store(struct round *r, uint32_t first, uint32_t last)
     r->message_us += contention_thread_us() - start_us;
 }
 
-/* Returns whether a message comes to this place.  If so, sets *source and *choice to the rank and choice that it is
- * of. */
+/* Returns whether a message comes to this place.  If so, sets *source and *choice to the message's rank and choice. */
 static bool place_taken(const struct round *r, uint32_t place, uint32_t *source, uint32_t *choice)
 {
     *source = place / r->each;

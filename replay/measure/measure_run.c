@@ -1,6 +1,6 @@
 /* measure_run.c - takes a sample of a micro-benchmark on all ranks and keeps the values.  In the first pass, a short
- * sample warms everything up and tells how many operations fill sample_ms.  All ranks get the same mean, so they
- * make the same decision. */
+ * sample warms everything up and shows how many operations fill sample_ms.  All ranks get the same mean, so they make
+ * the same decision. */
 #include "replay/measure/measure.h"
 
 #include <math.h>

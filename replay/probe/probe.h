@@ -97,8 +97,8 @@ struct probe_host *probe_smi_parse(const char *text, const char *source_name, GE
 struct probe_host *probe_ibstat_parse(const char *text, const char *source_name, GError **error);
 void probe_host_free(struct probe_host *host);
 
-/* Completes the host's NICs by what `from`, read from `ibstat`, tells of NICs with the same names.  Returns the number
- * of matches. */
+/* Completes the host's NICs from the NICs of `from`, which was read from `ibstat`, that have the same names.  Returns
+ * the number of matches. */
 uint32_t probe_nics_complete(struct probe_host *host, const struct probe_host *from);
 
 struct probe_host *probe_host_new(const char *source_name);

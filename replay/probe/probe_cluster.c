@@ -82,8 +82,8 @@ static void nic_append(const struct probe_host *host, GString *out)
                                nic->mtu_bytes >= 4200 ? 4096u : 1024u, nic->mtu_bytes);
 }
 
-/* The total rate of all cables between the two switches of cable `first`, and in *cables their number; 0 if an earlier
- * cable has counted them. */
+/* Returns the total rate of all cables between the two switches of cable `first`, and sets *cables to their number.
+ * Returns 0 if the cables were counted for an earlier one of them. */
 static uint64_t bundle(const struct probe_ibnet *net, guint first, guint *cables)
 {
     const struct probe_cable *c = &g_array_index(net->cable, struct probe_cable, first);

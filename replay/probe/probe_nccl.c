@@ -1,8 +1,8 @@
 /* probe_nccl.c - reads NCCL's topology XML, which NCCL_TOPO_DUMP_FILE writes and NCCL_TOPO_FILE takes.
  *
- * GLib's markup parser reads it, because the files use nothing that it lacks.  Shipped files name only PCI
- * functions, so the class tells a GPU or NIC if no <gpu> or <net> is inside it.  In virtual machines a width of 0
- * and a bridge of 2.5 GT/s mean "not known".  <net speed> is in Mbit/s, for the port of this function. */
+ * GLib's markup parser reads it, because it can read everything that the files contain.  Shipped files name only PCI
+ * functions, so the class tells a GPU or NIC if no <gpu> or <net> is inside it.  In virtual machines a width of 0 and a
+ * bridge of 2.5 GT/s mean "not known". <net speed> is in Mbit/s, for the port of this function. */
 #include <stdlib.h>
 #include <string.h>
 

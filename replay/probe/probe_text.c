@@ -1,5 +1,5 @@
-/* probe_text.c - a host's description for a terminal: devices, which of them are near each other, which needs are
- * met. */
+/* probe_text.c - a host's description for a terminal: its devices, which devices are near each other, and which
+ * requirements the host meets. */
 #include "replay/probe/probe.h"
 
 #include <string.h>
