@@ -62,9 +62,9 @@ struct graph_peer_rates {
     uint64_t built_out_bps, built_in_bps; /* before any fault */
 };
 
-/* The rates with which links are made, in bits/s, before a fault or a line of [links] changes them.  0: the cluster has
- * no such links.  They are of a NIC's port, of PCIe, and of a GPU's stores to its peers and from them.  By the nominal
- * rates (nic_line_bps, nvlink_line_bps) a library chooses the sizes of its kernels. */
+/* The rates with which links are made, in bits/s, before a fault or a line of [links] changes them: of a NIC's port, of
+ * PCIe, and of a GPU's stores to its peers and from them.  0: the cluster has no such links.  A library chooses the
+ * sizes of its kernels by the nominal rates (nic_line_bps, nvlink_line_bps). */
 struct graph_made_with {
     uint64_t nic_bps, pcie_bps, peers_out_bps, peers_in_bps, nic_line_bps, nvlink_line_bps;
 };
@@ -105,7 +105,8 @@ uint32_t graph_gpu_ports(const struct graph *graph, uint32_t gpu, uint32_t *coun
 /* The first GPU that uses a port of its node; 0 if none does. */
 uint32_t graph_port_gpu(const struct graph *graph, uint32_t port);
 /* The port of a node that is on to_switch, for cross-rail traffic that goes by NVLink.  UINT32_MAX: the traffic leaves
- * by the GPU's own port, because it does not go by NVLink, or the port is on that switch, or no port of the node is. */
+ * by the GPU's own port, because it does not go by NVLink, because that port is on the switch, or because no port of
+ * the node is. */
 uint32_t graph_relay_port(const struct graph *graph, uint32_t node, uint32_t own, uint32_t to_switch);
 /* The rates of a GPU's NVLinks.  If it has none: the rates that the cluster's [nvlink] gives for stores over PCIe. */
 struct graph_peer_rates graph_gpu_peer_rates(const struct graph *graph, uint32_t node, uint32_t gpu);

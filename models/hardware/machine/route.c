@@ -15,8 +15,8 @@ static bool leads_on(const struct graph *g, uint32_t part)
     return kind != PART_GPU && kind != PART_PORT && kind != PART_NVLINK;
 }
 
-/* Counts the hops to `to`, part by part, until `from` is reached.  Follows links backwards by those that begin at a
- * part, because links exist in both directions or not at all. */
+/* Counts the hops to `to`, part by part, until `from` is reached.  The search goes backwards, but it may follow the
+ * links that begin at a part, because links exist in both directions or not at all. */
 static void count_back(const struct search *s, uint32_t from, uint32_t to)
 {
     g_autoptr(GArray) queue = g_array_new(FALSE, FALSE, sizeof(uint32_t));

@@ -51,9 +51,9 @@ enum { TRANSPORT_COUNTERS = 3 };
  * record, and by storing to the doorbell (ibgda_submit_requests, ibgda_post_send: DeepEP's ibgda_device.cuh). */
 enum { TRANSPORT_RELEASES = 3 };
 
-/* The mean time from a completion until the thread notices it.  The thread takes half a rotation of the counters
- * until it asks for the right one.  Half of that question's time is added, because the NIC's answer shows its state
- * halfway.  0 if completions are in memory. */
+/* The mean time from a completion until the thread notices it.  On average the thread polls half of the counters before
+ * it reaches the right one.  Half of the time of that read is added, because the NIC's answer shows its state halfway
+ * through the read.  0 if completions are in memory. */
 uint64_t transport_notice_ps(const struct transport *transport);
 /* How long a thread takes, from the last completion on, to report that all requests to `peers` peers are complete. */
 uint64_t transport_quiet_ps(const struct transport *transport, uint32_t peers);

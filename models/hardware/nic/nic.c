@@ -5,12 +5,12 @@
  *
  * A QP has one port.  At a port, the QPs with pending requests take turns: the QP that has waited longest sends a
  * quantum of its first request.  A QP keeps its order because lists and links serve first come, first served.  Where
- * ways differ, a signal becomes visible only after the requests before it, and so does a put if the NIC keeps the
- * order.  A quantum's whole way is planned when it is sent, or, between parts of a world, when the window ends.  A
- * doorbell is not an event: a port keeps the coming doorbells by time and reads them when it is free.  Two ranks may
- * share a port.  Their messages to each other are turned round inside the NIC: they use PCIe, but neither the port's
- * line nor the network, and their QPs take turns among themselves.  This file does not know what posts
- * (nic_doorbell.c), nor what becomes of what has come in (nic_receive.c). */
+ * requests take different paths, a signal becomes visible only after the requests before it, and so does a put if the
+ * NIC keeps the order.  A quantum's whole way is planned when it is sent, or, between parts of a world, when the window
+ * ends.  A doorbell is not an event: a port keeps the coming doorbells by time and reads them when it is free.  Two
+ * ranks may share a port.  Their messages to each other are turned round inside the NIC: they use PCIe, but neither the
+ * port's line nor the network, and their QPs take turns among themselves.  Posting is in nic_doorbell.c, and what
+ * happens to requests that arrive is in nic_receive.c. */
 #include "models/hardware/nic/nic_internal.h"
 #include "models/hardware/world/world_timeline.h"
 
@@ -74,8 +74,8 @@ static uint64_t relay_cross(const struct world *w, const struct request *r, cons
     return later(out_ps, port_reserve(&relay->rank->ingress, now_ps, rate_time(w->ingress, size_bytes), size_bytes));
 }
 
-/* The port reads size_bytes from the GPU's memory.  Returns the time when the last byte is there.  The port reads as
- * it sends, so links at their limit hold it back. */
+/* The port reads size_bytes from the GPU's memory.  Returns the time when the last byte is there.  The port reads while
+ * it sends, so links at their limit slow the read. */
 static uint64_t source_read(struct nic *nic, const struct request *r, uint64_t now_ps, uint64_t size_bytes)
 {
     const struct world *w = nic->world;

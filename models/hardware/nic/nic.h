@@ -16,10 +16,10 @@ struct world;
 struct world_rank;
 
 /* A work request on its way: posted, sent, arrived, visible.  Large worlds have millions of them, so a request is
- * small.  It refers to other objects by arena name, not by pointer.  Its event lies where members lie that it needs
- * only before it is sent.  Puts of one doorbell that store nothing and have equal sizes form a train.  The request at
- * the end of a train leads it: it stands for the puts before it, and each put becomes a request of its own when its
- * turn comes. */
+ * small.  It refers to other objects by arena name, not by pointer.  Its event shares memory with members that are
+ * needed only before the request is sent.  Puts of one doorbell that store nothing and have equal sizes form a train.
+ * The request at the end of a train leads it: it stands for the puts before it, and each put becomes a request of its
+ * own when its turn comes. */
 struct request {
     union {
         struct sim_event event; /* once it is sent */
@@ -208,8 +208,8 @@ void nic_ring(struct world_rank *source, struct qp *qp);
 
 /* ---- nic_receive.c ---- */
 
-/* How long a CPU at the rank's end copies size_bytes of a message, where a transport has CPUs copy; else 0.  Where
- * NICs do not reach GPU memory, this includes the copy between the GPU's memory and the host's. */
+/* How long a CPU at the rank's end copies size_bytes of a message.  0 if the transport has no CPU copy.  Where NICs do
+ * not reach GPU memory, this includes the copy between the GPU's memory and the host's. */
 uint64_t nic_copied_ps(const struct world_rank *rank, uint64_t size_bytes);
 
 /* ---- nic.c, and nic_receive.c for two of the events ---- */
@@ -217,8 +217,8 @@ uint64_t nic_copied_ps(const struct world_rank *rank, uint64_t size_bytes);
 /* Plans the ways of all mail of a window that has ended, in a world whose parts share ways.  Otherwise nic_mails_take()
  * plans them. */
 void nic_mails_way(struct world *whole, struct mailbox *const *box);
-/* Takes in the mail that a part's box has collected; then, when all parts have done so, tells the part what became of
- * the mail that it sent. */
+/* Takes in the mail that a part's box has collected. When all parts have done so, tells the part when the mail that it
+ * sent arrived. */
 void nic_mails_take(struct world *w);
 void nic_mails_told(struct world *w);
 

@@ -48,8 +48,8 @@ void nic_ring_add(struct nic *nic, struct request *last, uint64_t time_ps)
     if (!nic->stalled) nic_turn_schedule(nic);
 }
 
-/* Has the doorbell ring at ready_ps, but after the QP's earlier doorbells, even if its poster was quicker than
- * theirs. */
+/* Schedules the doorbell for ready_ps, but no sooner than the QP's earlier doorbells, even if its poster was quicker
+ * than theirs. */
 static void ring_schedule(const struct world *w, struct request *last, uint64_t ready_ps)
 {
     struct qp *qp = qp_at(w, last->qp);

@@ -1,5 +1,5 @@
-/* nic_internal.h - private to the files of the NIC: what names of requests and QPs stand for, by which ports a request
- * goes, and what the files of the NIC ask of one another.
+/* nic_internal.h - private to the files of the NIC: how names refer to requests and QPs, which ports a request uses,
+ * and the functions that the files of the NIC call in one another.
  *
  *   nic_doorbell.c   posts, doorbells, trains of puts
  *   nic_turns.c      whose turn it is at a port, and the window

@@ -4,8 +4,8 @@
 #include <assert.h>
 #include <errno.h>
 
-/* Where requests complete in any order, a completion that becomes known later may come sooner.  So a worker that
- * waits for room also waits for that completion. */
+/* Where requests complete in any order, a completion that is announced later may come sooner.  So a worker that waits
+ * for room also waits for such a completion. */
 void world_space_wake(struct world_rank *rank, struct qp *qp, uint64_t time_ps)
 {
     const bool sooner = qp->unknown && rank->world->transport.order != TRANSPORT_WIRE;

@@ -1,4 +1,4 @@
-/* bulk.c - the time in which the SM's bulk copy engine brings a row into a warp's shared memory and stores it from
+/* bulk.c - how long the SM's bulk copy engine takes to bring a row into a warp's shared memory and to store it from
  * there, once or several times.
  *
  * The engine of an SM serves all its warps one after the other: bytes in, and bytes out to own memory or to a peer,
@@ -29,8 +29,8 @@ static uint32_t buffer_line(const struct world *w, const struct loop *p)
     return (p->shared_bytes + align - 1) / align * align % BULK_LINE_BYTES;
 }
 
-/* Averages over all distances for packed rows, and for spread buffers unless all of these begin at lines: they lie at
- * all distances equally often. */
+/* Packed rows lie at all distances from lines equally often, and so do spread buffers unless each of them begins at a
+ * line. For both, the result is the average over all distances. */
 uint32_t bulk_in_passes_8(const struct world *w, const struct loop *p)
 {
     const uint32_t line = buffer_line(w, p);

@@ -20,8 +20,8 @@ enum { BULK_LINE_BYTES = 128 };
 
 /* ---- bulk.c, for the stepped worker ---- */
 
-/* Brings rows into shared memory from start_ps on, once the stores from there are written.  Returns when the worker may
- * go on. */
+/* Brings rows into shared memory from start_ps on, once the stores from there are written.  Returns the time at which
+ * the worker may go on. */
 uint64_t bulk_stage(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint64_t start_ps);
 /* Stores bytes of shared memory at a peer or in the GPU's own memory.  off_line is how far the two places differ in
  * their 128-byte lines.  Returns when the engine has taken the bytes: then the worker may go on.  *linked_ps is when

@@ -234,8 +234,9 @@ static int gpu_put(struct fabric *f, struct fabric_worker *worker, const struct 
     return 0;
 }
 
-/* Keeps a thread busy that orders by a fence: it posts the signal once the put is acknowledged, and serves nobody until
- * then.  The time until the acknowledgement comes counts as idle, because the port's other work is not known here. */
+/* Keeps a thread that orders requests by a fence busy: it posts the signal once the put is acknowledged, and serves
+ * nobody until then.  The time until the acknowledgement comes counts as idle, because the port's other work is not
+ * known here. */
 static void fence_wait(struct world_rank *rank, const struct fabric_write *write)
 {
     const struct world *w = rank->world;
@@ -397,9 +398,9 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
     return 0;
 }
 
-/* When the SM's stores to peers have left the GPU; 0: they have.  Packets of all SMs take turns on their way out.  So
- * what several SMs send at one time also arrives at one time, and a warp that waits for its own stores waits for all of
- * them. */
+/* When the SM's stores to peers will have left the GPU; 0: they have left already.  Packets of all SMs take turns on
+ * their way out.  So what several SMs send at one time also arrives at one time, and a warp that waits for its own
+ * stores waits for all of them. */
 static uint64_t left_ps(const struct world_rank *rank, uint16_t sm)
 {
     return rank->put_ps[sm] > rank->egress_since_ps ? rank->egress.free_ps : 0;

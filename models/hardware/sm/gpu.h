@@ -1,8 +1,8 @@
-/* gpu.h - private to models/hardware/sm: the world as its files see it; the warps of a group, the rows that they
- * move, and the cost of both.
+/* gpu.h - private to models/hardware/sm: how the files in this folder see the world: the warps of a group, the rows
+ * that they move, and the cost of both.
  *
- * All times are picoseconds of the simulated clock.  A function whose name ends in _ps and that takes no port
- * returns a duration and changes nothing.  The others say what they note. */
+ * All times are picoseconds of the simulated clock.  A function whose name ends in _ps and that takes no port returns a
+ * duration and changes nothing.  The comments of the others say what they change. */
 #ifndef MODELS_HARDWARE_GPU_H
 #define MODELS_HARDWARE_GPU_H
 
@@ -153,8 +153,8 @@ static inline uint64_t gpu_plain_latency_ps(const struct work_rates *k, uint32_t
     return gpu_ceiling(rows, busy) * k->row_ps;
 }
 
-/* gpu_program.c.  What rows of an operation cost whose loop is a program and which row.warps warps of the worker
- * move. */
+/* gpu_program.c.  The cost of an operation's rows, if its loop is a program. row.warps warps of the worker move
+ * them. */
 struct gpu_rows {
     uint64_t ps, lead_ps; /* until all are moved; until the first byte leaves the SM */
     uint64_t served_ps;   /* how long they keep the SM busy */

@@ -1,8 +1,8 @@
 /* gpu_lanes.c - when the operations of a warp group run, and which groups it shares its SM with. */
 #include "models/hardware/sm/gpu.h"
 
-/* Since when the worker's moves share the SM with those of other workers: since it last began to move rows or, if it
- * has not, from now on. */
+/* The time since which the worker has shared the SM with other workers that move rows: when it last began to move rows,
+ * or now if it has not. */
 static uint64_t moved_since_ps(const struct world_rank *rank, const struct world_worker *ww)
 {
     const uint64_t from_ps = ww->mover ? rank->mover[ww->mover - 1].from_ps : 0;

@@ -12,8 +12,8 @@ static uint64_t since_bytes(const struct world *w, const struct loop *p)
     return touched_bytes && w->cluster->gpu.l2_bytes ? touched_bytes : UINT64_MAX;
 }
 
-/* What was in the L2 still is, except what others have driven out.  More is driven out the closer the total comes to
- * the L2's size. */
+/* Rows that were in the L2 are still there unless other bytes have driven them out.  The closer the total comes to the
+ * L2's size, the more is driven out. */
 uint64_t gpu_far_ps(const struct world *w, const struct loop *p, uint64_t more_ps)
 {
     const uint64_t l2_bytes = w->cluster->gpu.l2_bytes, since = since_bytes(w, p);

@@ -72,8 +72,8 @@ static double idle_turn_ps(const struct cluster_gpu *gpu, const struct memory *m
     return fmax(alone_ps - turn_wait_ps(m, l, use_of(m, l->read_bps, l->write_bps)), least_ps);
 }
 
-/* The speed of a load at this use of the memory, relative to its speed alone.  In an idle memory its cycle takes
- * idle_ps. */
+/* The speed of a load when the memory is used this much, relative to its speed alone.  In an idle memory its cycle
+ * takes idle_ps. */
 static double speed_at(const struct memory *m, const struct pressure_load *l, double idle_ps, struct use use)
 {
     if (!is_bound(l)) return 1;

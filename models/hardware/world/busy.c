@@ -1,4 +1,4 @@
-/* busy.c - what parts do while the slowest rank's kernel runs; see busy.h.
+/* busy.c - how busy parts are while the slowest rank's kernel runs; see busy.h.
  *
  * A port knows its total busy time and the time until which it is busy.  Work after the time of a look is not done
  * yet. */
@@ -381,8 +381,8 @@ static uint64_t usual_rate(const struct busy *b, enum world_resource kind)
     return usual;
 }
 
-/* The first of the part's rates at which its bytes take no longer than its busy time; if there is none, the mean rate
- * of its busy time.  0: its work has no single rate. */
+/* The first of the part's rates at which its bytes would take no longer than its busy time.  If there is none, the mean
+ * rate over its busy time.  0: its work has no single rate. */
 static uint64_t rate_of(const struct watched *p, const struct done *done)
 {
     const uint64_t rates[] = { p->rate_bps, p->bulk_bps };

@@ -1,9 +1,9 @@
-/* causes.c - which worker posted what arrives, what ended a wait, and the critical path.
+/* causes.c - which worker posted each request that arrives, what ended each wait, and the critical path.
  *
- * The path is found backwards.  It begins at the worker that ended last and goes to its last wait.  From there it
- * goes to the post that ended this wait, on the worker that posted it, and so on to the kernel's begin.  A wait was
- * ended by the word that changed last before its end, of those that the worker watches.  Where the cause of a wait
- * is unknown, the path stays on the worker.  Knows no costs and no protocol. */
+ * The path is found backwards.  It begins at the worker that ended last and goes to its last wait.  From there it goes
+ * to the post that ended this wait, on the worker that posted it, and so on to the kernel's begin.  Of the words that a
+ * worker watches, the one that changed last before the end of a wait ended it.  Where the cause of a wait is unknown,
+ * the path stays on the worker.  Knows no costs and no protocol. */
 #include "models/hardware/world/causes.h"
 
 #include <glib.h>

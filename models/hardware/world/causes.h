@@ -1,6 +1,6 @@
-/* causes.h - with a timeline: which worker posted what arrives, what ended a wait, and the chain of causes that
- * decides when a kernel ends.  Private to models/hardware.  Only world_timeline.c calls it, except for the post of a
- * request. */
+/* causes.h - for a timeline: which worker posted each request that arrives, what ended each wait, and the chain of
+ * causes that decides when a kernel ends.  Private to models/hardware.  Only world_timeline.c calls it, except for the
+ * post of a request. */
 #ifndef MODELS_HARDWARE_CAUSES_H
 #define MODELS_HARDWARE_CAUSES_H
 

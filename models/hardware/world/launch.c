@@ -1,9 +1,9 @@
 /* launch.c - when kernels begin and end on a rank, and what its parts did meanwhile.
  *
- * A program gives every rank an equal number of kernels, one after another.  Each rank begins its first kernel at
- * its own time.  It begins each further one as soon as the one before has ended, whatever the other ranks are doing.
- * Nothing here waits for another rank.  Where ranks must wait, their kernels do.  With an agenda (agenda.h), the
- * agenda says when a rank begins its next kernel. */
+ * A program gives every rank an equal number of kernels, one after another.  Each rank begins its first kernel at its
+ * own time.  It begins each further one as soon as the previous one has ended, whatever the other ranks are doing.
+ * Nothing here waits for another rank.  Where ranks must wait for each other, their kernels do that.  With an agenda
+ * (agenda.h), the agenda says when a rank begins its next kernel. */
 #include "models/hardware/world/parts.h"
 #include "models/hardware/world/usage.h"
 #include "models/hardware/world/world_internal.h"

@@ -1,7 +1,7 @@
-/* usage.c - looks at ports, and what ports have done between two looks.
+/* usage.c - reads the state of ports from time to time, and says what each port did between two such looks.
  *
- * A port knows its total busy time and the time until which it is busy.  Work after the time of a look is not done
- * yet.  It counts in later looks, in each at most the time since the look before. */
+ * A port knows its total busy time and the time until which it is busy.  Work after the time of a look is not done yet.
+ * It counts in later looks: in each of them, at most the time since the previous look. */
 #include "models/hardware/world/usage.h"
 
 #include <assert.h>

@@ -92,8 +92,8 @@ void world_free(struct world *world);
 
 struct fabric *world_fabric(struct world *world, uint32_t rank);
 
-/* From now on the rank's GPU takes `slow` for work for which other GPUs take WORLD_SLOW_ONE.  world_options.slow
- * gives the first value.  The rank's own agenda calls this while the world runs. */
+/* From now on the rank's GPU takes slow / WORLD_SLOW_ONE times as long for its work as a GPU that is not slowed.
+ * world_options.slow gives the first value.  The rank's own agenda calls this while the world runs. */
 void world_slow_set(struct world *world, uint32_t rank, uint32_t slow);
 
 /* Why only one thread runs the world, however many there are.  NULL: each node can have its own. */
