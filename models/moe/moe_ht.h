@@ -130,8 +130,8 @@ static inline bool ht_awaited_come(const struct ht_rank *h, const struct ht_awai
     return ht_word_reached(h->base.fabric, a->word, moe_word_make(h->epoch, a->value));
 }
 
-/* Prefetches the first size_bytes of a worker's object, which will be read soon, except its first two lines, which the
- * world fetches itself. */
+/* Prefetches the first size_bytes of a worker's object, which will be read soon. Leaves out its first two cache lines,
+ * which the world fetches itself. */
 static inline void ht_lines_ahead(const void *object, size_t size_bytes)
 {
     enum { LINE_BYTES = 64, LINES_BEFORE = 2 };
@@ -259,8 +259,8 @@ struct ht_reducer {
     uint32_t tail[HT_NODES_MAX]; /* last seen */
 };
 
-/* One warp that tells each target how far the slowest warp has read the target's ring, each time that this is at least
- * `least` slots further. */
+/* One warp that tells each target how far the slowest warp has read the target's ring. It does so each time that the
+ * slowest warp has read at least `least` slots more. */
 struct ht_head_keeper {
     struct fabric_worker worker;
     struct ht_rank *rank;

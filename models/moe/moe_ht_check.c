@@ -250,8 +250,8 @@ static void token_expect(const struct ht_rank *h, uint32_t token, const uint16_t
 }
 
 /* Check 9.  The public tolerance is for two sums in sequence, but V2 may have three.  Its public test has no tolerance
- * and compares bit for bit, as this check does in addition.  With bias, sums are compared with the bias in them: that
- * the output is rounded to BF16 at the bias's magnitude is no error of the rows. */
+ * and compares bit for bit, as this check does in addition.  With a bias, the sums that are compared include it,
+ * because rounding the output to BF16 at the bias's magnitude is no error of the rows. */
 static void combine_check(const struct ht_rank *h, struct check_report *report)
 {
     const struct moe_options *o = h->base.options;

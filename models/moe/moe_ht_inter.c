@@ -382,8 +382,8 @@ static uint32_t cached_warps(const struct ht_geometry *g) { return g->channels <
  * together, with two waits. */
 enum { GAP_BATCH = 255 };
 
-/* The bytes that a rank moves between two scans of its heads, which push the heads out of the L2: rows sent back, rows
- * received, and sums. */
+/* The bytes that a rank moves between two scans of its heads: rows sent back, rows received, and sums. They push the
+ * heads out of the L2. */
 static uint64_t heads_footprint(const struct ht_rank *h)
 {
     return (2u * ht_recv_rows(h) + 2u * h->g.tokens) * (uint64_t)h->combine_slot.row_bytes;

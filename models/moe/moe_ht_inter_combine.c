@@ -1,5 +1,5 @@
-/* moe_ht_inter_combine.c - internode combine (PROTOCOLS.md 1.3): rows go back the way they came and are summed
- * twice.
+/* moe_ht_inter_combine.c - internode combine (PROTOCOLS.md 1.3): rows go back along the path on which they came, and
+ * are summed twice.
  *
  *     returner, SM 2c           one warp for each rank of the node: writes the channel's rows that this rank forwarded
  *                               into the NVLink ring there, which is divided evenly between the nodes of origin
@@ -67,8 +67,8 @@ static bool returner_row_write(struct inter_returner *s)
     return true;
 }
 
-/* Writes a chunk to each node's part of the ring that has room, and then sends all tails.  The first step reads where
- * the peer's buffer is, and which rows the worker has to return. */
+/* Writes a chunk to each node's part of the ring that has room, and then sends all tails.  In its first step the worker
+ * reads where the peer's buffer is and which rows it has to return. */
 static enum worker_step returner_step(struct fabric_worker *w)
 {
     struct inter_returner *s = fabric_container_of(w, struct inter_returner, worker);

@@ -314,8 +314,8 @@ static void senders_launch(struct inter_rank *r, uint32_t channel)
     fabric_watch(&k->worker, inter_word_sent(r, channel), 1);
 }
 
-/* Sets the sizes for the loop that puts rows into the rings: words of scales, choices and weights, and the bytes that a
- * dispatch moves, which push tokens out of the L2. */
+/* Sets the sizes for the loop that puts rows into the rings: how many words of scales, choices and weights a row has,
+ * and how many bytes a dispatch moves. These bytes push tokens out of the L2. */
 static void put_give(struct inter_rank *r)
 {
     enum { LANES = 32 };

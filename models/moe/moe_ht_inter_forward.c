@@ -60,8 +60,8 @@ static int forwarder_next(struct inter_forwarder *d)
     return -1;
 }
 
-/* How many tails the forwarder reads up to that of `node` in the rotation.  It reads those of nodes from which it still
- * has tokens to pass on. */
+/* How many tails the forwarder reads in its rotation until it has read that of `node`.  It reads only the tails of
+ * nodes from which it still has tokens to pass on. */
 static uint32_t forwarder_words(const struct inter_forwarder *d, int node)
 {
     const uint32_t nodes = d->rank->ht.g.nodes;

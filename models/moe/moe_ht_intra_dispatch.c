@@ -46,8 +46,8 @@ static bool sender_announce(struct intra_sender *s)
     return true;
 }
 
-/* For how many of these rows other warps push the row's flag out of the L1 between its two reads: for all, if each
- * group of the SM sends as many rows as this one; for fewer, if other groups send fewer. */
+/* A row's flag is read twice. This is the number of rows for which other warps push the flag out of the L1 between the
+ * two reads. These are all rows, unless the SM's other groups send fewer rows than this one. */
 static uint32_t rows_between(const struct intra_sender *s, uint32_t rows)
 {
     const uint32_t ranks = s->rank->ht.g.ranks;

@@ -44,8 +44,8 @@ static bool token_seen(const struct ht_reducer *d, uint32_t token)
     return true;
 }
 
-/* Looks for the token's rows, if tails are in the host's memory.  Returns WORKER_DONE once the rows have come; until
- * then what the step must return. */
+/* Looks for the token's rows, if tails are in the host's memory.  Returns WORKER_DONE once the rows have come.  Until
+ * then, returns the value that the step must return. */
 static enum worker_step token_look(struct ht_reducer *d, uint32_t token)
 {
     if (!d->look.host || token_seen(d, token)) return WORKER_DONE;

@@ -1,6 +1,6 @@
 /* moe_ll.c - the low-latency kernel family: limits, memory map and phases.  The two kernels are in moe_ll_dispatch.c
- * and moe_ll_combine.c, the start that they share in moe_ll_gate.c, their checks in moe_ll_check.c.  moe_ll_mask.c
- * keeps them from waiting for dead ranks. */
+ * and moe_ll_combine.c, the start that they share in moe_ll_gate.c, their checks in moe_ll_check.c.  Because of
+ * moe_ll_mask.c they do not wait for dead ranks forever. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -209,8 +209,8 @@ struct kernel_launch *ll_dispatch_launch(struct ll_rank *r, bool send, bool rece
 struct kernel_launch *ll_combine_launch(struct ll_rank *r, bool send, bool receive);
 /* moe_ll_mask.c: with masking, the kernel between iterations: a barrier of all living ranks. */
 struct kernel_launch *ll_clean_launch(struct ll_rank *r);
-/* Whether w, to which nothing has come from source, need not wait for it.  If the wait has reached the timeout, masks
- * source.  True if source is masked. */
+/* Whether w need not wait for source, from which nothing has come.  If the wait has reached the timeout, masks source.
+ * True if source is masked. */
 bool ll_give_up(struct ll_rank *r, struct fabric_worker *w, uint32_t source);
 static inline bool ll_given_up(struct ll_rank *r, struct fabric_worker *w, uint32_t source)
 {

@@ -55,9 +55,9 @@ static uint64_t values_bytes(uint64_t rows, uint64_t depth, bool half, uint64_t 
     return rows * depth / (half ? 2 : 1) + scaled_rows * depth / MEGA_SCALED;
 }
 
-/* How many bytes of rows come from memory and not from the L2.  Each SM of a pair loads half a block of rows: one from
- * the first row on, the other from the middle of the real rows on.  So both also load rows behind the real ones.  These
- * are of earlier calls, so weights have driven them out of the L2. */
+/* How many bytes of rows come from memory and not from the L2.  Each SM of a pair loads half a block of rows.  One
+ * starts at the first row, the other in the middle of the real rows, so both also load rows after the real ones.  Those
+ * are left from earlier calls, so weights have driven them out of the L2. */
 static uint64_t stale_bytes(const struct mega_rank *r, const struct mega_block *b, uint64_t depth)
 {
     const uint64_t rows = moe_align(mega_block_rows(r, b), 16), scaled = moe_align(r->block_rows, MEGA_COLUMNS);

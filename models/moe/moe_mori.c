@@ -1,8 +1,8 @@
 /* moe_mori.c - AMD's MoRI within a node (PROTOCOLS.md 1.14).
  *
  * Memory, words and barriers are those of the one-sided kernels (moe_one_sided.h).  The library's kernels differ in
- * which warps do what.  A row's slot at a rank is its number among this rank's rows for that rank.  The library takes
- * the slot from a counter at the target, in no particular order. */
+ * which warps do what.  A row's slot at a rank is its number among this rank's rows for that rank.  In the library, the
+ * slot comes from a counter at the target, so slots have no particular order. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -303,8 +303,8 @@ static enum worker_step rows_pull(struct mori_warp *v, const struct mori_part *p
     return WORKER_DONE;
 }
 
-/* Does one pass.  With the last pass of a part, the part's values are written.  On up to four ranks, the number of rows
- * that chooses the loop is that of a token's ranks, on more that of its choices. */
+/* Does one pass.  With the last pass of a part, the part's values are written.  The number of rows decides which loop
+ * runs.  Up to four ranks, it is the number of a token's ranks; with more ranks, the number of its choices. */
 static enum worker_step sum_step(struct mori_warp *v)
 {
     const struct ht_geometry *g = &v->rank->ht.g;

@@ -43,8 +43,8 @@ static const char *mi_refuse(const struct moe_options *o, char *text, size_t tex
     return ht_refuse(o, text, text_size);
 }
 
-/* Makes the slots.  One of dispatch has values, scales, source, choices and weights.  Without payload only its choices
- * are stored. */
+/* Makes the slots.  A slot of dispatch has values, scales, source, choices and weights.  Without payload only its
+ * choices are stored. */
 static void slots_make(const struct moe_options *o, bool payload, struct ht_slot *dispatch, struct ht_slot *combine)
 {
     ht_slot_dispatch(o, payload, true, dispatch);
@@ -88,9 +88,9 @@ static void map_make(const struct moe_options *o, bool payload, struct mi_map *m
 
 static uint32_t chunks_of(const struct moe_options *o) { return (o->tokens_max + MI_CHUNK - 1) / MI_CHUNK; }
 
-/* Words that peers raise.  The rank with this rank's number on another node: 1 + a chunk's tokens (chunk), 1 + all
- * places of its chunks (chunks), and that its sums have come on a queue (back).  The ranks of this node: 1 + the rows
- * sent (told), and that their output can be read (ready). */
+/* Words that peers raise.  On each other node, the rank with this rank's number raises: 1 + a chunk's tokens (chunk), 1
+ * + all places of its chunks (chunks), and a word that says that its sums have come on a queue (back).  The ranks of
+ * this node raise: 1 + the rows sent (told), and a word that says that their output can be read (ready). */
 static uint32_t word_chunk(const struct mi_rank *r, uint32_t node, uint32_t chunk) { return node * r->chunks + chunk; }
 static uint32_t word_chunks(const struct mi_rank *r, uint32_t node) { return r->ht.g.nodes * r->chunks + node; }
 static uint32_t word_told(const struct mi_rank *r, uint32_t local) { return word_chunks(r, r->ht.g.nodes) + local; }
@@ -117,7 +117,7 @@ static void mi_needs(const struct kernel_job *job, bool payload, struct fabric_n
 
 static uint32_t token_chunks(const struct mi_rank *r) { return (r->ht.g.tokens + MI_CHUNK - 1) / MI_CHUNK; }
 
-/* Gives tokens their places at a node's proxy.  Low latency sends all tokens.  Otherwise only those are sent that a
+/* Gives tokens their places at a node's proxy.  Low latency sends all tokens.  Other kernels send only tokens that a
  * rank of the node needs, one after another within their chunk. */
 static void places_make(struct mi_rank *r, uint32_t node)
 {
@@ -196,8 +196,8 @@ static uint16_t proxy_of(const struct mi_rank *r, uint32_t node)
 }
 static uint32_t node_after(const struct mi_rank *r, uint32_t n) { return (r->ht.g.node + 1 + n) % r->ht.g.nodes; }
 
-/* The place, among all ranks' tokens, of a token that came from a node with this number.  Without payload it is 0,
- * because nobody needs it. */
+/* The place, among the tokens of all ranks, of the token that came from this node with this number.  Without payload it
+ * is 0, because nobody needs it. */
 static uint64_t row_at(const struct mi_rank *r, uint32_t node, uint32_t number)
 {
     const struct ht_slot *s = &r->ht.dispatch_slot;
@@ -208,8 +208,8 @@ static uint64_t row_at(const struct mi_rank *r, uint32_t node, uint32_t number)
     return meta - 1;
 }
 
-/* The choices of a token of the node's rank with this rank's number.  Those of this rank come from the routing, others
- * from what was sent. */
+/* The choices of a token.  The token belongs to that rank of the node which has this rank's number within its own node.
+ * Choices of this rank's own tokens come from the routing, those of other tokens from the message that brought them. */
 static const int32_t *choices_of(const struct mi_rank *r, uint32_t node, uint32_t token)
 {
     const struct ht_slot *s = &r->ht.dispatch_slot;
@@ -328,8 +328,8 @@ static void local_describe(const struct fabric_worker *w, char *text, size_t tex
 
 static const struct worker_role local_role = { .step = local_step, .describe = local_describe };
 
-/* Launches a kernel in own memory.  Without payload nothing calls run(), but the choices are needed, so they are made
- * here. */
+/* Launches a kernel that works in the rank's own memory.  Without payload nothing calls run(), but the choices are
+ * needed, so they are made here. */
 static void locals_launch(struct mi_rank *r, enum mi_phase phase)
 {
     const uint32_t all = phase == MI_GIVE ? ht_recv_rows(&r->ht) : r->ht.g.tokens;
@@ -389,8 +389,8 @@ static enum worker_step finish(struct mi_warp *v)
     return WORKER_DONE;
 }
 
-/* Stores own tokens to ranks of this node.  A block has a run of tokens, and its warps take the pairs of tokens and
- * choices in turn.  Each pair takes a slot by an atomic at the target. */
+/* Stores the rank's own tokens to ranks of this node.  A block has a run of tokens, and its warps take the pairs of
+ * tokens and choices in turn.  Each pair takes a slot by an atomic at the target. */
 static enum worker_step near_step(struct fabric_worker *w)
 {
     struct mi_warp *v = fabric_container_of(w, struct mi_warp, worker);
@@ -490,8 +490,8 @@ static bool chunks_announce(struct mi_warp *v)
     return true;
 }
 
-/* What a warp that serves other nodes looks at: a place at which a token of a node may have come, and one of the
- * token's choices. */
+/* What a warp that serves other nodes checks next: a place where a token of another node may have arrived, and one of
+ * the token's choices. */
 struct far_item {
     uint32_t node, place, choice;
 };
@@ -681,8 +681,8 @@ static enum worker_step pass_step(struct mi_warp *v, uint32_t shares, bool *done
     return WORKER_MORE;
 }
 
-/* Sums what this node's ranks have for own tokens.  In low latency, all warps take tokens, or parts of them, in turn.
- * Otherwise a block has a run of tokens. */
+/* Sums what this node's ranks have for the rank's own tokens.  In low latency, all warps take tokens, or parts of them,
+ * in turn.  Otherwise a block has a run of tokens. */
 static enum worker_step near_sum_step(struct fabric_worker *w)
 {
     struct mi_warp *v = fabric_container_of(w, struct mi_warp, worker);
@@ -766,8 +766,8 @@ static bool part_find(struct mi_warp *v, uint32_t *chunk, bool *part)
     return false;
 }
 
-/* Sums tokens of other nodes for their ranks with this rank's number.  The last warp to finish a part of a chunk sends
- * the chunk's sums back. */
+/* Sums tokens for those ranks of other nodes that have this rank's number within their nodes.  The last warp to finish
+ * a part of a chunk sends the chunk's sums back. */
 static enum worker_step far_sum_step(struct fabric_worker *w)
 {
     struct mi_warp *v = fabric_container_of(w, struct mi_warp, worker);

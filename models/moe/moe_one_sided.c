@@ -248,8 +248,8 @@ static void sum_run(void *context, uint64_t argument)
     ht_token_combine(&r->ht, b->token, row, count);
 }
 
-/* A pass covers the bytes of a row that all lanes of the block load at one time.  How many passes a row takes, and how
- * many bytes the pass with this number has. */
+/* A pass covers the bytes of a row that all lanes of the block load at one time.  These functions say how many passes a
+ * row takes, and how many bytes the pass with this number has. */
 enum { PASS_BYTES = OS_WARPS * 32 * 16 };
 static uint32_t passes_of(uint64_t row_bytes) { return (uint32_t)((row_bytes + PASS_BYTES - 1) / PASS_BYTES); }
 static uint64_t pass_bytes(uint64_t row_bytes, uint32_t pass)

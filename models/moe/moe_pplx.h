@@ -1,7 +1,7 @@
 /* moe_pplx.h - private to pplx-garden's kernels (PROTOCOLS.md 1.18): memory map, words and state of a rank.
  *
- * A row is a choice: a token goes to each of its experts.  GPUs write rows to ranks of their node.  Rows for other
- * ranks they leave in send, and a thread of the host has the NIC write these.
+ * A row is a choice: a token goes to each of its experts.  GPUs write rows to ranks of their node.  They leave rows for
+ * other ranks in send, from where the NIC writes them at the request of a thread of the host.
  *
  *   dispatch   token ──NVLink stores──► recv[source], the first PP_PRIVATE rows; others are read out of a peer's send
  *              token ── copy ──► send ── put by the host ──► recv[source]; what is more, once counts are known

@@ -8,8 +8,8 @@
 
 /* ---- the grid's barrier, and what blocks tell ---- */
 
-/* Takes part in the grid's barrier with this number (from 1).  True once all blocks have come; until then *next is what
- * the worker must return. */
+/* Takes part in the grid's barrier with this number (from 1).  True once all blocks have come; until then, *next is the
+ * value that the worker's step must return. */
 static bool grid_sync(struct pp_block *b, uint32_t number, enum worker_step *next)
 {
     struct pp_rank *r = b->rank;

@@ -1,5 +1,5 @@
-/* moe_pplx_host.c - the thread of the host of pplx-garden's kernels (PROTOCOLS.md 1.18): it has the NIC write, learns
- * what comes, and tells the GPU. */
+/* moe_pplx_host.c - the thread of the host of pplx-garden's kernels (PROTOCOLS.md 1.18): it makes the NIC write, learns
+ * which rows come, and tells the GPU. */
 #include "models/moe/moe_pplx.h"
 
 #include <stdio.h>
@@ -124,8 +124,8 @@ static void source_list(struct pp_rank *r, uint32_t source, uint32_t *row, uint3
             r->row[(*row)++] = (struct pp_row){ source, number++, e, r->expert_place[e] + taken[e]++ };
 }
 
-/* Lists the rows that come.  Those that take longest come first: rows of other nodes, then of this node, then own
- * ones. */
+/* Lists the rows that arrive, those that take longest first: rows of other nodes, then of this node, then the rank's
+ * own. */
 static void rows_list(struct pp_rank *r)
 {
     const struct ht_geometry *g = &r->ht.g;
@@ -185,8 +185,8 @@ static bool far_come(struct pp_host *k)
     return true;
 }
 
-/* Does the host's part of dispatch.  In a launch that only sends, it learns what comes if counts come in time, so that
- * the launch that receives need not. */
+/* Does the host's part of dispatch.  In a launch that only sends, it takes the counts of coming rows if they arrive in
+ * time.  Then the launch that receives need not wait for them. */
 static enum worker_step dispatch_step(struct fabric_worker *w)
 {
     struct pp_host *k = fabric_container_of(w, struct pp_host, worker);

@@ -32,7 +32,7 @@ static uint32_t ceiling(uint32_t n, uint32_t by) { return (n + by - 1) / by; }
 
 /* ---- geometry ---- */
 
-/* Makes the slots.  One of dispatch has the row, scales, experts and weights, each of which takes a multiple of 16
+/* Makes the slots.  A slot of dispatch has the row, scales, experts and weights, each of which takes a multiple of 16
  * bytes.  A slot takes whole lines. */
 static void slots_make(const struct moe_options *o, bool payload, struct ht_slot *dispatch, struct ht_slot *combine)
 {

@@ -57,8 +57,8 @@ struct v2_way {
     uint32_t told;
 };
 
-/* Hybrid combine: how many rows a rank of the node has returned to a merger, as last read; and how many of them are
- * summed. */
+/* Hybrid combine: how many rows a rank of the node had returned to a merger when the merger last read this, and how
+ * many of them are summed. */
 struct v2_returned {
     uint32_t come, summed;
 };

@@ -118,8 +118,8 @@ static void row_fill(const void *context, uint8_t *slot)
     else ht_slot_pack_combine(&p->rank->ht, p->item, slot);
 }
 
-/* The place of the row, or of the next of its expanded rows, among the rows for its source.  It is the same at the
- * source and in the send area. */
+/* The place of the row, or of the next of its expanded rows, among the rows for its source.  The row has this place
+ * both at the source and in the send area. */
 static uint64_t row_at(const struct v2_warp *p)
 {
     const struct v2_rank *r = p->rank;

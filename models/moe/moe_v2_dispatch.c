@@ -1,5 +1,5 @@
-/* moe_v2_dispatch.c - V2 dispatch over several nodes (PROTOCOLS.md 1.7).  Each channel has a warp that sends its
- * tokens to the nodes that need them, and a warp that passes on what comes to its own node's ranks.  No warp waits
+/* moe_v2_dispatch.c - V2 dispatch over several nodes (PROTOCOLS.md 1.7).  Each channel has a warp that sends its tokens
+ * to the nodes that need them, and a warp that passes arriving tokens on to the ranks of its own node.  No warp waits
  * for a slot. */
 #include "models/moe/moe_v2.h"
 
@@ -36,8 +36,8 @@ static void sender_run(void *context, uint64_t token)
         ht_slot_pack(&s->rank->ht, (uint32_t)token, 0, meta, home_slot(s, (uint32_t)token));
 }
 
-/* Copies the token through shared memory: to the send area if another node needs it, and to where the own node reads it
- * if this node needs it. */
+/* Copies the token through shared memory: to the send area if another node needs it, and to the area that this node
+ * reads if this node needs it. */
 static void token_copy(struct v2_sender *s)
 {
     const struct v2_rank *r = s->rank;

@@ -37,8 +37,8 @@ bool v2_tell(struct fabric_worker *w, const struct v2_rank *r, uint32_t peer, ui
     return true;
 }
 
-/* How many warps post what all peers are told.  A thread for each peer that is reached by the NIC posts, all at the
- * same time, and each counts as a warp. */
+/* How many warps post the message for all peers.  For each peer that is reached by the NIC one thread posts.  These
+ * threads post at the same time, and each counts as a warp. */
 static uint32_t posting_warps(const struct v2_rank *r, uint32_t least)
 {
     const struct fabric *f = r->ht.base.fabric;
@@ -88,8 +88,8 @@ static bool gate_workers(struct v2_gate *k)
     return gate_phase(k);
 }
 
-/* Whether puts have arrived.  In direct mode all must have, before the last barrier.  Hybrid kernels need not wait,
- * because words follow their puts. */
+/* Whether puts have arrived.  In direct mode, all of them must have arrived before the last barrier.  Hybrid kernels
+ * need not wait, because words follow their puts. */
 static bool gate_flush(struct v2_gate *k)
 {
     const struct fabric *f = k->rank->ht.base.fabric;
