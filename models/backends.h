@@ -1,4 +1,4 @@
-/* backends.h - the backends that --backend names: transports (models/hardware/machine/transport.h) by name.
+/* backends.h - the transports (models/hardware/machine/transport.h) that --backend selects by name.
  *
  * models/backends.ini says what each costs, with sources.  It is part of the program, so it is always there. */
 #ifndef MODELS_BACKENDS_H

@@ -12,9 +12,9 @@
 
 /* Roles of an option.  Every list of options elsewhere follows from these. */
 enum field_flag {
-    /* makes the case: records that differ in it are of different cases (case_record()).  Options of the machine do not
-     * make the case, and neither do those that say when ranks begin: predictions vary them to explain one
-     * measurement. */
+    /* makes the case: records that differ in this option are of different cases (case_record()).  Options of the
+     * machine do not make the case, and neither do those that say when ranks begin: predictions vary them to explain
+     * one measurement. */
     MAKES = 1,
     ROUTES = 2, /* the load depends on it (case_routing_same) */
     DRAWS = 4,  /* matters only if routing is drawn: with a trace it does not make the case */
@@ -328,7 +328,7 @@ bool case_option_applies(uint32_t index, const char *kernel)
     return g_strv_contains((const char *const *)word, kernel);
 }
 
-/* If the user gives no num-sms, it makes the case only for the normal kernels.  For others it may follow from the
+/* A num-sms that the user did not give makes the case only for the normal kernels.  For others it may follow from the
  * machine: low-latency kernels take all SMs, and V2 kernels those that the links need. */
 bool case_option_makes_case(uint32_t index, const struct case_options *c)
 {
@@ -542,8 +542,8 @@ static void text_default(char **text, const char *value)
     if (!*text) *text = g_strdup(value);
 }
 
-/* The public tests' default: 256, or for low latency 288 (32 are redundant).  It is the next multiple of the number of
- * ranks if that does not divide 256 (low latency: neither 288). */
+/* The public tests' default: 256 experts, or 288 for low latency, of which 32 are redundant.  If the number of ranks
+ * does not divide the default (for low latency: neither 288 nor 256), it is rounded up to a multiple of that number. */
 static uint32_t experts_default(bool low_latency, uint32_t ranks)
 {
     if (low_latency && 288 % ranks == 0) return 288;

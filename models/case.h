@@ -140,9 +140,9 @@ bool case_routing(const struct case_options *c, struct routing *routing, GError 
 /* Whether the routings of a and b are equal, so that one can be used for the other. */
 bool case_routing_same(const struct case_options *a, const struct case_options *b);
 
-/* Fills the options of the protocol and checks them (moe_options_refuse()).  device_sms is the GPU's number of SMs: the
- * limit of all kernels, and the default of those that use the whole GPU.  It is 0 if ranks are processes of a host,
- * which have no SMs to count. */
+/* Fills the options of the protocol and checks them (moe_options_refuse()). device_sms is the GPU's number of SMs: the
+ * limit of all kernels, and the default of those that use the whole GPU. device_sms is 0 if ranks are processes of a
+ * host, which have no SMs to count. */
 bool case_moe_options(const struct case_options *c, const struct routing *routing, uint32_t device_sms,
                       struct moe_options *options, GError **error);
 

@@ -20,8 +20,8 @@ static uint32_t row_bytes(const struct case_options *c)
     return strcmp(c->dtype, "bf16") == 0 ? 2 * c->hidden : c->hidden;
 }
 
-/* Makes the messages: those of the matrix or, without one, those of the routing, which has one message for each pair of
- * ranks, with all that dispatch sends between them. */
+/* Makes the messages. They are the matrix's. Without a matrix they follow from the routing: one message for each pair
+ * of ranks, which carries everything that dispatch sends between them. */
 static bool edges_load(const struct case_options *c, struct edges *edges, GError **error)
 {
     if (c->matrix) return edges_make(c->matrix, c->num_ranks, row_bytes(c), c->seed, edges, error);
@@ -162,8 +162,9 @@ static bool issue_parse(const struct case_options *c, const struct cluster *clus
     return calls_known(cluster, c->issue, error);
 }
 
-/* Finds out whether messages are MPI's, so that a process issues them, whether NCCL's network is sockets, and whether a
- * rank also sends its own part to itself.  It does, as in MPI_Alltoall, if the matrix has messages of one size. */
+/* Finds out three things: whether messages are MPI's, so that a process issues them; whether NCCL's network is sockets;
+ * and whether a rank also sends its own part to itself.  A rank does so, as in MPI_Alltoall, if all messages of the
+ * matrix have one size. */
 static void process_find(const struct case_options *c, const struct cluster *cluster, struct coll_options *o)
 {
     const struct transport *backend = c->backend ? backends_find(c->backend) : NULL;

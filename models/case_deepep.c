@@ -64,8 +64,8 @@ static uint32_t commit_date(const char *text)
     return 0;
 }
 
-/* The version of a name: "ibgda" is the change of this name, "before-ibgda" the day before it.  0 if no change has the
- * name. */
+/* The version that a name means: "ibgda" is the version of the change with this name, "before-ibgda" that of the day
+ * before.  0 if no change has the name. */
 static uint32_t name_date(const char *text)
 {
     const bool before = g_str_has_prefix(text, "before-");

@@ -295,7 +295,7 @@ static void node_place(struct sketch *s)
 
 /* ---- words ---- */
 
-/* Describes one way from the first GPU for each number of links that ways have, with its rate and latency.  Ways have
+/* Describes paths from the first GPU with their rates and latencies: one path for each length, in links.  Paths have
  * the names that results use for bounds. */
 static void ways_describe(struct sketch *s)
 {

@@ -35,7 +35,7 @@ static const struct {
 };
 
 /* The most important keys.  The first describe a machine's shape.  The others change times most: half or twice their
- * value changes dispatch or combine on H100s by 20 to 90 %, that of the GPU's memory rate by 8 % (low latency on 8 and
+ * value changes dispatch or combine on H100s by 20 to 90 %, or by 8 % for the GPU's memory rate (low latency on 8 and
  * 32 ranks, normal on 8 and 16, V2 on 8). */
 static const char *const first[] = {
     "nvlink.gpus",

@@ -1,4 +1,4 @@
-/* key_file.h - a GLib key file that knows the line of every section and key, and in which none may occur twice.
+/* key_file.h - a GLib key file that knows the line of every section and key. No section or key may occur twice.
  *
  * GLib joins sections of one name and keeps only the last of several keys, so half of a file can silently have no
  * effect.  Here both are errors, and so is a line that is neither a section, nor "key = value", nor a comment.  A

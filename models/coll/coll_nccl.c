@@ -144,7 +144,7 @@ static uint32_t primitives_of(const struct block *b)
     return o->kernel == COLL_ALLREDUCE ? 2 * o->ranks - 1 : o->ranks;
 }
 
-/* How many bytes of the part, from b->begin on, one round of primitives moves: a chunk or, in a ring's all-reduce, a
+/* How many bytes of the part one round of primitives moves, starting at b->begin: a chunk or, in a ring's all-reduce, a
  * chunk for each rank. */
 static uint64_t round_bytes(const struct block *b)
 {
@@ -155,8 +155,8 @@ static uint64_t round_bytes(const struct block *b)
     return coll_min(left, each ? p->chunk_bytes * o->ranks : p->chunk_bytes);
 }
 
-/* Where in a round of an all-reduce a rank's chunk begins: that of the rank `after` places after this one in the ring.
- * *size_bytes gets the chunk's size. */
+/* Where in a round of an all-reduce the chunk of a rank begins. The rank is the one `after` places after this rank in
+ * the ring. *size_bytes gets the chunk's size. */
 static uint64_t chunk_begin(const struct block *b, uint32_t after, uint64_t *size_bytes)
 {
     const struct nccl_plan *p = &b->op->plan;

@@ -69,9 +69,9 @@ static uint32_t parts_of(const struct coll_options *o, uint64_t size_bytes, uint
     return parts;
 }
 
-/* Into how many parts a message is divided, one for each channel, and whether its protocol is LL.  LL is for few bytes
- * a channel, if Simple's number of channels shared them; before 2.29.2, if all channels did.  Before 2.29.2, LL has a
- * number of parts of its own. */
+/* Into how many parts a message is divided, one for each channel, and whether its protocol is LL.  LL is chosen if few
+ * bytes would fall to each channel that Simple uses.  Before 2.29.2, all channels are counted instead, and LL has its
+ * own number of parts. */
 static uint32_t message_parts(const struct coll_options *o, uint64_t size_bytes, bool *ll)
 {
     const uint32_t simple = parts_of(o, size_bytes, SIMPLE_LEAST, SIMPLE_MOST);

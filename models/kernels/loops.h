@@ -119,9 +119,9 @@ struct loops;
 
 /* The loops of the sheets that ship with the program. */
 const struct loops *loops_shipped(void);
-/* The shipped loops, with a sheet's lines in place of the shipped ones.  Each line must have the form of the shipped
- * line: a program, `copy-engine`, `from-shared`, or other words.  path is where text comes from, for messages.  Returns
- * NULL and sets *error, "path:line: ...", if the text is no such sheet.  loops_load() reads the text from the file. */
+/* The shipped loops, some of whose lines are replaced by those of a sheet.  Each line must have the form of the shipped
+ * line: a program, `copy-engine`, `from-shared`, or other words. path is where text comes from, for messages.  Returns
+ * NULL and sets *error, "path:line: ...", if the text is no such sheet. loops_load() reads the text from the file. */
 struct loops *loops_parse(const char *path, const char *text, size_t size_bytes, GError **error);
 struct loops *loops_load(const char *path, GError **error);
 void loops_free(struct loops *loops);

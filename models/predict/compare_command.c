@@ -1,7 +1,7 @@
 /* compare_command.c - eptwin compare: pairs of records in; a table, words and a summary out.
  *
- * Knows options and files; reports/compare.c compares, compare_text.c puts the result in words, diagnose.h finds
- * causes. */
+ * Knows options and files; Comparing is in reports/compare.c, the words for the result are in compare_text.c, and
+ * causes are found by diagnose.h. */
 #include <glib.h>
 #include <math.h>
 #include <stdio.h>

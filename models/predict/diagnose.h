@@ -127,7 +127,7 @@ struct cause_context {
 double cause_prior(const struct cause *cause, const struct cause_context *context);
 struct rank_rows;
 /* ln of the density of the rows if the reason is none of the hypotheses h[count] (diagnose_unknown.c).  The rows have
- * no cause planted (before[] is residual[]); the hypotheses are predicted. */
+ * no cause planted (before[] is residual[]).  The hypotheses must have been predicted. */
 double diagnose_unknown_density(const struct validate_table *table, const struct rank_rows *rows,
                                 const struct hypothesis *h, uint32_t count, bool baseline);
 /* Every variant of every cause except `but`.  Free with hypotheses_free(). */

@@ -1,5 +1,5 @@
-/* diagnose_baseline.c - compares a measurement with one of the same machine from when it was sound.  The prediction's
- * errors are in both and cancel.  Knows no causes. */
+/* diagnose_baseline.c - compares a measurement with an earlier one of the same machine, made when the machine was
+ * sound.  The prediction's errors are in both and cancel.  Knows no causes. */
 #include "models/predict/diagnose.h"
 
 #include <math.h>

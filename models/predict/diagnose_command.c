@@ -1,5 +1,5 @@
-/* diagnose_command.c - eptwin diagnose: reads measurements and the cluster that they should be of, and prints the
- * likely cause of the difference. */
+/* diagnose_command.c - eptwin diagnose: reads measurements and the description of the cluster on which they were made,
+ * and prints the likely cause of the difference. */
 #include <glib.h>
 #include <stdio.h>
 #include <string.h>

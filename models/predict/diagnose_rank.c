@@ -100,9 +100,9 @@ static int error_fall(const void *a, const void *b)
     return left > right ? -1 : left < right;
 }
 
-/* ln of the density of the rows: the sum over none, each one, and each two of them being spoilt.  With more spoilt rows
- * it would be no measurement.  Of many rows, pairs are summed only of those with the largest errors, because other
- * pairs add nothing. */
+/* ln of the density of the rows.  The density is a sum over cases: no row is spoilt, one row is, or two are.  A table
+ * with more spoilt rows would not be a measurement.  Of many rows, pairs are summed only of those with the largest
+ * errors, because other pairs add nothing. */
 static double density(const struct rank_rows *r, const struct errors *e)
 {
     struct sums all = { 0 };

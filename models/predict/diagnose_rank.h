@@ -14,8 +14,8 @@
  * machine it is 0.02 to 0.08 by kind of share, and causes of known strength add as much (tests/vm/causes: one link
  * at a quarter and all at half of their rate, a shared device, a hot expert, uneven tokens; 96 shares).
  *
- * "None of these" has four forms (diagnose_unknown.c).  Two of them expect times longer by any factor around 2, with
- * rows that differ by 30 %, or by factors as wide as that.  Knows no cluster. */
+ * "None of these" has four forms (diagnose_unknown.c).  Two of them expect longer times, by any factor around 2.  In
+ * one, rows differ by 30 %; in the other, by factors of up to that size.  Knows no cluster. */
 #ifndef MODELS_PREDICT_DIAGNOSE_RANK_H
 #define MODELS_PREDICT_DIAGNOSE_RANK_H
 
