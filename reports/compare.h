@@ -68,10 +68,10 @@ const struct compare_row *compare_row_find(const struct compare *compare, const 
 /* The row that decides a phase: the slowest rank's if both records have it, else the mean over ranks, else NULL. */
 const struct compare_row *compare_headline(const struct compare *compare, const char *phase);
 
-/* The header keys in which the cases of two records differ, as "key: x against y; ...", or NULL if the cases are
- * equal.  A record lists the keys that make its case.  If neither record does, the keys that every case has are
- * compared, if both give them.  Of two predictions only the keys of the work are compared: they may differ in
- * placement, cluster, backend or kernel, because these are what the comparison is about.  Freed by the caller. */
+/* The header keys in which the cases of two records differ, as "key: x against y; ...", or NULL if the cases are equal.
+ * A record lists the keys that make its case.  If neither record does, the keys that every case has are compared if
+ * both records give them.  Of two predictions only the keys of the work are compared: they may differ in placement,
+ * cluster, backend or kernel, because these are what the comparison is about.  Freed by the caller. */
 char *compare_case_difference(const struct record *a, const struct record *b);
 /* The differences in everything that makes a prediction: settings, placement, machine.  NULL: nothing differs. */
 char *compare_settings_difference(const struct record *a, const struct record *b);
@@ -127,8 +127,8 @@ void compare_spread_find(const double *error_pct, uint32_t count, struct compare
  * Appends nothing if a record lacks the time. */
 void compare_verdict_alone_append(const struct record *record, GString *out);
 void compare_verdict_append(const struct compare *compare, GString *out);
-/* Appends what bounds the longest kernels of the first sentence: "dispatch is bound by NIC of rank 3, sending, 87 %
- * busy, combine by ...".  Appends nothing if the record does not say. */
+/* Appends the bottlenecks of the longest kernels of the first sentence: "dispatch is bound by NIC of rank 3, sending,
+ * 87 % busy, combine by ...".  Appends nothing if the record does not say. */
 void compare_verdict_bound_append(const struct record *record, GString *out);
 /* Appends the second sentence about two predictions: in what they differ. */
 void compare_difference_append(const struct compare *compare, GString *out);
@@ -145,8 +145,8 @@ bool compare_limit_waits(const struct compare_limit *limit);
 /* The bottleneck in words: "NIC of rank 0, sending, 97 % busy", "latency", COMPARE_NO_PART, or "-" if there is none.
  * Freed by the caller. */
 char *compare_limit_text(const struct compare_limit *limit);
-/* The bottleneck's work: "77.4 MB at 46.7 GB/s"; if no part is the bottleneck, the busiest; "" if neither is known.
- * Freed by the caller. */
+/* The bottleneck's work: "77.4 MB at 46.7 GB/s"; if no part is the bottleneck, the work of the busiest part; "" if
+ * neither is known. Freed by the caller. */
 char *compare_limit_work(const struct compare_limit *limit);
 /* "1.80 times faster", if the other time is 1.80 times as long (ratio 1.8); "the same" for equal times; "-" if ratio is
  * not known.  Freed by the caller. */

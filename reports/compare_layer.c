@@ -1,7 +1,8 @@
 /* compare_layer.c - what a layer's dispatch and combine cost: the sum over its kernels of their slowest ranks'
  * times.
  *
- * All code that calls a kernel, a setting or a machine faster than another compares this sum, so that all agree. */
+ * All code that says which of two kernels, settings or machines is faster compares this sum, so that all of it
+ * agrees. */
 #include "reports/compare.h"
 
 #include <math.h>
@@ -12,8 +13,8 @@ static bool timed(const struct record *record, const char *phase)
     return !record || record_find(record, phase, RECORD_ALL, "time_us");
 }
 
-/* Whether a phase is a kernel of the layer.  A barrier between iterations or calls is not: engines have none, or
- * other work hides it.  A whole call is not, nor is a phase of several kernels. */
+/* Whether a phase is a kernel of the layer.  A barrier between iterations or calls is not: engines have none, or other
+ * work hides it.  Neither a whole call nor a phase of several kernels is a kernel of the layer. */
 static bool is_kernel(const struct record *record, const struct record *other, const char *phase)
 {
     return !g_str_has_suffix(phase, "sync") && !strchr(phase, '+') && !g_str_has_suffix(phase, "_call") &&

@@ -42,8 +42,8 @@ void drawing_cut_add(struct drawing *drawing, uint32_t row, uint32_t part, const
  * lines. */
 void drawing_words_add(struct drawing *drawing, const char *resource, const char *text);
 
-/* Says that of several equal parts only one is drawn with all that belongs to it, such as n0 of n0 to n15.  A mark
- * "n7.g1-n7.root0" then stands for "n0.g1-n0.root0".  prefix: "n".  number: that of the part that is drawn. */
+/* Notes that only one of several equal parts, such as n0 of n0 to n15, is drawn with everything that belongs to it.  A
+ * mark "n7.g1-n7.root0" then stands for "n0.g1-n0.root0". prefix: "n". number: the number of the part that is drawn. */
 void drawing_alike_set(struct drawing *drawing, const char *prefix, uint32_t number);
 
 /* Whether the drawing has the name: of a part, of a link (in either direction), or of a resource. */

@@ -4,9 +4,9 @@
  * A key is a header's count, a row's value, or one coefficient of a line through the rows METRIC_BYTES of one
  * operation.  Costs of CPUs are fitted from CPU times.  Rows of the largest crowd (PHASE_xN: N ranks at once) are
  * preferred, because a crowd is as busy as the ranks of a replay: they share CPUs in turns and drive each other's data
- * out of caches.  Rows that pass between ranks are preferred even to these, because a row that a peer has just
- * written or read costs more than a rank's own.  The speed of a link shows only in streams that wait for it.  Other
- * streams tell how fast the CPU posts.  Knows the names of keys and rows; knows no simulation and no file. */
+ * out of caches.  Rows that pass between ranks are preferred even to these, because a row that a peer has just written
+ * or read costs more than a rank's own.  The speed of a link shows only in streams that wait for it.  Other streams
+ * show how fast the CPU posts.  Knows the names of keys and rows; knows no simulation and no file. */
 #include "reports/fit_cluster.h"
 
 #include <assert.h>
@@ -256,8 +256,8 @@ static bool fit_coefficient(const struct fit_work *work, const struct fit_key *k
     return true;
 }
 
-/* Gathers the CPU times of puts (of both ends together, if they share them), and the streams of a pair, which tell
- * about the link. */
+/* Gathers the CPU times of puts (of both ends together, if they share CPUs), and the streams of a pair, which show the
+ * speed of the link. */
 static bool fit_puts_gather(const struct fit_work *work, const struct fit_key *key, const struct fit_place *place,
                             struct fit_puts *puts, GError **error)
 {

@@ -292,7 +292,8 @@ static bool gpu_line(const struct gpu_work *work, const char *phase, const struc
 static double gpu_metric_bytes(const char *metric);
 
 /* Finds the time of a round of loads, from rows whose warps have five loads of 512 bytes in flight.  It leaves out the
- * time of the bytes, which pass at the largest rate of an SM, and what a short row takes in addition to its wait. */
+ * time of the bytes, which pass at the largest rate of an SM, and the time that a short row takes in addition to its
+ * wait. */
 static bool gpu_turn(const struct gpu_work *work, const struct gpu_key *key, struct gpu_value *value, GString *comment)
 {
     enum { TURN_BYTES = 5 * 512 };
@@ -394,8 +395,8 @@ static bool gpu_pair(const struct gpu_work *work, const char *phase, const struc
     return true;
 }
 
-/* Corrects a rate that was measured for a given time to flows that run until the last has ended: multiplies it by the
- * ratio of such flows' rates in other rows. */
+/* Corrects a rate that was measured over a given time, so that it holds for flows that run until the last one has
+ * ended. Multiplies it by the ratio of the two kinds of rates, which other rows give. */
 static bool gpu_shared(const struct gpu_work *work, const char *phase, const struct gpu_key *key,
                        struct gpu_value *value, GString *comment)
 {

@@ -66,8 +66,8 @@ static bool fit_put_waits(const struct fit_puts *puts, uint32_t i)
     return stream > fmax(FIT_LINK_SLOW, FIT_LINK_BUSY * puts->busy) * puts->burst[i].t;
 }
 
-/* Sets extra[] to how much more a single put costs than a put of a burst without its doorbell, at each size whose burst
- * waited for the link (`waited`) or did not.  Returns the number of these sizes. */
+/* Sets extra[] to the cost of a single put beyond that of a put in a burst without its doorbell.  Counts only sizes
+ * whose burst waited for the link (`waited`), or only sizes whose burst did not.  Returns the number of these sizes. */
 static uint32_t fit_extras(const struct fit_puts *puts, double doorbell, bool waited, struct fit_extra *extra)
 {
     uint32_t count = 0;

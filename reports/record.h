@@ -74,8 +74,8 @@ const struct record_row *record_find(const struct record *record, const char *ph
 void record_number_format(char text[RECORD_NUMBER_MAX], double value);
 /* Whether text is a decimal number with a finite value, which *value gets. */
 bool record_number_parse(const char *text, double *value);
-/* Whether the header has the kind of a record that eptwin writes (simulate, replay, measure, import, step), or no
- * kind.  Otherwise returns false, with the file's name in *error. */
+/* Whether the kind in the header is one that eptwin writes (simulate, replay, measure, import, step); having no kind is
+ * fine, too.  If not, *error has the file's name. */
 bool record_kind_check(const struct record *record, const char *name, GError **error);
 /* Appends a field of a CSV line, quoted if necessary. */
 void record_csv_field_append(GString *out, const char *field);

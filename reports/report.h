@@ -1,4 +1,4 @@
-/* report.h - records as something to look at: one HTML page that needs nothing else, or text for a terminal.
+/* report.h - shows records: as one HTML page that needs no other file, or as text for a terminal.
  *
  * A case is a prediction and its measurement, two predictions of equal work, or one record alone.  Equal records give
  * equal bytes. */

@@ -1,4 +1,5 @@
-/* report_plot.c - what all figures of the report share; and the bars: times of phases, bounds, busy shares.
+/* report_plot.c - the common part of all figures of the report, and the figures made of bars: times of phases, bounds,
+ * busy shares.
  *
  * Every mark shows its numbers as a tip.  Knows nothing of the page around it. */
 #include "reports/report_plot.h"
@@ -277,8 +278,8 @@ void report_plot_times(const struct report_case *c, GString *out)
 
 /* ---- bounds, busy shares ---- */
 
-/* The phase's metrics prefix..suffix for all ranks that are above 0 in one of the explaining series: a metric of 0
- * explains nothing. */
+/* The names of the phase's metrics that begin with prefix, end with suffix and hold for all ranks. Leaves out metrics
+ * that are 0 in every explaining series, because they explain nothing. */
 static GPtrArray *explaining_metrics(const struct report_case *c, const char *phase, const char *prefix,
                                      const char *suffix)
 {

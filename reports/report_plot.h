@@ -94,7 +94,7 @@ char *report_name_fit(const char *name, glong letters);
 
 /* ---- tables of the page (report_html.c) ---- */
 
-/* Appends the sentence with the deciding number.  titled: the page's own heading is the section's title, so the
+/* Appends the sentence with the deciding number. titled: the page's heading already is the section's title, so the
  * sentence becomes the section's heading. */
 void report_html_verdict(GString *out, const char *text, bool titled);
 void report_html_cell(GString *out, const char *class, const char *text);

@@ -1,4 +1,4 @@
-/* report_split.c - where the time of communication kernels went, as bars of parts: by phase, and by layer.  Drawn from
+/* report_split.c - bars that split the time of communication kernels into parts, by phase and by layer.  Drawn from
  * rows "split_PART_us", as `eptwin explain-trace` writes them.  Knows nothing of the page around. */
 #include "reports/report_plot.h"
 

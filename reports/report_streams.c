@@ -1,7 +1,8 @@
 /* report_streams.c - the streams of a few ranks in a step: which kernels run at the same time, and which wait.
  *
- * Drawn from rows "spans_us" of a step's record.  Such a row is of a kernel on a rank.  It has four numbers for each
- * time that the kernel ran: stream, begin, when the last rank began it, end.  Knows nothing of the page around it. */
+ * Drawn from rows "spans_us" of a step's record.  Such a row belongs to one kernel on one rank.  It has four numbers
+ * for each run of the kernel: its stream, its begin, the time at which the last rank began it, and its end.  Knows
+ * nothing of the page around it. */
 #include "reports/report_plot.h"
 
 #include <math.h>

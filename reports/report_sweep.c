@@ -558,8 +558,8 @@ static const char *option_of(const struct sweep_table *table, const char *key)
     return NULL;
 }
 
-/* Appends what all points have in common, if the file says it: "; normal kernels, 16 ranks, routing.ept, on
- * h800-cx7". */
+/* Appends the values that all points have in common, if the file gives them: "; normal kernels, 16 ranks, routing.ept,
+ * on h800-cx7". */
 static void title_options_append(const struct sweep_table *table, GString *title)
 {
     static const struct {

@@ -82,8 +82,8 @@ static const char *case_value(const struct report_case *c, const char *key)
 }
 
 /* The value of a key that the title may say; "" if it may not.  In a record of several steps or layers, "step" and
- * "layer" are where these begin, and without a trace they mean nothing.  What two predictions differ in does not name
- * both. */
+ * "layer" are where these begin, and without a trace they mean nothing.  A key in which two predictions differ cannot
+ * be part of their common title. */
 static const char *case_value_said(const struct report_case *c, const char *key)
 {
     if (report_explaining(c) == 2 &&

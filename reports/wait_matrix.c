@@ -89,8 +89,8 @@ static void waiting_means(const struct wait_matrix *m, double *mean_us)
     }
 }
 
-/* Sets us[] to the largest, median and smallest over ranks of how long a rank is awaited, or else waits; false if no
- * rank has a mean. */
+/* Sets us[] to the largest, the median and the smallest value over ranks. A rank's value is how long others wait for it
+ * (`awaited`), or how long it waits. False if no rank has a mean. */
 static bool means_sum_up(const struct wait_matrix *m, bool awaited, double us[3])
 {
     g_autofree double *mean = g_new(double, m->ranks);

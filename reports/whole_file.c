@@ -11,7 +11,7 @@
 #include "sim/unzstd.h"
 
 enum { PART_BYTES = 16384, PLAIN_BYTES_FREE = 4 << 20, PLAIN_TIMES_MAX = 100 };
-/* How much is decompressed before the ratio is checked, because a file may begin with what compresses better than the
+/* How much is decompressed before the ratio is checked, because the beginning of a file may compress better than the
  * whole. */
 enum { PLAIN_BYTES_BEGIN = 64 << 20 };
 /* A file that was decompressed may hold VALUES_FREE values of JSON, and VALUES_TIMES_MAX more for each compressed
@@ -87,8 +87,8 @@ static bool plain_append(const char *name, const GByteArray *bytes, size_t size_
                                       : true;
 }
 
-/* Whether the decompressed text has few enough values of JSON, each of which takes many times the memory of its
- * bytes. */
+/* Whether the decompressed text has few enough values of JSON. Each value takes many times as much memory as its
+ * text. */
 static bool values_check(const char *name, const GByteArray *from, const GByteArray *plain, GError **error)
 {
     const uint64_t values = text_json_values((const char *)plain->data, plain->len);

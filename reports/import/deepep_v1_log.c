@@ -387,8 +387,8 @@ static bool ll_take(struct v1_state *s, struct import_log *log, const char *line
     return ll_hook_take(s, log, rank, at);
 }
 
-/* Sets the number of ranks of low latency's rows: as the command says or, if the ranks seen are 0 to N-1, N, with a
- * note, because a console shows only the ranks of its node; else "?". */
+/* Sets the number of ranks of low latency's rows to the one that the command gives. Without one, if the ranks seen are
+ * 0 to N-1, sets it to N with a note, because a console shows only the ranks of its node. Otherwise sets it to "?". */
 static void ll_ranks_settle(struct v1_state *s, struct import_log *log)
 {
     if (!s->ll_rows->len) return;
@@ -411,8 +411,8 @@ static void ll_ranks_settle(struct v1_state *s, struct import_log *log)
     s->ranks_seen = 0;
 }
 
-/* Adds a note if a run had another number of tokens than its options say: the bytes that a row counted tell how many
- * places of top-k the run had. */
+/* Adds a note if a run's number of tokens differs from its options. The bytes that a row counted show how many places
+ * of top-k the run had. */
 static void ll_counted_check(struct import_log *log)
 {
     for (guint i = 0; i < log->rows->len; i++) {

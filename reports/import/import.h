@@ -1,4 +1,4 @@
-/* import.h - turns the logs of other programs into rows: each is one measurement with the options of its run.
+/* import.h - turns the logs of other programs into rows. Each row is one measurement with the options of its run.
  *
  * A reader knows the output of one program.  It is offered every line of a log and takes those that it knows, so a
  * log may hold the output of several programs.  Nothing is guessed.  A line that no reader knows is counted, and the

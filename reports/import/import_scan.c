@@ -42,8 +42,8 @@ static char *launcher_skip(char *line)
     return line;
 }
 
-/* Whether exactly two asterisks stand at `at`, with which people emphasise numbers that they post.  Longer runs are
- * rules. */
+/* Whether exactly two asterisks stand at `at`.  People emphasise numbers with them when they post a log.  Longer runs
+ * are rules. */
 static bool stress_at(const char *at, const char *line, const char *end)
 {
     if (end - at < 2 || at[0] != '*' || at[1] != '*') return false;

@@ -9,9 +9,9 @@ struct import_given {
     const char *name, *text;
 };
 
-/* Puts the given options into rows of eptwin's kernels, whatever the log states, except the kernel: a test's name tells
- * it.  said gets a line for each option that replaces the log's.  If the given kernel is p2p, the streams of puts and
- * gets that perftest and NVSHMEM timed become rows of that kernel, between two nodes. */
+/* Puts the given options into rows of eptwin's kernels, even where the log states others.  The kernel is not replaced,
+ * because the test's name states it. said gets a line for each option that replaces the log's.  If the given kernel is
+ * p2p, the streams of puts and gets that perftest and NVSHMEM timed become rows of that kernel, between two nodes. */
 void import_rows_fill(const GPtrArray *rows, const struct import_given *given, uint32_t count, GString *said);
 
 /* Appends the rows as CSV: first the place in the log, then a column for each word and number that any row has, then

@@ -127,8 +127,8 @@ static void scan_byte(struct scan *scan, uint8_t byte, bool *stays)
     if (closes && scan->depth) scan->ended = --scan->depth == 0;
 }
 
-/* Returns where the next byte is that changes the scan: skips a string's letters, and within brackets all bytes but
- * quotes and brackets. */
+/* Returns the place of the next byte that changes the scan. Skips the letters of a string and, within brackets, all
+ * bytes but quotes and brackets. */
 static size_t bytes_skip(const uint8_t *block, size_t at, size_t end, const struct scan *scan)
 {
     if (scan->text && !scan->escape)

@@ -47,8 +47,8 @@ static bool whole_buffer(const char *phase)
     return strcmp(phase, "alltoall") == 0 || strcmp(phase, "all_gather") == 0 || strcmp(phase, "reduce_scatter") == 0;
 }
 
-/* Sets the number of ranks to the number of devices listed.  If the bandwidths give another number, the list was cut:
- * then adds a note, and sets nothing. */
+/* Sets the number of ranks to the number of devices listed.  If the bandwidths give another number, the list was cut.
+ * Then it only adds a note. */
 static void ranks_set(struct import_row *row, struct import_log *log, const char *phase, uint32_t listed,
                       uint32_t hosts, const struct side *side)
 {

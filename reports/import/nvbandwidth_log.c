@@ -1,5 +1,5 @@
-/* nvbandwidth_log.c - nvbandwidth (NVIDIA/nvbandwidth, output.cpp, json_output.cpp): matrices on the console and of
- * -j.
+/* nvbandwidth_log.c - nvbandwidth (NVIDIA/nvbandwidth, output.cpp, json_output.cpp): matrices, both those on the
+ * console and those of -j.
  *
  * A matrix has a row for each device (or the host) and a column for each device.  GB is 1e9 bytes.  A device's cell
  * with itself is 0.00 or N/A.  In JSON all cells are strings.  Matrices of latencies (ns) are times of one load. */

@@ -251,8 +251,8 @@ static bool perftest_line(void *state, struct import_log *log, const char *line)
 
 /* ---- --out_json ---- */
 
-/* Sets the bandwidths, whose unit the file does not name.  The message rate (millions a second) times the size is the
- * bandwidth, so of the two units the one is taken that comes closer to this. */
+/* Sets the bandwidths.  The file does not name their unit, which is one of two.  The message rate (millions a second)
+ * times the size is the bandwidth, so the unit is used whose bandwidth is closer to this product. */
 static bool json_bandwidth(struct import_row *row, struct import_log *log, const json_t *results)
 {
     const double average = import_json_number(results, "BW_average"), peak = import_json_number(results, "BW_peak");

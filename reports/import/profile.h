@@ -39,8 +39,8 @@ struct profile {
     uint64_t events;     /* how many events the file has */
 };
 
-/* Whether a file begins like a profile: JSON whose first members are a trace's, or a SQLite database.  Reads the
- * first bytes, unpacked.  False if the file cannot be read. */
+/* Whether a file begins like a profile: it is a SQLite database, or JSON that begins with members of a trace.  Reads
+ * the first bytes, unpacked.  False if the file cannot be read. */
 bool profile_begins(const char *path);
 /* The profiles in a file (struct profile), one for each device that ran kernels.  NULL and *error (file, offset,
  * expected, found) if it is damaged or holds no kernel. */
@@ -97,9 +97,9 @@ struct profile_case {
 /* The case of the calls of one of eptwin's kernels; kernel NULL: of the one with the most calls. */
 struct profile_case profile_case_of(const struct profile *profile, const GArray *calls, const char *kernel);
 
-/* The calls of a profile in order (struct profile_call), with what only their order shows: which kernel a
- * cached_notify belongs to; that a dispatch after a cached notify has a handle; that low-latency kernels are
- * launched twice for a hook (phases dispatch_send and dispatch_recv). */
+/* The calls of a profile in order (struct profile_call), with the facts that only their order shows: which kernel a
+ * cached_notify belongs to; that a dispatch after a cached notify has a handle; that low-latency kernels are launched
+ * twice for a hook (phases dispatch_send and dispatch_recv). */
 GArray *profile_calls(const struct profile *profile);
 
 /* A log of the profiles in a file; NULL and *error, also if no kernel communicates. */

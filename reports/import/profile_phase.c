@@ -1,4 +1,4 @@
-/* profile_phase.c - finds the kernels that communicate by their names, and finds what only their order shows.
+/* profile_phase.c - recognises by name the kernels that communicate, and finds the facts that only their order shows.
  *
  * Forks keep the names below their own namespace (dpsk::ep::internode::dispatch, uccl::internode_ll::combine), so
  * the ends of names are compared.  Template arguments of DeepEP's: internode::dispatch<low latency, nodes, cached,
@@ -148,8 +148,8 @@ static void notifies_settle(GArray *calls)
     }
 }
 
-/* Names the low-latency kernels' sends and receives, if all come in pairs of a phase: then they were launched twice,
- * for a hook. */
+/* If all low-latency kernels come in pairs of equal phase, they were launched twice for a hook. Then names the first of
+ * each pair a send and the second a receive. */
 static void hooks_settle(GArray *calls)
 {
     struct profile_call *call = (void *)calls->data;
