@@ -2,8 +2,8 @@
 #ifndef SIM_COMMAND_H
 #define SIM_COMMAND_H
 
-/* Exit statuses of every command.  EXIT_BAD_INPUT: an option, a file's content or an input that cannot be read is to
- * blame.  EXIT_RUN_FAILED: the run or the writing of its output failed, or a check failed. */
+/* Exit statuses of every command.  EXIT_BAD_INPUT: an option or the content of a file is wrong, or an input cannot be
+ * read.  EXIT_RUN_FAILED: the run or the writing of its output failed, or a check failed. */
 enum { EXIT_OK = 0, EXIT_RUN_FAILED = 1, EXIT_BAD_INPUT = 2 };
 
 /* Runs with argv[0] the command's own name ("simulate"); returns the exit status. */

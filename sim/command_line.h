@@ -1,4 +1,4 @@
-/* command_line.h - how every command reads its options, explains them, and reports what it does not understand.
+/* command_line.h - how every command reads its options, explains them, and reports words that it does not understand.
  *
  * Options are GLib's entries in topics, each with a title, so that --help shows them in groups.  Errors have one
  * form, "--top: expected a whole number, found 'x'".  A name that is similar to a known one gets "did you mean". */

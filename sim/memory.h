@@ -1,10 +1,10 @@
 /* memory.h - allocation that ends the process when memory runs out.
  *
- * This is eptwin's one policy: without memory the process ends, with one line and exit status 1.  So no caller
- * checks, and no half-made object has to be taken apart on a path that never runs.  Output files have no name before
- * they are whole (new_file.h), so nothing half-written stays.  Processes that wait for this one (other ranks, the
- * parent of workers) see it end.  models/kernel.h does likewise for kernels, which include nothing of sim/, and
- * main.c for GLib.
+ * This is eptwin's one policy: without memory the process ends, with one line and exit status 1.  So no caller checks,
+ * and no half-made object has to be taken apart on a path that never runs.  Output files have no name before they are
+ * whole (new_file.h), so nothing half-written stays.  Processes that wait for this one (other ranks, the parent of
+ * workers) see it end. models/kernel.h does this for kernels, which include nothing of sim/, and main.c does it for
+ * GLib.
  *
  * Sizes that users choose are no exception.  A shortage of other resources (shared memory, memory that a device must
  * pin) is an error of the world and reported as such. */

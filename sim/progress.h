@@ -10,8 +10,8 @@
 
 struct progress;
 
-/* Starts a bar of `total` units with a label (kept as a pointer).  Returns NULL, which is no error, if standard
- * error is not a terminal, or is one that cannot erase a line (TERM=dumb or unset). */
+/* Starts a bar of `total` units with a label (kept as a pointer).  Returns NULL if standard error is not a terminal, or
+ * is a terminal that cannot erase a line (TERM=dumb or unset).  That is no error. */
 struct progress *progress_new(const char *what, uint64_t total);
 
 /* Counts finished units; draws at most ten times a second. */

@@ -326,8 +326,8 @@ static void trie_deal_out(struct sim *sim, unsigned level, unsigned digit)
 
 /* ---- the front ---- */
 
-/* Inserts an event after events of equal time, which were scheduled earlier.  Moves the later events, which are few,
- * or, if there is no place behind them, the sooner ones. */
+/* Inserts an event after events of equal time, which were scheduled earlier.  Moves the later events, which are few.
+ * If there is no place behind them, moves the earlier ones instead. */
 static void front_insert(struct sim *sim, struct entry entry)
 {
     struct entry *const front = sim->front;
@@ -346,7 +346,7 @@ static void front_insert(struct sim *sim, struct entry entry)
     front[place] = entry;
 }
 
-/* Inserts an event from the trie, of which the soonest slot comes first.  Moves the later events.  The place before the
+/* Inserts an event from the trie, whose soonest slot is emptied first.  Moves the later events.  The place before the
  * front has the time 0, so the search ends there. */
 static void front_append(struct sim *sim, struct entry entry)
 {
@@ -359,9 +359,9 @@ static void front_append(struct sim *sim, struct entry entry)
     front[place] = entry;
 }
 
-/* Moves the events of a full front to the trie: to the finer levels that open when now becomes the base.  If the base
- * is already later than now, it stays, because it never goes back.  That happens after entries whose events had moved
- * were passed over. */
+/* Moves the events of a full front to the trie: to the finer levels that open when now becomes the base.  The base
+ * never goes back, so it stays if it is already later than now, which happens after entries of moved events were passed
+ * over. */
 static __attribute__((noinline)) void front_spill(struct sim *sim)
 {
     if (sim->base_ps < sim->clock.now_ps) sim->base_ps = sim->clock.now_ps;

@@ -11,8 +11,8 @@
  * g_free(). */
 char *text_printable(const char *text, size_t size_bytes);
 
-/* How many brackets open in text, plus how many commas stand within brackets, those in strings included.  If the text
- * is JSON, it has at most twice as many values, and a parser takes some 100 bytes for each. */
+/* The number of opening brackets in text, plus the number of commas within brackets.  Brackets and commas in strings
+ * count, too.  If the text is JSON, it has at most twice as many values, and a parser takes some 100 bytes for each. */
 uint64_t text_json_values(const char *text, size_t size_bytes);
 
 #endif

@@ -246,7 +246,7 @@ void timeline_count(struct timeline *t, uint32_t counter, uint64_t time_ps, int6
     t->entry_count++;
 }
 
-/* Sorts changes by time, by eleven more bits in each round.  They are noted nearly, but not quite, in the order of
+/* Sorts changes by time, eleven bits of it in each round.  They are noted nearly, but not quite, in the order of
  * time. */
 static void changes_sort(struct change *change, uint32_t count)
 {

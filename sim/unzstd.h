@@ -1,8 +1,8 @@
 /* unzstd.h - decompresses zstd's data piece by piece.
  *
  * The compressed bytes come from a source, which is read in order from its beginning.  The contents of frames that
- * follow one another are joined.  Only one piece of each side is kept, so the caller decides how much is too much.
- * Knows no files and no formats. */
+ * follow one another are joined.  Only one compressed and one decompressed piece are kept in memory, so any limit on
+ * the size is the caller's.  Knows no files and no formats. */
 #ifndef SIM_UNZSTD_H
 #define SIM_UNZSTD_H
 
