@@ -1,4 +1,4 @@
-/* bench_engine.c - events per second of the engine in the hold model, beside other queues in the same run.
+/* bench_engine.c - events per second of the engine and of other queues, in one run of the hold model.
  *
  * Hold model: a constant number of events is pending; each one that runs schedules itself again after a
  * random increment.  The queues are those that were candidates: a textbook binary heap, a 4-ary heap and a

@@ -1,5 +1,5 @@
-/* bench_estimates.c - how good estimates are: of events by the table alone and after the pilot, of CPU time and memory,
- * each over what the whole prediction then took.
+/* bench_estimates.c - how good estimates are. Divides each estimate (events by the table alone and after the pilot, CPU
+ * time, memory) by the value that the whole prediction then needed.
  *
  * bench_estimates [NAME...]: all cases, or those whose names begin so.  Reads models/clusters below the current
  * folder. */

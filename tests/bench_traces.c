@@ -1,9 +1,8 @@
-/* bench_traces.c - speed of the trace readers and generators on one core, and what they keep in memory.
+/* bench_traces.c - speed of the trace readers and generators on one core, and their memory.
  *
- * The 1 GB trace of the random-access figure is an .ept of many (step, layer)s; its routing is drawn anew for
- * each, so that nothing compresses better than captured routing does.  Peak memory is that of this process,
- * which reads the whole trace at random: it must not grow with the file.  Throughput counts the time that this process
- * got on its core, latency what passed on the wall.
+ * The 1 GB trace of the random-access figure is an .ept of many (step, layer)s; its routing is drawn anew for each, so
+ * that nothing compresses better than captured routing does.  Peak memory is that of this process, which reads the
+ * whole trace at random: it must not grow with the file.  Throughput is by CPU time, latency by wall-clock time.
  *
  * bench_traces [GIGABYTES]: size of that trace on disk, default 1. */
 #include <stdio.h>

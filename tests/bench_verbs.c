@@ -1,4 +1,4 @@
-/* bench_verbs.c - what a replay gets of a verbs link, to compare with perftest: bandwidth of 64 KB puts (as
+/* bench_verbs.c - the speed that a replay gets from a verbs link, to compare with perftest: bandwidth of 64 KB puts (as
  * ib_write_bw) and one-way latency of 8 bytes (as ib_write_lat: half of a ping-pong, the median of many).
  *
  * Method: two processes on a device each (automatic, or argv[1] as --device), workers stepped by the live world

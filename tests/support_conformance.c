@@ -756,9 +756,9 @@ static void case_get(struct suite *s)
     suite_run(s);
 }
 
-/* Workers that nothing else would step wake in time.  A worker whose word changes does not sleep until its alarm. Of
- * two times named in one step, the sooner one counts, in either order.  At the end no rank waits for alarms that no
- * worker wants any more. */
+/* Workers that nothing else would step wake in time.  A worker whose word changes does not sleep until its alarm.  Of
+ * two times named in one step, the sooner one counts, in either order.  At the end, no rank waits for an alarm that no
+ * worker needs any more. */
 static void case_wakes(struct suite *s)
 {
     enum { NAPS = 3, UNITS = NAPS * (NAPS + 1) / 2 + 1 }; /* UNITS of a nap, slept one after another */

@@ -19,18 +19,18 @@ struct live_options support_options(const char *fabric, uint32_t ranks_per_node)
 uint32_t support_bootstraps_run(struct bootstrap **b, uint32_t rank_count,
                                 bool (*body)(struct bootstrap *b, void *context), void *context);
 
-/* Makes a live world for each rank; world[rank] and *error (of one that failed) as live_world_new() gives them. True if
- * all were made. */
+/* Makes a live world for each rank; sets world[rank] and, from a rank that failed, *error as live_world_new() does.
+ * Returns whether all were made. */
 bool support_worlds_new(const struct live_options *options, const struct fabric_needs *needs, struct bootstrap **b,
                         uint32_t rank_count, struct live_world **world, GError **error);
 
-/* Steps the workers of all ranks in one thread until all are done; false with why filled when a link failed
- * or nothing moved for 20 seconds. */
+/* Steps the workers of all ranks in one thread until all are done. If a link fails or nothing moves for 20 seconds,
+ * returns false and fills in `why`. */
 bool support_worlds_run(struct live_world **world, uint32_t rank_count, struct fabric_worker **worker,
                         uint32_t worker_count, char *why, size_t why_size);
 
-/* Runs the conformance suite over live worlds in one thread, and asserts (CUnit) that it holds.  depth is that of
- * queues; refuses: as in struct conformance_world. */
+/* Runs the conformance suite over live worlds in one thread, and asserts (CUnit) that it holds. depth is the depth of
+ * queues. refuses has the meaning that it has in struct conformance_world. */
 void support_worlds_conform(uint32_t rank_count, const struct live_options *options, uint32_t depth, bool refuses,
                             uint64_t seed);
 

@@ -1,12 +1,12 @@
 /* support_loop.h - a group of fabrics in one process, as nasty as the contract of models/fabric.h allows.
  *
- * Workers are stepped in a seeded random order; a waiting worker only when a word that it watches changed or an
- * operation of its last step found no room (and now and then for nothing, if asked).  Time passes by a picosecond a
- * step, and when nothing else can happen, until the next time at which a worker wants to be woken.  Data and signals
- * arrive late and out of order wherever no order is promised; a put reads its source only when it arrives, and it is a
- * breach if that has changed by then.
- * Operations are refused with -EAGAIN now and then.  Breaches of the contract (a word with two writers or lowered, a
- * put from foreign memory, a store to a peer without NVLink, ...) are counted and printed. */
+ * Workers are stepped in a seeded random order.  A waiting worker is stepped only when a word that it watches has
+ * changed, or when an operation of its last step found no room (and now and then for no reason, if asked).  Time moves
+ * by a picosecond with each step.  When nothing else can happen, it moves to the next time at which a worker wants to
+ * be woken.  Data and signals arrive late and out of order wherever no order is promised; a put reads its source only
+ * when it arrives, and if the source has changed by then, that is a breach.  Operations are refused with -EAGAIN now
+ * and then.  Breaches of the contract (a word with two writers or lowered, a put from foreign memory, a store to a peer
+ * without NVLink, ...) are counted and printed. */
 #ifndef TESTS_SUPPORT_LOOP_H
 #define TESTS_SUPPORT_LOOP_H
 

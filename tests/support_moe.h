@@ -23,13 +23,13 @@ struct moe_options moe_options_small(enum moe_kernel_family family, uint32_t ran
 /* Draws the options that high-throughput and V2 kernels both have: format of rows, a cached handle, weights, a
  * worst-case size (not V2), alignment of experts, biases.  Hidden has been drawn before. */
 void moe_options_vary(struct moe_options *options, struct rng *rng);
-/* Draws options of kernels within a node of at most ranks_most ranks, without what these lack: a cached handle, weights
- * that come back, a worst-case size, biases.  One in eight has rows of hidden_long values, the others have short
- * rows. */
+/* Draws options of kernels within a node of at most ranks_most ranks, without the features that these kernels lack: a
+ * cached handle, weights that come back, a worst-case size, biases.  One in eight has rows of hidden_long values, the
+ * others have short rows. */
 struct moe_options moe_options_in_node(enum moe_kernel_family family, uint32_t ranks_most, uint32_t hidden_long,
                                        struct rng *rng);
-/* Draws up to options->tokens_max tokens for each rank (some ranks have fewer, some none), with experts as draw says,
- * and weights if asked. */
+/* Draws up to options->tokens_max tokens for each rank (some ranks have fewer, some none). draw chooses their experts.
+ * They have weights if asked for. */
 void moe_routing_draw(struct routing *routing, const struct moe_options *options, enum moe_draw draw, bool uneven,
                       bool weights, struct rng *rng);
 
@@ -65,8 +65,9 @@ void *moe_group_output(struct moe_group *group, uint32_t rank, const char *name,
 typedef struct moe_options moe_options_draw(struct rng *rng);
 void moe_test_random_groups(moe_options_draw *draw, uint64_t seeds);
 void moe_test_sizes_only(moe_options_draw *draw, uint64_t seeds);
-/* Several iterations on one fabric with two routings in turns: a rank that is routed anew, or two ranks of which one
- * dispatches twice before either combines; the second with a cached handle where that may be. */
+/* Tests several iterations on one fabric with two routings in turns: either a rank gets another routing, or there are
+ * two rank states, of which one dispatches twice before either combines, the second one with a cached handle if the
+ * family has them. */
 void moe_test_routings_in_turns(moe_options_draw *draw, uint64_t seeds);
 /* Check 12: outputs of many runs with other orders of events are equal, and one changed bit of the named output would
  * be noticed. */

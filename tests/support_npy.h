@@ -1,7 +1,7 @@
 /* support_npy.h - reads a small .npy.zst file whole, for tests that compare with golden vectors.
  *
- * This is not the reader of traces.  It knows only the header that numpy writes, C order and items of 1, 2 or 4 bytes,
- * and ends the test program if a file has anything else. */
+ * This is not the reader of traces.  It knows only the header that numpy writes, C order, and items of 1, 2 or 4 bytes.
+ * If a file has anything else, it ends the test program. */
 #ifndef TESTS_SUPPORT_NPY_H
 #define TESTS_SUPPORT_NPY_H
 

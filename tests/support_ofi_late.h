@@ -1,10 +1,10 @@
-/* support_ofi_late.h - libfabric as late and as disordered as its own contract allows.
+/* support_ofi_late.h - makes libfabric as late and as disordered as its contract allows.
  *
- * Providers at hand deliver at once and in order, whatever they promise.  Between ofi_late_begin() and ofi_late_end(),
- * endpoints that are opened hold writes, atomics and messages back for a random number of polls.  What is asked to
- * complete when it is delivered (FI_DELIVERY_COMPLETE) completes then, and its source is read no sooner than it leaves.
- * All else completes early: its bytes are copied, and leave later.  With ordered false the provider says that it keeps
- * no order, and operations leave in a random one. */
+ * The providers on a test machine deliver at once and in order, even if they do not promise that.  Between
+ * ofi_late_begin() and ofi_late_end(), endpoints that are opened hold writes, atomics and messages back for a random
+ * number of polls.  An operation that must complete when it is delivered (FI_DELIVERY_COMPLETE) completes then, and its
+ * source is read only when it leaves.  Every other operation completes early: its bytes are copied and leave later.  If
+ * `ordered` is false, the provider says that it keeps no order, and operations leave in random order. */
 #ifndef TESTS_SUPPORT_OFI_LATE_H
 #define TESTS_SUPPORT_OFI_LATE_H
 

@@ -1,5 +1,6 @@
-/* support_plant.h - faults planted into what the high-throughput and V2 kernels leave behind, and the tests that each
- * is found: one place for all families that moe_ht_check.c checks.  A check that no planted fault trips is none. */
+/* support_plant.h - plants faults into the outputs of the high-throughput and V2 kernels, and tests that each fault is
+ * found.  It serves all families that moe_ht_check.c checks.  A check that no planted fault trips would be
+ * worthless. */
 #ifndef TESTS_SUPPORT_PLANT_H
 #define TESTS_SUPPORT_PLANT_H
 

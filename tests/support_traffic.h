@@ -39,8 +39,8 @@ struct flow *flow_wait(struct traffic *t, uint16_t at);
 /* Runs all flows until they end.  May be called again. */
 void traffic_run(struct traffic *t);
 
-/* Whether a flow took, within so many percent, bytes_us and the time of everything else: fetch 1 us, network 1 there
- * and 1 back, delivery 1, a step 0.01, hops. */
+/* Whether a flow took, within `percent`, the sum of bytes_us and the time of everything else: fetch 1 us, network 1
+ * there and 1 back, delivery 1, a step 0.01, hops. */
 bool took_about(const struct flow *f, double bytes_us, double percent, uint32_t hops);
 
 #endif

@@ -50,8 +50,8 @@ TEST("arithmetic takes nothing of the memory")
     CU_ASSERT_TRUE(pressure_known(&gpu));
 }
 
-/* Loads ask for more than the memory gives: none gets its demand, and the one with the fewest bytes in flight is slowed
- * most. */
+/* Loads ask for more than the memory gives. Then none gets its demand, and the load with the fewest bytes in flight is
+ * slowed most. */
 TEST("loads that ask for more than there is")
 {
     double rate[2], less[2];

@@ -123,8 +123,8 @@ TEST("ranks that do not come are named")
     ASSERT_CONTAINS(text, "eptwin: ranks 1 and 3 did not come to exchange 0 within 300 ms\n");
 }
 
-/* Ranks that know of the failure tell each other in another exchange, as links that cannot be made do.  The parent
- * still has their shares of the failed exchange, and must not take the second ones for an error. */
+/* Ranks that know of the failure tell each other in another exchange, as they do when a link cannot be made.  The
+ * parent still has their shares of the failed exchange, and must not take the second ones for an error. */
 static int rank_one_stays_away_others_come_again(struct bootstrap *b, void *context)
 {
     GError *error = NULL;
@@ -215,8 +215,8 @@ TEST("who waits serves")
 
 enum { HANG_RANKS = 6 };
 
-/* 18 ways to hang.  Each has the rank that asks, what each rank waits for ('.' nobody, '*' anybody, '?' it does not
- * answer), how far each rank is, and the root. */
+/* 18 ways to hang.  Each entry has the rank that asks, the rank for which each rank waits ('.' nobody, '*' anybody, '?'
+ * it does not answer), how far each rank has come, and the root. */
 static const struct hang {
     uint32_t first;
     const char *waits[HANG_RANKS];

@@ -245,8 +245,8 @@ static int run_root_stuck(struct bootstrap *b, void *context)
 
 TEST("a stuck root") { expect_told(2, SHORT_MS, run_root_stuck, "1", "exchange 1: rank 0 does not answer"); }
 
-/* In the first exchange rank 0, in the second rank 1 comes only after the other, which waits for it, has served;
- * without serving, both would hang. */
+/* Rank 0 comes late to the first exchange, and rank 1 to the second. The late rank comes only after the waiting one has
+ * served its links, so without serving, both would hang. */
 static bool serve_by_pipe(void *context) { return write(((int *)context)[1], "x", 1) != 1; }
 
 static int run_serves(struct bootstrap *b, void *context)

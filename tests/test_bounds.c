@@ -1,9 +1,9 @@
-/* test_bounds.c - what a prediction says of its limits (models/predict/simulate.h, simulate_text.h), for seeded random
- * cases: kernels, machines, networks, backends, faults, and ranks that come late or are slow.
+/* test_bounds.c - are the limits that a prediction names real (models/predict/simulate.h, simulate_text.h)? Method:
+ * seeded random cases: kernels, machines, networks, backends, faults, and ranks that come late or are slow.
  *
  * Of every phase: no bound and no busy share is above the time; the part that is named is busy for at least the
- * efficiency, with no more bytes than its rate allows in that time; the lines of --explain add up to the time.  A part
- * that is slowed until the time is half as long again is the one that is named, with its own rate. */
+ * efficiency, with no more bytes than its rate allows in that time; the lines of --explain add up to the time.  If a
+ * part is slowed until the time is one and a half times as long, the prediction names that part and its rate. */
 #include <glib.h>
 #include <math.h>
 #include <stdio.h>

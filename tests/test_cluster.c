@@ -1,8 +1,8 @@
-/* test_cluster.c - is a cluster file either understood in full or refused with words that name what is wrong?
+/* test_cluster.c - is a cluster file either understood in full or refused with an error that names the fault?
  *
  * Aim: models/cluster.h.  Method: a file that is right, made wrong in one place at a time, each with the exact text
- * that a user reads; every shipped file; and numbers with units, drawn and written in several ways, that must come
- * back as what they were. */
+ * that a user reads; every shipped file; and random numbers with units, written in several ways, that must be read as
+ * the numbers that were written. */
 #include "models/cluster.h"
 #include "models/cluster_keys.h"
 

@@ -360,8 +360,8 @@ TEST("arithmetic beside")
     CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&together, &cluster, "allgather_overlap")), alone + 500, 10);
 }
 
-/* On one port of 50 GB/s an endpoint and 1 us between any two, no more than 2 % and a latency above what the busiest
- * receiver needs. */
+/* With one port of 50 GB/s for each endpoint and 1 us between any two, the time is at most 2 % and a latency above the
+ * time that the busiest receiver needs. */
 TEST("bounds of all-to-allv")
 {
     static const struct {

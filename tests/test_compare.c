@@ -1,7 +1,7 @@
 /* test_compare.c - two records side by side.
  *
- * Aim: errors have the right sign, size and place; records of different cases are refused with what differs;
- * what limits a phase is found.  Method: small records made here, with the results worked out by hand. */
+ * Aim: errors have the right sign, size and place; records of different cases are refused, and the error names the
+ * difference; the limit of a phase is found.  Method: small records made here, with the results worked out by hand. */
 #include <math.h>
 #include <string.h>
 
@@ -293,8 +293,8 @@ TEST("several layers")
     }
 }
 
-/* Of one step and layer, the slowest rank's time is the largest of its ranks'; of several, only "slowest_us" gives
- * it. */
+/* For one step and layer, the slowest rank's time is the largest of the ranks' times. For several, only "slowest_us"
+ * gives it. */
 TEST("the slowest rank")
 {
     g_autoptr(record) p = record_of("simulate", 1);

@@ -1,4 +1,4 @@
-/* test_conformance_faults.c - the conformance suite catches what it is there for.
+/* test_conformance_faults.c - the conformance suite catches breaches of the contract.
  *
  * Method: live worlds over the stand-in network, with one operation replaced by one that breaks one rule of
  * the contract.  The suite must fail in the case that is about this rule; without a fault it must pass. */

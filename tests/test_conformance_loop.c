@@ -1,5 +1,5 @@
 /* test_conformance_loop.c - the contract of the seam, held by the adversarial fabrics that the protocol's tests run on:
- * what they do late or out of order is only what the contract leaves open. */
+ * they are late or out of order only where the contract allows it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* test_congestion.c - do flows that meet share, spare others and keep their order as DCQCN, Slingshot and SRD have it?
+/* test_congestion.c - do flows that meet behave as with DCQCN, Slingshot and SRD: do they share, spare other flows, and
+ * keep their order?
  *
  * Aim: [dcqcn], `queues = flow`, `routing = spray`, unordered transports.  Method: flows of puts (support_traffic.h),
  * whose NIC ports move 10 GB/s, against shares and times counted by hand; DCQCN's arithmetic by itself. */
@@ -185,8 +186,9 @@ static struct traffic *shared_port(const struct cluster_dcqcn *parameters, uint3
     return t;
 }
 
-/* When all have come, each has its share, within 15 % in the mean of 40 ms, by the authors' parameters.  NVIDIA's raise
- * a rate by 5 Mbit/s in 300 us, so that shares need seconds to become equal: no flow starves, and the port is used. */
+/* After all flows have begun, each gets its share within 15 %, as a mean over 40 ms, with the authors' parameters.
+ * NVIDIA's parameters raise a rate by 5 Mbit/s in 300 us, so shares become equal only after seconds. With them, the
+ * test asks only that no flow starves and that the port is used. */
 TEST("DCQCN shares")
 {
     struct cluster_dcqcn scaled = nvidia; /* of 400 Gb/s to the 80 of these ports */
@@ -213,9 +215,9 @@ TEST("DCQCN repeats")
     for (int i = 0; i < 4; i++) CU_ASSERT_EQUAL(a->flow[i].took_us, b->flow[i].took_us);
 }
 
-/* Four nodes of one leaf send into one port of another leaf.  A fifth node of that leaf sends elsewhere and shares only
- * the uplink with them, which could carry all (as in test_network.c).  Returns the fifth's rate; *sum: that of the
- * four. */
+/* Four nodes of one leaf send into one port of another leaf.  A fifth node of the first leaf sends elsewhere.  It
+ * shares only the uplink with them, which could carry all five flows (as in test_network.c).  Returns the rate of the
+ * fifth flow; *sum gets that of the four. */
 static double victim_gbs(struct traffic *t, double *sum)
 {
     t->options.needs.queue_depth = 32;

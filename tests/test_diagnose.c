@@ -83,8 +83,8 @@ static void planted_is_first(const char *id)
     CU_ASSERT_PTR_NULL(d->second.cause);
 }
 
-/* What one cause leaves may be noise: a second is named only where it explains most of it, and is likely enough.  Each
- * noise has a cause that lies near it. */
+/* The residuals that the first cause leaves may be noise.  A second cause is named only if it explains most of them and
+ * is likely enough.  Each noise here resembles some cause. */
 TEST("no second cause without evidence")
 {
     static const double noise[][5] = { { 0.75, 0.75, 1.3, 1.3, 1.3 }, { 1.5, 1.5, 1.4, 0.7, 1.4 } };
@@ -287,8 +287,8 @@ TEST("NICs of a host")
     validate_row_clear(&row);
 }
 
-/* Smaller residuals are likelier; one common error is likelier than errors of the same size with both signs; what no
- * cause makes small has an unknown cause. */
+/* Smaller residuals are likelier; one common error is likelier than errors of the same size with both signs; residuals
+ * that no known cause makes small have an unknown cause. */
 TEST("densities and priors")
 {
     const double small[] = { 0.05, 0.02, 0.04 }, common[] = { 0.3, 0.28, 0.32 }, mixed[] = { 0.3, -0.28, 0.32 },

@@ -1,4 +1,4 @@
-/* test_drawing.c - is a drawing a whole SVG on which everything that a result names can be found?
+/* test_drawing.c - is a drawing a whole SVG that shows every part that a result may name?
  *
  * Aim: reports/drawing.h and models/cluster_draw.h.  Method: drawings made here and of every shipped cluster, read back
  * by GLib's parser of markup. */

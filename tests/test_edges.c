@@ -1,5 +1,5 @@
-/* test_edges.c - lists of messages: what files say, what is drawn, what follows from a routing; and every way in which
- * a file can be wrong, with its line.
+/* test_edges.c - lists of messages from files, from random draws and from routings; and every way in which a file can
+ * be wrong, with the line in the error.
  *
  * Method: small files written on the spot; sums of what is drawn. */
 #include <stdio.h>

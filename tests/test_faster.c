@@ -1,8 +1,8 @@
-/* test_faster.c - what a phase is said to be bound by is a claim, tested by second predictions.
+/* test_faster.c - the bound that a prediction names for a phase is a claim, which second predictions test.
  *
  * With that kind of part twice as fast the slowest rank takes less time, and less than with any other kind twice as
- * fast.  Where latency is named, no part gives as much as latencies and the SMs' own steps together.  COMPARE_NO_PART
- * claims nothing of the kind.  And every time and rate of a cluster file changes some prediction. */
+ * fast.  Where latency is named, no part gains as much as latencies and the SMs' own steps together.  COMPARE_NO_PART
+ * makes no such claim.  And every time and rate of a cluster file changes some prediction. */
 #include <glib.h>
 #include <math.h>
 #include <stdio.h>

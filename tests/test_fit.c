@@ -1,9 +1,9 @@
 /* test_fit.c - lines through measured times, and the cluster file made of them.
  *
- * Aim: planted costs are found again, exactly without noise, closely with it, and in spite of outliers; a bend is
- * found where it is and only when there is one; nothing negative comes out.  Method: random planted lines over
- * the sizes that a measurement uses; the result is also held against a fine search around it, which must not find
- * a better line.  A planted record of a measurement must come out as the planted costs. */
+ * Aim: planted costs are found again: exactly without noise, closely with noise, and in spite of outliers.  A bend is
+ * found at its place, and only if there is one.  No cost is negative.  Method: random planted lines over the sizes that
+ * a measurement uses; a fine search around the result must not find a better line.  A planted record of a measurement
+ * must come out as the planted costs. */
 #include <math.h>
 #include <string.h>
 

@@ -202,8 +202,8 @@ static uint32_t logs_back(const uint16_t *row, uint32_t hidden, float *back)
     return size_bytes;
 }
 
-/* Random values over few and over many powers of two, some of them 0.  Each comes back as the nearest number, except
- * those that are, within the accuracy of the logarithms, in the middle of two numbers. */
+/* Random values over few and over many powers of two, some of them 0.  Each comes back as the nearest number.  Values
+ * halfway between two numbers, within the accuracy of the logarithms, may become either. */
 TEST("LogFMT rounds to the nearest number")
 {
     struct rng rng;

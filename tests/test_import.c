@@ -1,6 +1,6 @@
-/* test_import.c - logs of other programs as rows: what readers share, and the traps of each format.
- * Whole logs and their tables are tested in tests/cli/import_*.sh; here are numbers, units and what must not be
- * taken. */
+/* test_import.c - logs of other programs as rows: the common part of the readers, and the traps of each format. Whole
+ * logs and their tables are tested in tests/cli/import_*.sh; here are numbers, units and lines that must not be
+ * read. */
 #include <math.h>
 #include <string.h>
 

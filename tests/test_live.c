@@ -161,8 +161,8 @@ static void waiter_describe(const struct fabric_worker *w, char *text, size_t te
 
 static const struct worker_role waiter_role = { .step = waiter_step, .describe = waiter_describe };
 
-/* Workers that are done are not stepped again; one that waits for ever, even if it reads meanwhile, ends the run with
- * its own words. */
+/* Workers that are done are not stepped again. A worker that waits for ever, even if it reads meanwhile, ends the run,
+ * and the error has that worker's description. */
 TEST("hang")
 {
     const struct live_options options = options_make(NULL, 8);
@@ -243,8 +243,8 @@ TEST("barrier alone")
     support_bootstraps_free(b, 2);
 }
 
-/* A kernel of one world ends while its link still holds what a peer waits for, and only the rank's other world runs:
- * the link is polled all the same, also from an exchange. */
+/* A kernel of one world ends while its link still holds data for which a peer waits, and then only the rank's other
+ * world runs. The first link must still be polled, even from within an exchange. */
 TEST("two worlds")
 {
     const struct live_options options = options_make("shm", 1);

@@ -1,7 +1,8 @@
-/* test_measure.c - are measured latencies those of the link?
+/* test_measure.c - is a measured latency the latency of the link?
  *
- * Aim: the ping-pongs of replay/measure/measure_links.c.  Method: a link of shared memory whose signals take a known
- * time each, long against what the machine adds: a latency is one signal's time, not that of a round trip. */
+ * Aim: the ping-pongs of replay/measure/measure_links.c.  Method: a link of shared memory on which each signal takes a
+ * known time, which is long compared with the machine's own delays.  The latency must be the time of one signal, not of
+ * a round trip. */
 #include <math.h>
 #include <string.h>
 #include "replay/live_internal.h"

@@ -111,8 +111,8 @@ static void fabric_wrap(struct fabric *f, struct kernel_rank **rank)
 
 /* ---- a rank that is slow, not dead ---- */
 
-/* A late rank: its first kernel is a nap of one worker.  Then it runs among the others, calls behind, and its writes
- * land while theirs do. */
+/* A late rank: its first kernel is one worker that waits for a while.  Then the rank runs calls behind the others, and
+ * its writes arrive among theirs. */
 struct late {
     struct moe_group *group;
     uint32_t rank;
@@ -184,8 +184,8 @@ static struct moe_options late_options(uint64_t seed)
     return o;
 }
 
-/* The time that the steps of an iteration take.  At most so much later than the first rank, the last of the others
- * loses patience. */
+/* The time that the steps of an iteration take.  Ranks lose patience at different times, which are at most this far
+ * apart. */
 static uint64_t iteration_steps(const struct moe_options *o)
 {
     struct routing routing = routing_of(o);

@@ -42,7 +42,7 @@ TEST("random nodes") { moe_test_random_groups(options_draw_nodes, 300); }
 TEST("nodes take the same steps") { moe_test_sizes_only(options_draw_nodes, 30); }
 
 /* A token goes once to each of its ranks: the row, its scales, eight experts and their weights.  It comes back by
- * stores, or by reads of what other ranks have. */
+ * stores, or is read from the other ranks. */
 TEST("bytes on the wire")
 {
     for (int variant = 0; variant < 4; variant++) {
@@ -54,8 +54,8 @@ TEST("bytes on the wire")
     }
 }
 
-/* Low latency: each token goes to the other node and comes back as one sum, whether anyone there needs it or not; else
- * those that are needed.  A node's ranks get rows by stores, and what they have is read. */
+/* In low latency, each token goes to the other node and comes back as one sum, even if no rank there needs it.
+ * Otherwise only needed tokens go.  The ranks of a node get rows by stores, and their results are read. */
 TEST("bytes between nodes")
 {
     for (int ll = 0; ll < 2; ll++) {

@@ -51,8 +51,8 @@ TEST("more rows than a rank may have at first")
     }
 }
 
-/* A row for each choice, that goes there with its scales and comes back in BF16; and counts for all ranks.  Puts carry
- * 16 bytes more. */
+/* Each choice has a row, which goes to its expert with scales and comes back in BF16.  Counts go to all ranks.  Puts
+ * carry 16 bytes more. */
 TEST("bytes on the wire")
 {
     struct moe_options o = moe_options_small(MOE_PPLX, 8, 4);

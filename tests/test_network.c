@@ -38,8 +38,8 @@ TEST("incast")
     for (uint32_t i = 0; i < 8; i++) CU_ASSERT(took_about(&t->flow[i], 1600, 1, 0));
 }
 
-/* Four nodes of leaf 0 send to one of leaf 1; a fifth of leaf 0 sends to leaf 2 and shares nothing with them but leaf 0
- * and its uplink, which could carry all. */
+/* Four nodes of leaf 0 send to one node of leaf 1. A fifth node of leaf 0 sends to leaf 2. It shares only leaf 0 and
+ * its uplink with them, which could carry all five flows. */
 TEST("victim")
 {
     double victim_us[3];
@@ -207,8 +207,8 @@ TEST("acknowledgements take bandwidth")
     CU_ASSERT(took_about(a, 110, 2, 0) && took_about(b, 110, 2, 0)); /* a tenth more */
 }
 
-/* Two nodes, each with two GPUs, a NIC and a rail for each, and spines of 2 GB/s.  To the other rail, bytes go through
- * a spine, or first by NVLink (100 GB/s, 1 us) to the neighbour, whose port the two GPUs then share. */
+/* Two nodes, each with two GPUs, a NIC and a rail for each, and spines of 2 GB/s.  Bytes for the other rail go through
+ * a spine, or first by NVLink (100 GB/s, 1 us) to the neighbour.  Then the two GPUs share the neighbour's port. */
 static struct traffic *rails_new(enum cluster_cross_rail cross, double spine_gbs)
 {
     struct traffic *t = traffic_new(4);

@@ -1,7 +1,8 @@
 /* test_new_file.c - does a file appear whole or not at all, wherever its name leads?
  *
  * Aim: sim/new_file.h.  Method: names of every kind (new, taken, links, loops, devices, pipes, folders) in a folder
- * that is counted afterwards; a limit on file sizes stands in for a full disk; a child is killed while it writes. */
+ * whose files are counted afterwards; a limit on file sizes stands in for a full disk; a child is killed while it
+ * writes. */
 #include "sim/new_file.h"
 #include "tests/support_trace.h"
 #include "tests/unit.h"

@@ -1,5 +1,5 @@
-/* test_ofi.c - the libfabric link: the contract of the seam over every provider that this machine has, in one
- * process and across processes, and what it says when providers or peers are not as they should be.
+/* test_ofi.c - the libfabric link: the contract of the seam over every provider that this machine has, in one process
+ * and across processes, and the errors for unsuitable providers and faulty peers.
  *
  * Method: the conformance suite, and links by themselves over memory of the test's own.  Providers that are not
  * there are named and left out; tcp must be.  EPTWIN_TEST_PROVIDERS names others to try ("verbs,efa"). */
@@ -154,8 +154,8 @@ TEST("conformance across processes")
 
 enum { LINK_BYTES = 1 << 20, LINK_DEPTH = 4, LINK_PUT_BYTES = 64 << 10 };
 
-/* A link between two ranks in two processes, over its own memory; NULL after it printed why.  Both return only when
- * neither is at work in here any more. */
+/* A link between two ranks in two processes, over its own memory; NULL after it printed why.  On each rank, it returns
+ * only when both ranks have finished here. */
 static struct live_link *link_open(struct bootstrap *b, const struct live_options *options, struct live_memory *memory)
 {
     const struct fabric_needs needs = { LINK_BYTES / 2, 8, 1, LINK_DEPTH, 0 };
@@ -386,8 +386,8 @@ static GHashTable *shared_names(void)
     return names;
 }
 
-/* How many names were not there before.  Other runs on this machine remove their names once their ranks have connected,
- * so a name counts if it is there for 5 seconds. */
+/* The number of names that did not exist before.  Other runs on this machine remove their names once their ranks have
+ * connected, so a name counts if it is there for 5 seconds. */
 static uint32_t names_left(GHashTable *before)
 {
     uint32_t left = 1;

@@ -1,4 +1,5 @@
-/* test_pickle.c - pickles of tensors, and files of torch.save around them: what is read, what is refused.
+/* test_pickle.c - pickles of tensors, and the files of torch.save that contain them: which of them are read, and which
+ * are refused.
  *
  * tests/cli/trace_engines.sh reads what PyTorch wrote; here pickles are written opcode by opcode, to be hostile. */
 #include <string.h>

@@ -1,4 +1,4 @@
-/* test_placement.c - experts to ranks.
+/* test_placement.c - placements of experts on ranks.
  *
  * The published example of the expert-parallel load balancer (12 experts, 16 slots, 4 groups, 2 nodes, 8
  * ranks) must come out at least as even as its own answer; random loads check what must always hold; placed

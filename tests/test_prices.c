@@ -1,9 +1,10 @@
 /* test_prices.c - has each operation of an SM one price, whatever its site?
  *
  * Aim: models/hardware/sm.  Method: at each site of the shipped sheets one worker of an H200 does each operation that
- * the form of the site's line permits.  The keys that belong to one way of pricing alone are made 1000 times dearer,
- * one way after another: the operation takes longer by the keys of exactly one way, and never by those of plain rows.
- * A scan without a program waits for loads alone, and takes longer by none of them, or, at a peer, by its way alone. */
+ * the form of the site's line permits.  There are several ways of pricing, each with keys of its own.  The keys of one
+ * way after another are made 1000 times dearer.  An operation must then take longer with exactly one way's keys, and
+ * never with those of plain rows.  A scan without a program only waits for loads.  It takes longer with no way's keys
+ * or, at a peer, only with those of the path to the peer. */
 #include "models/cluster.h"
 #include "models/hardware/world/world.h"
 #include "models/kernels/loops.h"

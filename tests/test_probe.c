@@ -1,4 +1,4 @@
-/* test_probe.c - what probe makes of a host's files and of other tools' output.
+/* test_probe.c - are a host's files, and the output of other tools, read correctly?
  *
  * Trees of four kinds of host are written to a temporary folder as /sys and /proc show them: an HGX H100 node (two PCIe
  * switches, one GPU and one NIC below each, ACS on in one), a GH200 node (Cassini NICs, C2C), a node with GPUs on PCIe

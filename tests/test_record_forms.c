@@ -1,7 +1,8 @@
 /* test_record_forms.c - records in forms that other programs read: JSON by its schema (reports/record.schema.json),
  * CollectiveX's document, OpenMetrics text.
  *
- * The validator here knows the words of JSON Schema that the schema uses, and ends the test where it meets another. */
+ * The validator here knows the words of JSON Schema that the schema uses, and fails the test if the schema uses any
+ * other. */
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>

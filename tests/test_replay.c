@@ -1,5 +1,5 @@
-/* test_replay.c - what stands around the kernels in a replay: ranks that are not about to run the same thing are
- * found before they run, and times become the rows that replay/README.md promises.
+/* test_replay.c - the parts of a replay around the kernels: ranks with different programs or options are found before
+ * they run, and times become the rows that replay/README.md promises.
  *
  * Method: plans made by hand, ranks as threads; times whose medians and percentiles are known. */
 #include <glib/gstdio.h>
@@ -265,7 +265,7 @@ static bool stub_run(struct bootstrap *b, void *context)
     return fine;
 }
 
-/* Warm-ups do not count, nor their waits.  Outputs are checked after the first iteration, even a warm-up, and after the
+/* Neither warm-ups nor their waits count.  Outputs are checked after the first iteration, even a warm-up, and after the
  * last. */
 TEST("iterations that count and that are checked")
 {

@@ -1,7 +1,7 @@
 /* test_replay_timeline.c - timelines of ranks whose clocks differ become one.
  *
- * Method: a fabric that does nothing but tell the time of a clock that goes ahead by a known amount, in threads; what
- * is recorded of an operation, a wait and a kernel is looked for in the file. */
+ * Method: ranks are threads whose fabric only gives the time of a clock, which is ahead by a known amount. The entries
+ * of an operation, a wait and a kernel must be in the file. */
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
@@ -168,8 +168,8 @@ TEST("clocks that differ")
     free(p.text);
 }
 
-/* What happens while recording is on is in the file, and nothing else; an arrow leads from the signal to the end of the
- * wait. */
+/* The file has exactly the events that happened while recording was on; an arrow leads from the signal to the end of
+ * the wait. */
 TEST("entries")
 {
     struct play p = { .works = 1 };

@@ -1,8 +1,8 @@
 /* test_report.c - the report.
  *
- * Aim: the page is well-formed, needs nothing from elsewhere and cannot be taken over by what stands in a
- * record; plots hold every value.  Method: pages of records with hostile words in every place go through a strict
- * parser, which sees each element and attribute; marks are counted and placed where arithmetic says. */
+ * Aim: the page is well-formed, needs no other file, and cannot be taken over by the text of a record; plots show every
+ * value.  Method: pages of records with hostile words in every place go through a strict parser, which sees each
+ * element and attribute; marks are counted and placed where arithmetic says. */
 #include <math.h>
 #include <string.h>
 

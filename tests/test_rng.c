@@ -1,6 +1,6 @@
-/* test_rng.c - the generator against the published outputs of its two algorithms, and its distributions by
- * counts and moments.  The seeds are fixed, so what passes once passes always; the bounds are five standard
- * deviations wide, so that a change of seed would pass as well. */
+/* test_rng.c - the generator against the published outputs of its two algorithms, and its distributions by counts and
+ * moments.  The seeds are fixed, so a test that passes once passes always.  The bounds are five standard deviations
+ * wide, so other seeds would pass, too. */
 #include "sim/rng.h"
 #include "tests/unit.h"
 

@@ -1,9 +1,9 @@
 /* test_sim.c - the engine runs events by (time, order of scheduling), whatever the times.
  *
- * Method: a world of events that schedule one another by a seeded plan is run beside a reference, a plain
- * sorted array; every event that runs must be the first of the reference.  The plans lean on what breaks
- * queues: ties, skew over forty powers of two, queues that grow from nothing and drain, the end of time.
- * What must assert is tried in a child process. */
+ * Method: events schedule one another by a seeded plan, in the engine and in a reference, a plain sorted array.  Every
+ * event that runs must be the first one of the reference.  The plans have many cases that break queues: ties, skew over
+ * forty powers of two, queues that grow from nothing and drain, the end of time.  Calls that must trip an assertion run
+ * in a child process. */
 #include "sim/rng.h"
 #include "sim/sim.h"
 #include "sim/units.h"

@@ -114,8 +114,9 @@ static double rows_us(const struct costs_options *o, enum step_op op, double row
     return costs_of(o, op, PASS_FORWARD, 1, (struct costs_rows){ rows, tiled }, 4).us;
 }
 
-/* Rows in order: in prefill the table that was measured with the ordering, and a host's launches; in decode the GEMMs
- * of the other layout, and where that table ends its time of as many rows an expert for fewer experts. */
+/* When rows are in order, prefill takes its time from the table that was measured with the ordering and with a host's
+ * launches. Decode takes the GEMMs of the other layout. Beyond the end of that table, it takes the time for fewer
+ * experts with as many rows each. */
 TEST("experts' rows in order, in decode and prefill")
 {
     struct compute_table *t = table_of("gpu,op,dtype,shape,us,tokens,context\n"
@@ -381,8 +382,8 @@ static void check_span(const struct bench *b, uint32_t kernel, double begin_us, 
     CU_ASSERT_DOUBLE_EQUAL(us(t->end_ps), end_us, 1e-3);
 }
 
-/* A meeting takes 4 of 10 SMs at first.  A kernel that wants all 10 begins on the other 6; how it holds them decides
- * when it ends. */
+/* At first a meeting takes 4 of 10 SMs.  A kernel that wants all 10 begins on the other 6.  When it ends depends on how
+ * it holds its SMs. */
 static void beside_meeting(enum step_occupancy occupancy, double clock_share, double end_us)
 {
     static const uint8_t stream[] = { STREAM_COMM, STREAM_MAIN };

@@ -1,5 +1,5 @@
-/* test_steps.c - what a library's call takes around a kernel (models/predict/steps.h), and what Hybrid-EP's calls do
- * (models/moe/moe_hybrid_ep.c).
+/* test_steps.c - the time that a library's call takes around its kernel (models/predict/steps.h), and the steps of
+ * Hybrid-EP's calls (models/moe/moe_hybrid_ep.c).
  *
  * Method: steps by hand on a machine of round numbers, one of them at a time; then the calls of a rank that received a
  * known number of rows, in one node and in two. */

@@ -1,4 +1,4 @@
-/* test_timeline.c - what the recorder keeps and the exact JSON that it writes; names that JSON must escape,
+/* test_timeline.c - the entries that the recorder keeps and the exact JSON that it writes; names that JSON must escape,
  * text longer than any buffer, times at the end of the clock, a sink that fails. */
 #include "sim/timeline.h"
 #include "tests/unit.h"
@@ -165,8 +165,8 @@ TEST("long")
     timeline_free(timeline);
 }
 
-/* Spans and arrows come as they are recorded, counters last and by time; arrows have two ends of one number, counters
- * sums; changes of one moment are one. */
+/* Spans and arrows are written as they are recorded, and counters at the end, sorted by time. The two ends of an arrow
+ * have one number. Counters have sums, and changes at one moment become one. */
 TEST("arrows and counters")
 {
     struct text *const text = text_new(TEXT_BYTES_MAX - 1);

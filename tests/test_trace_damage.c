@@ -1,9 +1,9 @@
 /* test_trace_damage.c - damaged, wrong and hostile trace files.
  *
- * A small file of every format is cut at every byte and has every bit flipped: binary formats must notice a
- * cut, formats with checksums must notice a flip or give the same data, and none may do worse than report an
- * error. Then a table of wrong inputs, each with the words its error must have; and bombs that must stay
- * small. */
+ * A small file of every format is cut at every byte and has every bit flipped: binary formats must notice a cut,
+ * formats with checksums must notice a flip or give the same data, and none may do worse than report an error. Then
+ * come a table of wrong inputs, each with the words that its error must have, and compressed bombs, which must not take
+ * much memory. */
 #include <string.h>
 #include <zstd.h>
 #include "tests/support_trace.h"

@@ -1,8 +1,8 @@
 /* test_trace_generate.c - synthetic routing.
  *
- * That experts drawn without scores are distributed as if scores had been drawn is tested against a generator
- * that does draw them, by a chi-square of all ordered outcomes; the same test must reject a plausible but
- * wrong shortcut.  Traffic matrices must come out exactly, or be refused. */
+ * Experts drawn without scores must be distributed as if scores had been drawn.  A chi-square test of all ordered
+ * outcomes compares them with a generator that does draw scores.  The test must also reject a plausible but wrong
+ * shortcut.  Traffic matrices must come out exactly, or be refused. */
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
@@ -252,8 +252,8 @@ TEST("skew is what was asked")
     routing_free(&routing);
 }
 
-/* What aiconfigurator's functions give with seed 0: rank 0's tokens of 4 ranks with 8 tokens each and 8 experts.  With
- * 7 choices of 8 experts more tokens would choose the most popular ones than there are. */
+/* The results of aiconfigurator's functions with seed 0: rank 0's tokens of 4 ranks with 8 tokens each and 8 experts.
+ * With 7 choices of 8 experts more tokens would choose the most popular ones than there are. */
 TEST("a power law as published")
 {
     static const struct {

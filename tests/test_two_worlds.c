@@ -2,8 +2,8 @@
  * bytes over shared memory, must leave the same bytes in every output tensor and pass every check; and the
  * simulated run must repeat bit for bit, times included, and not depend on whether payload is stored.
  *
- * Where a kernel leaves the order of rows to arrival, the family sorts them, as the public tests
- * compare. */
+ * If the order of a kernel's rows depends on their arrival, the family sorts them before the comparison, as the public
+ * tests do. */
 #include <stdio.h>
 #include "models/moe/moe.h"
 #include "sim/units.h"

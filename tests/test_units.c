@@ -1,6 +1,5 @@
-/* test_units.c - conversions against long arithmetic: what they round, where the narrow path ends and the
- * wide one begins, and the largest that there is.  (That a rate of 0 and times beyond the clock assert is
- * tried in test_sim.c.) */
+/* test_units.c - compares conversions with long arithmetic: rounding, the border between the narrow and the wide path,
+ * and the largest values. (That a rate of 0 and times beyond the clock assert is tried in test_sim.c.) */
 #include "sim/rng.h"
 #include "sim/units.h"
 #include "tests/unit.h"

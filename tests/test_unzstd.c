@@ -1,4 +1,4 @@
-/* test_unzstd.c - do zstd's data come back as they were, however they are read?  Aim: sim/unzstd.h.
+/* test_unzstd.c - are data that zstd compressed restored unchanged, however they are read? Aim: sim/unzstd.h.
  *
  * Method: frames of seeded bytes, also empty ones, are read in pieces of all sizes from a source that gives any number
  * of bytes at a time; then cut, damaged, and after a source that fails. */

@@ -1,8 +1,8 @@
 /* test_validate.c - reading tables of cases, grouping them into jobs, and the arithmetic of their errors.
  *
- * Aim: what models/predict/validate_table.c and validate_summary.c make of text and numbers; simulation is left to the
- * command-line tests.  Method: small tables written to a temporary file; summaries of errors that are set here,
- * so that every figure is known. */
+ * Aim: models/predict/validate_table.c and validate_summary.c turn text and numbers into the right rows and figures.
+ * Simulation is left to the command-line tests.  Method: small tables written to a temporary file; summaries of errors
+ * that are set here, so that every figure is known. */
 #include "models/predict/validate.h"
 #include "tests/support_trace.h"
 #include "tests/unit.h"

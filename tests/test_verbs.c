@@ -1,5 +1,5 @@
-/* test_verbs.c - the verbs link: the contract of the seam on real queue pairs, and what it says when devices,
- * limits or peers are not as they should be.
+/* test_verbs.c - the verbs link: the contract of the seam on real queue pairs, and the errors for unsuitable devices,
+ * limits and peers.
  *
  * Method: ranks made by threads, stepped by one; faults planted by taking a peer's queue pairs away, by
  * limits of the process and by wrong options.  Where there is no RDMA device only the refusals and the choice

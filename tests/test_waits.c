@@ -1,7 +1,8 @@
-/* test_waits.c - whom workers wait for.
+/* test_waits.c - which ranks workers wait for.
  *
- * Aim: a wait lasts from the step that could not go on to the one that could, is charged to whom the words name, and
- * nothing of the worker is changed.  Method: scripted workers on a fabric whose clock the test turns. */
+ * Aim: a wait lasts from the step that could not go on to the one that could, is charged to the rank that the worker's
+ * description names.  Measuring changes nothing in the worker.  Method: scripted workers on a fabric whose clock the
+ * test turns. */
 #include <string.h>
 
 #include "models/waits.h"
@@ -111,8 +112,8 @@ TEST("waits end where something else is waited for")
     waits_free(waits);
 }
 
-/* If two workers wait for a rank, the mean of both counts; a worker that never waits for it does not.  Polls do not end
- * a wait, whatever other workers do at the time, and an unended wait ends with the launch. */
+/* If two workers wait for a rank, the mean of their waits counts.  Workers that never wait for the rank do not count.
+ * Polls do not end a wait, whatever other workers do at the time.  The end of the launch ends every wait. */
 TEST("polls, means, ends")
 {
     static const enum worker_step result[] = { WORKER_WAIT, WORKER_WAIT, WORKER_WAIT, WORKER_DONE };

@@ -1,4 +1,4 @@
-/* test_warps.c - what do programs take an SM's warps?
+/* test_warps.c - how long do programs take on the warps of an SM?
  *
  * Aim: models/hardware/sm/warps.c.  Method: programs of a few operations, as a sheet has them, on an SM whose times are
  * round numbers, so that the answer can be worked out by hand. */
@@ -6,8 +6,8 @@
 #include "models/hardware/sm/warps.h"
 #include "tests/unit.h"
 
-/* Nanoseconds: a cycle takes 1, an access 10, a load 200, from shared memory 30; the engine brings after 300, a request
- * takes 20, and it has read 50 after the last byte.  Bytes take no time. */
+/* Times in ns: a cycle takes 1, an access 10, a load 200, a load from shared memory 30.  The engine brings bytes after
+ * 300, a request to it takes 20, and it has read its source 50 after the last byte.  Bytes take no time. */
 static struct warps_sm sm_of(void)
 {
     return (struct warps_sm){
@@ -133,8 +133,8 @@ TEST("rounds")
 }
 
 /* More of anything than the machine follows ends, too. */
-/* Where loads come behind stores, a turn waits until the one before is performed, and the last one's stores wait for
- * nothing. */
+/* If loads follow stores, each turn waits until the stores of the previous turn are performed. Nothing waits for the
+ * stores of the last turn. */
 TEST("stores before loads")
 {
     struct warps_sm sm = sm_of();

@@ -590,8 +590,8 @@ TEST("a release apart")
     }
 }
 
-/* The time of a rank whose worker stores a row to rank 1, rests and releases.  Two others have stored a row to `peer`
- * and rest, too, or have ended.  Alone the release takes fence_ns. */
+/* The time of a rank whose worker stores a row to rank 1, waits and releases.  Two other workers have stored a row to
+ * `peer` and also wait, or have ended.  Alone, the release takes fence_ns. */
 static uint64_t crowded_ps(uint16_t peer, bool ended, uint64_t fence_ns, uint64_t crowd_ns)
 {
     const struct operation rest = { .verb = REST }, release = SIGNALS(1, 3);
@@ -611,9 +611,9 @@ static uint64_t crowded_ps(uint16_t peer, bool ended, uint64_t fence_ns, uint64_
     return s->result[0].time_ps;
 }
 
-/* While two others store to peers, a release takes the way there and back (2 us) and two thirds of `fence-crowd`, half
- * of which one other adds; or its time alone, if that is longer.  Workers that store to their own memory, or that have
- * ended, do not count. */
+/* While two other workers store to peers, a release takes a round trip (2 us) and two thirds of `fence-crowd`. (With
+ * one other worker it would be half of `fence-crowd`.) If its time alone is longer, it takes that time.  Workers that
+ * store to their own memory, or that have ended, do not count. */
 TEST("releases in a crowd")
 {
     CU_ASSERT_EQUAL(crowded_ps(1, false, 2000, 900), crowded_ps(1, false, 2000, 0) + 600 * PS_PER_NS);
@@ -797,8 +797,8 @@ TEST("signals")
     free(s);
 }
 
-/* Where there are NICs, all that one step signals for one time is one event, whichever ranks get it.  What a later step
- * signals is another. */
+/* In a world with NICs, all signals that one step sends for one time are one event, whichever ranks get them.  The
+ * signals of a later step are another event. */
 TEST("signals of one step")
 {
     const struct operation one = SIGNALS(1, 3), other = SIGNALS(2, 3);
@@ -1432,8 +1432,8 @@ TEST("threads wait")
     CU_ASSERT_EQUAL(thread_ps(CLUSTER_POST_PROXY, TRANSPORT_FENCE, false) -
                         thread_ps(CLUSTER_POST_PROXY, TRANSPORT_WIRE, false),
                     7100000);
-    /* Of counters that take 400 ns to ask for, an idle thread asks for two: it looks after 400 ns.  It notices the put
-     * after half a turn of three and half of asking: 800; before the first signal, and before the second. */
+    /* Reading a counter takes 400 ns.  An idle thread reads two counters, so it sees the put's after 400 ns.  With
+     * three, it takes half a round and half of a read: 800 ns, before the first signal and again before the second. */
     CU_ASSERT_EQUAL(counted_ps(CLUSTER_POST_PROXY, TRANSPORT_FENCE, false, 400000) -
                         thread_ps(CLUSTER_POST_PROXY, TRANSPORT_FENCE, false),
                     2000000);
@@ -1492,8 +1492,9 @@ static struct world_result copied_play(uint32_t rank, bool staged, bool copied, 
     return s->result[rank];
 }
 
-/* A CPU at each end copies at 1 byte a nanosecond; the receiver's takes 200 ns more for a message.  Staged, each copy
- * waits 5 us and moves 2 bytes a nanosecond, in place of the way through the node. */
+/* A CPU at each end copies 1 byte in a nanosecond, and the receiver's CPU takes 200 ns more for each message.  If
+ * messages are staged, each copy waits 5 us and moves 2 bytes in a nanosecond, and the path through the node is not
+ * taken. */
 TEST("copied")
 {
     for (uint32_t staged = 0; staged < 2; staged++) {

@@ -17,8 +17,8 @@
     static void test_at_##line(void)
 void unit_test_add(const char *name, CU_TestFunc test);
 
-/* What tests free at the end of its scope: g_auto(type) a structure, g_autoptr(type) a pointer to one.  Headers that
- * know GLib say so of their own types. */
+/* Types that are freed at the end of a scope: g_auto(type) frees a structure, g_autoptr(type) a pointer to one.
+ * Headers that know GLib say so of their own types. */
 #define UNIT_AUTO(kind, type, end) \
     typedef struct type type; \
     void end(struct type *); \
@@ -40,8 +40,9 @@ UNIT_AUTO(AUTOPTR_CLEANUP, timeline, timeline_free)
 bool error_is(GError **error, const char *message);
 bool error_holds(GError **error, const char *part);
 
-/* Where a program needs it.  Before all tests: unit_begin returns false when nothing can be tested.  After TEST()s,
- * unit_tests adds tests that depend on the machine or that programs share.  After all tests, unit_end. */
+/* A program defines these only if it needs them. unit_begin runs before all tests, and returns false if nothing can be
+ * tested.  After TEST()s, unit_tests adds tests that depend on the machine or that programs share.  After all tests,
+ * unit_end. */
 bool unit_begin(char **argv) __attribute__((weak));
 void unit_tests(CU_pSuite suite) __attribute__((weak));
 void unit_end(void) __attribute__((weak));

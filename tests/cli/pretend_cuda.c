@@ -1,9 +1,9 @@
 /* pretend_cuda.c - a library that answers as NVIDIA's driver does, without a GPU: for measure_pretend.sh.
  *
- * PRETEND_GPUS, PRETEND_CAPABILITY and PRETEND_ALONE (GPUs do not reach each other) say what it shows.  PRETEND_FAIL is
- * the name of a function and how often it still works: "cuLaunchKernelEx 3".  Memory is the process's own, reserved and
- * hardly touched; a kernel that the loaded text has "runs" at once, and each of its warps leaves 10 rows in 1,000
- * cycles and 500 ns.  With -DPRETEND_OLD it lacks a function. */
+ * PRETEND_GPUS, PRETEND_CAPABILITY and PRETEND_ALONE (GPUs do not reach each other) choose the GPUs that it pretends to
+ * have.  PRETEND_FAIL is the name of a function and how often it still works: "cuLaunchKernelEx 3".  Memory is the
+ * process's own, reserved and hardly touched; a kernel that the loaded text has "runs" at once, and each of its warps
+ * leaves 10 rows in 1,000 cycles and 500 ns.  With -DPRETEND_OLD it lacks a function. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

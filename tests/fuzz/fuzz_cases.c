@@ -1,5 +1,5 @@
-/* fuzz_cases.c - libFuzzer target of what reads tables of cases: CSV, every option's value, traffic texts, and
- * what is written back.  Simulates nothing. */
+/* fuzz_cases.c - libFuzzer target of the readers of tables of cases (CSV, every option's value, traffic texts) and of
+ * the writer.  Simulates nothing. */
 #include "models/predict/validate.h"
 #include "tests/fuzz/fuzz_trace.h"
 

@@ -1,5 +1,5 @@
-/* fuzz_cluster.c - libFuzzer target of cluster files: what is loaded must make a world in which a store, a put and a
- * signal take a time, however odd the numbers are. */
+/* fuzz_cluster.c - libFuzzer target of cluster files: every file that loads must make a world in which a store, a put
+ * and a signal take some time, however odd its numbers are. */
 #include <glib.h>
 #include <stdint.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* fuzz_record.c - libFuzzer target of the result record: what is read as CSV or JSON must be written and read back
- * unchanged, and whatever it holds must go through comparison, report and fit. */
+/* fuzz_record.c - libFuzzer target of the result record: a record that is read from CSV or JSON must be written and
+ * read back unchanged, and comparison, report and fit must survive it. */
 #include <glib.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* fuzz_trace.h - opens whatever bytes the fuzzer makes as a trace and reads what is in it.
+/* fuzz_trace.h - opens the bytes that the fuzzer makes as a trace, whatever they are, and reads all of it.
  *
  * The bytes go through a file in memory, so that the fuzzed code is the one that users run. */
 #ifndef TESTS_FUZZ_FUZZ_TRACE_H

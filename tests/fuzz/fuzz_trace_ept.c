@@ -1,4 +1,4 @@
-/* fuzz_trace_ept.c - .ept files: as they come, and with sound compression around hostile contents.
+/* fuzz_trace_ept.c - .ept files: the fuzzer's bytes as they are, and with sound compression around hostile contents.
  *
  * Checksums stop a mutated file at once; so inputs with an odd first byte become the contents of a file whose
  * magic, checksums, sizes and footer are right:  header | entries | contents of the one frame. */

@@ -1,5 +1,5 @@
-/* fuzz_unzstd.c - libFuzzer target of what reads zstd's data: whatever the bytes, reading them in small pieces, from a
- * source that gives little at a time, ends as reading them at once does. */
+/* fuzz_unzstd.c - libFuzzer target of the reader of zstd's data. Whatever the bytes are, reading them in small pieces,
+ * from a source that gives little at a time, must end like reading them at once. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* fuzz_wire.c - libFuzzer target of the bootstrap's messages: whatever bytes come, only a message that the other side
- * made for this place in the conversation is taken, and it is taken as it was sent. */
+ * made for this place in the conversation is accepted, and unchanged. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
