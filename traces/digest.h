@@ -1,5 +1,5 @@
-/* digest.h - digests of inputs, which tell apart two inputs of one name.  A digest is that of the contents, not of
- * their place or date.
+/* digest.h - digests of inputs, which tell apart two inputs of one name.  A digest depends on the contents, not on
+ * where they are or how old they are.
  *
  * A digest is the first DIGEST_CHARS hexadecimal digits of a SHA-256: enough against chance, not against forgers. */
 #ifndef TRACES_DIGEST_H

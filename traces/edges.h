@@ -1,6 +1,6 @@
 /* edges.h - the load of an all-to-allv: a list of messages by source, each with its destination and bytes.
  *
- * Plain data.  The kernels read it, and the modules behind edges_make.h make it.  Needs nothing but libc. */
+ * It is plain data, which the modules behind edges_make.h make and the kernels read.  Needs nothing but libc. */
 #ifndef TRACES_EDGES_H
 #define TRACES_EDGES_H
 

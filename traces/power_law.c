@@ -32,8 +32,8 @@ static void shares_draw(const struct power_law *law, GRand *rand, float *share)
     }
 }
 
-/* Adds `step`, in all `left` times, to counts, each time to an expert of the next rank in turn.  If step is 1, this
- * is the rank's least loaded expert, else its most loaded one.  Counts stay within their bounds. */
+/* Adds `step` to counts `left` times, each time for an expert of the next rank in turn: the rank's least loaded expert
+ * if step is 1, otherwise its most loaded one.  Counts stay within their bounds. */
 static void counts_adjust(const struct power_law *law, int64_t *count, int64_t left, int step)
 {
     const int64_t all = (int64_t)law->ranks * law->tokens;
@@ -183,7 +183,7 @@ static int32_t *counts_deal(const struct power_law *law)
     for (uint32_t e = 0; e < law->experts; e++) expert[e] = e;
     g_qsort_with_data(expert, (gint)law->experts, sizeof expert[0], by_count, count);
     for (uint32_t i = 0; i < all; i++) place_of[order[i]] = i;
-    /* The experts, each as often as it is chosen, fill first the first places of all tokens, then the second places,
+    /* A list has each expert as often as it is chosen. It fills the first places of all tokens, then all second places,
      * and so on. */
     uint64_t at = 0;
     for (uint32_t i = 0; i < law->experts; i++)

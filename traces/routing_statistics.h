@@ -1,4 +1,4 @@
-/* routing_statistics.h - how evenly a routing spreads its tokens: loads, inequality, how far tokens go.
+/* routing_statistics.h - how evenly a routing spreads its tokens (loads, inequality), and how far the tokens go.
  *
  * Knows routing and how many ranks share a node; knows no time. */
 #ifndef TRACES_ROUTING_STATISTICS_H

@@ -219,8 +219,7 @@ static bool experts_check(const struct trace *trace, uint32_t step, uint32_t lay
     return most[0] <= routing->experts || experts_refuse(trace, step, layer, routing, error);
 }
 
-/* Checks that the choices of a token are different experts.  This need not hold for counts, numbers of slots and
- * padding. */
+/* Checks that the choices of a token are different experts.  Counts, numbers of slots, and padding are exempt. */
 static bool places_check(const struct trace *trace, uint32_t step, uint32_t layer, const struct routing *routing,
                          GError **error)
 {

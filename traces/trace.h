@@ -62,8 +62,8 @@ const struct trace_info *trace_info(const struct trace *trace);
 bool trace_read(struct trace *trace, uint32_t step, uint32_t layer, uint32_t rank_count, struct routing *out,
                 GError **error);
 
-/* Limits of what is read: the top-k places of a (step, layer) (1 GiB of experts), and the (step, layer) pairs of a
- * trace. */
+/* Limits of a trace that is read: the top-k places of a (step, layer) (1 GiB of experts), and the (step, layer) pairs
+ * of a trace. */
 #define TRACE_PLACES_MAX (UINT64_C(1) << 28)
 #define TRACE_BLOCKS_MAX (UINT64_C(1) << 28)
 

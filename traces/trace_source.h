@@ -1,4 +1,4 @@
-/* trace_source.h - what the reader of one format gives to trace.c.  Internal to traces/.
+/* trace_source.h - the interface between trace.c and the reader of one format.  Internal to traces/.
  *
  * An opener gets the stream, which it then owns, even if it fails.  It fills in trace->info, ->ops and ->state.  The
  * reader only converts: trace.c checks what was read (experts in range, weights finite). */

@@ -1,8 +1,8 @@
 /* traffic.c - routing with an exact traffic matrix.
  *
- * Knows numbers of tokens from ranks to ranks, or to experts, not their reasons.  Each source is drawn separately.
- * Its line of the matrix becomes a list of destinations, each as often as the matrix says, with equal ones next to
- * each other.  The list is dealt to the source's tokens in rotation:
+ * Knows numbers of tokens from ranks to ranks, or to experts, not their reasons.  The tokens of each source are drawn
+ * separately.  The source's line of the matrix becomes a list of destinations, each as often as the matrix says, with
+ * equal ones next to each other.  The list is dealt to the source's tokens in rotation:
  *
  *     destinations  2 2 2 2 0 0 0 1 1 1        tokens 5
  *     token         0 1 2 3 4 0 1 2 3 4        so token 0 goes to ranks 2 and 0

@@ -71,8 +71,8 @@ bool command_write(const struct command_help *help, const char *path, const stru
 /* Fills in info->tokens_max and info->weights by producing everything once. */
 bool command_measure_shape(struct trace_info *info, trace_producer *produce, void *context, GError **error);
 
-/* Sets *ranges to the numbers below limit that an option's text names (sim/ranges.h), or to all of them if text is
- * NULL.  False and *error if the text names none.  Free with ranges_free(). */
+/* Sets *ranges to the numbers that an option's text names (sim/ranges.h), which must be below limit.  If text is NULL,
+ * sets it to all numbers below limit.  False and *error if the text names none.  Free with ranges_free(). */
 bool command_range_parse(const char *field, const char *text, uint32_t limit, struct ranges *ranges, GError **error);
 
 #endif

@@ -1,4 +1,4 @@
-/* json_lines.h - what the readers of traces in JSON lines share: the current line and its errors.  Internal to
+/* json_lines.h - the common part of the readers of traces in JSON lines: the current line and its errors.  Internal to
  * traces/formats. */
 #ifndef TRACES_JSON_LINES_H
 #define TRACES_JSON_LINES_H

@@ -1,4 +1,5 @@
-/* text_read.h - what readers of comma-separated traces share: libcsv, comment lines, numbers, messages with lines.
+/* text_read.h - the common part of the readers of comma-separated traces: libcsv, comment lines, numbers, and errors
+ * that name the line.
  *
  * Knows no columns: a format takes fields and lines.  Internal to traces/formats. */
 #ifndef TRACES_TEXT_READ_H
