@@ -168,7 +168,8 @@ static void line(GString *out, const char *comment, const char *format, ...)
     g_string_append_printf(out, *comment ? "%-28s # %s\n" : "%s%s\n", text, comment);
 }
 
-/* The number of nodes below a leaf: as many as its 64 ports can hold beside the uplinks, and at most all nodes. */
+/* The number of nodes below a leaf: as many as its 64 ports can hold in addition to the uplinks, and at most all nodes.
+ */
 static uint32_t nodes_a_leaf(const struct plan *p)
 {
     const double down = floor(SWITCH_PORTS * p->over / (1 + p->over));

@@ -1,5 +1,5 @@
-/* cluster_new.h - writes a commented cluster file of a machine that a command line describes: shipped parts, and what
- * differs from them. */
+/* cluster_new.h - writes a commented cluster file of a machine that a command line describes. The file includes shipped
+ * parts and gives the values that differ from them. */
 #ifndef MODELS_CLUSTER_NEW_H
 #define MODELS_CLUSTER_NEW_H
 

@@ -443,8 +443,9 @@ static void best_row(const struct sweep_measure *m, const struct sweep_point *po
     g_string_append(out, "</tr>\n");
 }
 
-/* The points to show.  If work and settings were swept, the best of each combination of work; if only settings were,
- * all with the best first; if only work was, all in the order of the file. */
+/* The points to show.  If work and settings were swept, these are the best points of each combination of work.  If only
+ * settings were swept, they are all points, the best first.  If only work was swept, they are all points in the order
+ * of the file. */
 static GArray *best_choose(const struct sweep_measure *m)
 {
     g_autofree char *work = names_of(m->table, true), *settings = names_of(m->table, false);

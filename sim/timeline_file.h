@@ -1,5 +1,5 @@
-/* timeline_file.h - a timeline in a command's output file.  The file appears whole or not at all, and is compressed
- * if its name says so.  A message tells of lost entries. */
+/* timeline_file.h - a timeline in a command's output file.  The file appears whole or not at all, and is compressed if
+ * its name says so.  A message says how many entries were lost. */
 #ifndef SIM_TIMELINE_FILE_H
 #define SIM_TIMELINE_FILE_H
 

@@ -72,8 +72,8 @@ void moe_test_routings_in_turns(moe_options_draw *draw, uint64_t seeds);
 /* Check 12: outputs of many runs with other orders of events are equal, and one changed bit of the named output would
  * be noticed. */
 void moe_test_runs_hash_alike(const struct moe_options *options, const char *output);
-/* Within a node, one iteration of 64 tokens of 7168 values stores so many bytes for each rank that a token goes to, and
- * puts none. */
+/* Tests that, within a node, one iteration of 64 tokens of 7168 values stores bytes_a_copy bytes for each rank that a
+ * token goes to, and puts none. */
 void moe_test_stored_bytes(const struct moe_options *options, uint64_t bytes_a_copy);
 /* The options are refused with a reason that begins like this. */
 void moe_test_refused(const struct moe_options *options, const char *begin);

@@ -1,7 +1,7 @@
 /* test_looks.c - does a read of a word in the host's memory wait for other reads of the 64-byte line?
  *
  * Aim: models/hardware/world/looks.c.  Method: a few workers of one GPU that look at words and note when they have read
- * them; the times are added up by hand beside the checks, in ns: a look takes 1200, alone or in a line, a step 10. */
+ * them; the times are added up by hand next to the checks, in ns: a look takes 1200, alone or in a line, a step 10. */
 #include "models/hardware/world/world.h"
 #include "sim/units.h"
 #include "tests/support_sim.h"

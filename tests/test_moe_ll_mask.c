@@ -1,9 +1,9 @@
 /* test_moe_ll_mask.c - do the low-latency kernels outlive ranks that fail, and ranks that are only slow?
  *
- * Aim: ranks that live mask exactly those that failed (check 15 of PROTOCOLS.md section 4), what they receive and sum
- * is right without the others, nobody waits for them twice, and nothing that a masked rank still writes is seen.
- * Method: random groups and failures over the adversarial fabrics of support_loop, one rank that begins late, the
- * public shrink test call by call in the simulated world; then faults planted into right outputs. */
+ * Aim: living ranks mask exactly the ranks that failed (check 15 of PROTOCOLS.md section 4). The rows and sums of the
+ * living ranks are right without the others, no rank waits twice for a failed one, and nothing that a masked rank still
+ * writes is seen. Method: random groups and failures over the adversarial fabrics of support_loop, one rank that begins
+ * late, the public shrink test call by call in the simulated world; then faults planted into right outputs. */
 #include <stdio.h>
 #include <string.h>
 #include "models/moe/formats.h"

@@ -298,7 +298,7 @@ TEST("a strided routing is balanced")
 }
 
 /* Each token samples its experts; 4 ranks have 8 tokens each, of which rank 3 has most.  The expected experts come from
- * a separate program, written after PyTorch's text (MT19937, doubles of 53 bits, exponentials, permutation). */
+ * a separate program, which follows PyTorch's source (MT19937, doubles of 53 bits, exponentials, permutation). */
 TEST("a sampled power law as published")
 {
     static const struct {

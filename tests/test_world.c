@@ -1,7 +1,7 @@
 /* test_world.c - does the simulated hardware take as long as its parameters say?
  *
  * Aim: models/hardware.  Method: small workers that play a script of operations, on the cluster of
- * support_sim.h, whose numbers are round, so that every expected time is added up by hand beside the check, in
+ * support_sim.h, whose numbers are round, so that every expected time is added up by hand next to the check, in
  * ns.  All times are of kernels: 1000 of launch (GPUs), then the step (10), then what the script does. */
 #include <errno.h>
 #include <stdio.h>
@@ -1427,8 +1427,8 @@ static uint64_t thread_ps(enum cluster_posting poster, enum transport_order orde
 /* What a host's thread does in addition to posting: it waits at fences, and tells the GPU of acknowledgements. */
 TEST("threads wait")
 {
-    /* Until the first is acknowledged: fetch, 100 ns of bytes, there, deliver, back; the second's acknowledgement,
-     * and its signal's fetch and way. */
+    /* The thread waits until the first put is acknowledged: fetch, 100 ns of bytes, network, delivery, network back.
+     * Then it waits for the acknowledgement of the second put, whose signal is fetched and sent. */
     CU_ASSERT_EQUAL(thread_ps(CLUSTER_POST_PROXY, TRANSPORT_FENCE, false) -
                         thread_ps(CLUSTER_POST_PROXY, TRANSPORT_WIRE, false),
                     7100000);

@@ -37,8 +37,8 @@ void format_row_from_fp8(const uint8_t *row, const float *scales, uint32_t hidde
 /* Writes a BF16 row of `hidden` values (a multiple of FORMATS_LOGS_LEAST) as LogFMT.  Returns its bytes, at most
  * format_logs_bytes(hidden, false). */
 uint32_t format_row_to_logs(const uint16_t *row, uint32_t hidden, uint8_t *out);
-/* format_logs_row_bytes() returns the bytes of the LogFMT row that begins at `row`; format_logs_bytes() those of a row
- * of which all pieces have 10 bits a value, or none has. */
+/* format_logs_row_bytes() returns the bytes of the LogFMT row that begins at `row`. format_logs_bytes() returns the
+ * bytes of a row whose pieces all have 10 bits a value (`all`), or all are BF16. */
 uint32_t format_logs_row_bytes(const uint8_t *row, uint32_t hidden);
 uint32_t format_logs_bytes(uint32_t hidden, bool all);
 /* sum[i] += weight * value i of a LogFMT row, in FP32: first multiply, then add. */

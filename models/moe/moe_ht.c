@@ -1,4 +1,4 @@
-/* moe_ht.c - what the intranode and internode kernels share: limits, phases, the layout of a rank's tokens,
+/* moe_ht.c - the common part of the intranode and internode kernels: limits, phases, the layout of a rank's tokens,
  * launches, barriers and rings of slots.  Knows no kernel's workers.  Tensors are in moe_ht_tensor.c. */
 #include "models/moe/moe_ht.h"
 

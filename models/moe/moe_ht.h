@@ -207,8 +207,8 @@ bool ht_sync_step(struct fabric_worker *w, struct ht_barrier *b, uint32_t epoch)
 /* The rank that the barrier awaits, or -1. */
 int ht_sync_missing(const struct ht_barrier *b);
 
-/* The producing end of a ring of slots at an NVLink peer, or in own memory.  fill() writes the slot of a sequence
- * number. */
+/* The producing end of a ring of slots, which lies at an NVLink peer or in the rank's own memory. fill() writes the
+ * slot of a sequence number. */
 struct ht_ring {
     uint64_t offset; /* offset of the ring in the peer's heap */
     uint32_t slots;

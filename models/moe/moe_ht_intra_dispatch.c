@@ -79,8 +79,8 @@ static void sender_scan(struct intra_sender *s)
 
 /* Whether most rows of the chunk are in the L2, because another sender has read them.  A row that goes to several ranks
  * is in the L2 for all its senders but the first one.  That is the sender to this rank itself, because its heads are in
- * own memory; if the row does not go to this rank, any of its senders may be the first.  Senders to other ranks all
- * start their first chunk at the same time, so there each of them waits for memory. */
+ * the rank's own memory; if the row does not go to this rank, any of its senders may be the first.  Senders to other
+ * ranks all start their first chunk at the same time, so there each of them waits for memory. */
 static bool sender_rows_read(const struct intra_sender *s)
 {
     const struct ht_rank *h = &s->rank->ht;

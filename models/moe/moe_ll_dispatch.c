@@ -363,8 +363,8 @@ static void send_side_prepare(struct ll_rank *r)
     }
 }
 
-/* Launches an expert's group.  As a receiver, the group of expert e serves local expert e % local experts and source e
- * / local experts. */
+/* Launches an expert's group.  As a receiver, the group of expert e serves the local expert with number e modulo the
+ * number of local experts, and the source with number e divided by it. */
 static void receiver_launch(struct ll_rank *r, uint32_t expert, bool tell, bool receive)
 {
     struct ll_receiver *v = &r->pair[expert].receiver;

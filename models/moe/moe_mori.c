@@ -236,7 +236,7 @@ static bool rows_return(struct mori_warp *v, bool *more)
     return true;
 }
 
-/* Where in own memory a rank's row for the token lies, once it has come. */
+/* Where in this rank's memory a rank's row for the token lies, once it has come. */
 static uint64_t gathered_at(const struct mori_warp *v, uint32_t token, uint32_t target)
 {
     const struct os_rank *r = v->rank;

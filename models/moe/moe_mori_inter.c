@@ -237,7 +237,7 @@ static uint8_t choices_bits(const struct mi_rank *r, const int32_t *choice)
     return (uint8_t)(bits & ((1u << r->ht.g.local) - 1));
 }
 
-/* ---- kernels in own memory ---- */
+/* ---- kernels that use only their own memory ---- */
 
 static void tokens_stage(const struct mi_local *l)
 {
@@ -600,7 +600,7 @@ static struct mori_part part_of(const struct mi_warp *v, uint32_t shares)
     return mori_part_of(v->rank->ht.g.hidden, shares, v->share, v->pass);
 }
 
-/* Where in own memory a rank's row for the token lies, once it has been read. */
+/* Where in this rank's memory a rank's row for the token lies, once it has been read. */
 static uint64_t gathered_at(const struct mi_warp *v, uint32_t local)
 {
     const struct mi_rank *r = v->rank;
@@ -736,9 +736,9 @@ static uint32_t chunk_parts(const struct mi_rank *r)
     return low_latency(r) ? MI_SHARES * MI_CHUNK : MI_TEAMS * r->warps;
 }
 
-/* Sets the warp's place and share to its next part of what came from other nodes.  *chunk is the part's chunk.  In low
- * latency, warps take quarters of rows in turn.  Otherwise MI_TEAMS blocks share a chunk, and *part is false once the
- * warp has summed its tokens of the chunk. */
+/* Sets the warp's place and share to its next part of the rows that came from other nodes.  *chunk is the part's chunk.
+ * In low latency, warps take quarters of rows in turn.  Otherwise MI_TEAMS blocks share a chunk, and *part is false
+ * once the warp has summed its tokens of the chunk. */
 static bool part_find(struct mi_warp *v, uint32_t *chunk, bool *part)
 {
     const struct mi_rank *r = v->rank;

@@ -49,7 +49,7 @@ struct mi_warp {
     uint8_t bits;                                     /* combine: bit i: rank i of this node has a row of the token */
 };
 
-/* An SM's share of a kernel that works only in own memory: `count` items from `first` on. */
+/* An SM's share of a kernel that uses only the rank's own memory: `count` items from `first` on. */
 struct mi_local {
     struct fabric_worker worker;
     struct mi_rank *rank;

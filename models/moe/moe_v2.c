@@ -125,7 +125,7 @@ static void position_make(struct v2_rank *r)
     }
 }
 
-/* How many warps have room for a token each in shared memory, beside other_bytes. */
+/* How many warps have room for a token each in shared memory, in addition to other_bytes. */
 static uint32_t warps_of(uint32_t token_bytes, uint32_t other_bytes, uint32_t other_warps)
 {
     return moe_min((V2_SHARED_BYTES - other_bytes) / token_bytes, V2_WARPS_MAX - other_warps);

@@ -355,7 +355,7 @@ static bool work_settle(struct step_plan *p, const struct step_options *o, const
     return true;
 }
 
-/* Whether the net has what the schedule runs beside communication. */
+/* Whether the net has everything that the schedule runs during communication. */
 static bool schedule_fits(const struct step_plan *p, GError **error)
 {
     if (p->run.overlap != STEP_SHARED_ASIDE || p->net->shared_inter) return true;

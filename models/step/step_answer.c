@@ -280,7 +280,7 @@ static void total_find(struct summing *s, double end_us)
     if (rest) a->steady_error_pct = 100 * repeated_error_us(s, layer_end_us, last, alike, rest) / a->total_us;
 }
 
-/* ---- what ran beside what ---- */
+/* ---- kernels that ran at the same time ---- */
 
 enum { RANKS_SHOWN = 4, LAYERS_SHOWN = 2 };
 

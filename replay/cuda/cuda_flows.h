@@ -1,5 +1,5 @@
-/* cuda_flows.h - private to `eptwin measure --fabric cuda`: rows that warps move or work on for a given time.  A flow
- * is described by its kernel, numbers of SMs and warps, size of rows, source and targets. */
+/* cuda_flows.h - private to `eptwin measure --fabric cuda`: runs flows, in which warps move rows or work on rows for a
+ * given time.  A flow is described by its kernel, numbers of SMs and warps, size of rows, source and targets. */
 #ifndef REPLAY_CUDA_FLOWS_H
 #define REPLAY_CUDA_FLOWS_H
 

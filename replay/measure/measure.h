@@ -127,8 +127,8 @@ void measure_sum(struct measure *m, uint64_t i);
 double measure_now_us(void);
 /* The factor by which CPU work takes longer because the run's ranks take turns on the CPUs, if nothing else runs. */
 double measure_turns(const struct measure *m);
-/* Binds this process to CPU number index, modulo their count, of those that this host's ranks may use.  Sets *was to
- * the CPUs that the process could use before. */
+/* Binds this process to one of the CPUs that this host's ranks may use: the one with number index, modulo their count.
+ * Sets *was to the CPUs that the process could use before. */
 bool measure_cpu_pin(const struct measure *m, uint32_t index, cpu_set_t *was, GError **error);
 
 #endif

@@ -109,8 +109,8 @@ struct probe_nic *probe_nic_add(struct probe_host *host);
 /* Fills host->near from the PCIe paths. */
 void probe_near_fill(struct probe_host *host);
 enum probe_near probe_host_near(const struct probe_host *host, uint32_t gpu, uint32_t nic);
-/* The index of the NIC nearest to a GPU, or UINT32_MAX if there is no NIC.  Of several equally near NICs, takes the one
- * that is as near to the fewest earlier GPUs. */
+/* The index of the NIC nearest to a GPU, or UINT32_MAX if there is no NIC.  If several NICs are equally near, takes the
+ * one that has the fewest earlier GPUs at this distance. */
 uint32_t probe_nearest_nic(const struct probe_host *host, uint32_t gpu);
 /* GB/s of a PCIe link in one direction, before overheads; 0 if unknown. */
 double probe_pcie_gbs(uint32_t width, double gts);

@@ -3,10 +3,10 @@
  * The writers are tests/legacy/test_{intranode,internode,low_latency}.py of deepseek-ai/DeepEP and, in older words,
  * the same files before April 2026.  The numbers mean:
  *
- *     - Normal kernels print logical bandwidths (PROTOCOLS.md 3.1): RDMA counts tokens for each node, the own node's
- *       included; NVL counts all rows received, the own rank's included.  Their tuning loops run with a cached handle
- *       and without top-k.  Internode times are kernel durations (notify apart); intranode times are events around the
- *       whole call.
+ *     - Normal kernels print logical bandwidths (PROTOCOLS.md 3.1): RDMA counts tokens for each node, including the
+ *       rank's own node; NVL counts all rows received, including those of the rank itself.  Their tuning loops run
+ *       with a cached handle and without top-k.  Internode times are kernel durations (notify apart); intranode times
+ *       are events around the whole call.
  *     - A tuning line does not say what it tunes.  The next "Best" line does.  Lines without a later "Best" line are
  *       left out.
  *     - Low latency counts hidden + scales + 16 bytes for each place of top-k in dispatch, and two bytes a value in

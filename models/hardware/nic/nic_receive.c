@@ -1,5 +1,5 @@
-/* nic_receive.c - what comes in at a port: bytes and signals become visible, atomics are done, gets are answered,
- * and an acknowledgement tells the source.  Knows nothing of turns and ways. */
+/* nic_receive.c - requests that arrive at a port: bytes and signals become visible, atomics are executed, gets are
+ * answered, and an acknowledgement tells the source.  Knows nothing of turns at the sending port and of paths. */
 #include "models/hardware/nic/nic_internal.h"
 #include "models/hardware/world/causes.h"
 #include "models/hardware/world/world_timeline.h"

@@ -1,5 +1,5 @@
-/* nic_turns.c - a port's lists: the QPs that take turns at it, and the window that acknowledgements open again.  Knows
- * nothing of what is sent in a turn. */
+/* nic_turns.c - a port's lists: the QPs that take turns at it, and the window that acknowledgements open again.  Does
+ * not know what is sent in a turn. */
 #include "models/hardware/nic/nic_internal.h"
 
 #include <assert.h>

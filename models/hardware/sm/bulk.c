@@ -1,9 +1,9 @@
 /* bulk.c - how long the SM's bulk copy engine takes to bring a row into a warp's shared memory and to store it from
  * there, once or several times.
  *
- * The engine of an SM serves all its warps one after the other: bytes in, and bytes out to own memory or to a peer,
- * each at its own rate.  A warp has one buffer.  It waits for what it loads, and before the next load it waits until
- * its stores are written.  While one warp waits, the engine serves others. */
+ * The engine of an SM serves all its warps one after the other: bytes in, and bytes out to the GPU's own memory or to a
+ * peer, each at its own rate.  A warp has one buffer.  It waits for what it loads, and before the next load it waits
+ * until its stores are written.  While one warp waits, the engine serves others. */
 #include "models/hardware/sm/bulk.h"
 #include "models/hardware/sm/gpu.h"
 #include "models/hardware/sm/peers.h"

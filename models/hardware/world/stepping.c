@@ -1,5 +1,5 @@
-/* stepping.c - steps and wakes the workers of a simulated world, and moves the bytes of their stores and loads.  Knows
- * nothing of what operations cost: the rank's machine does. */
+/* stepping.c - steps and wakes the workers of a simulated world, and moves the bytes of their stores and loads.  Does
+ * not know the cost of operations, which the rank's machine (gpu.c, host.c) gives. */
 #include "models/hardware/world/stepping.h"
 #include "models/hardware/world/world_internal.h"
 
@@ -38,8 +38,8 @@ void world_wake_at(struct fabric *f, struct fabric_worker *w, uint64_t time_ps)
 
 static void wake_schedule(struct world_worker *ww);
 
-/* Wakes a worker, unless the wake's launch is over, or the worker has stepped since and wants no wake or a later
- * one. */
+/* Wakes a worker. Does nothing if the wake's launch is over, or if the worker has stepped since then and now wants a
+ * later wake or none. */
 void stepping_wake_run(struct sim *sim, struct sim_event *event)
 {
     struct world_wake *wake = fabric_container_of(event, struct world_wake, event);
