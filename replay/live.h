@@ -152,8 +152,8 @@ uint64_t live_world_polled_ps(const struct live_world *world);
 bool live_world_barrier(struct live_world *world, GError **error);
 /* Why a data-path call returned a negative errno other than -EAGAIN; "" if no call did. */
 const char *live_world_failure(const struct live_world *world);
-/* The names of what carries stores of all ranks to peers of their node, and of what carries their operations over the
- * network ("verbs r0 port 1, verbs r1 port 1"). "none" if no rank has such a peer. */
+/* The carriers of all ranks by name: of their stores to peers of their node, and of their operations over the network
+ * ("verbs r0 port 1, verbs r1 port 1"). "none" if no rank has such a peer. */
 const char *live_world_nvlink_carrier(const struct live_world *world);
 const char *live_world_network_carrier(const struct live_world *world);
 /* These functions say how many ranks of the run share this host, and how many and which CPUs they may use together

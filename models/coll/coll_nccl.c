@@ -14,9 +14,9 @@
  *
  * ring: within a node, channel c's ring begins with place c, so that rings leave the node by different NICs.
  *
- * tree: within a node it is a chain of the ranks, whose head is another rank in the next channel.  Between nodes it
- * is a binary tree of the heads; half of the channels use it with the nodes in reverse order.  The root's warps take
- * and send.  Other warps are divided into some that go up and some that go down (runTreeSplit).
+ * tree: within a node it is a chain of the ranks.  The head of the chain changes from channel to channel.  Between
+ * nodes it is a binary tree of the heads; half of the channels use it with the nodes in reverse order.  The root's
+ * warps take and send.  Other warps are divided into some that go up and some that go down (runTreeSplit).
  *
  * Bytes are added one by one, without carries.  So the result does not depend on the order, and worlds can be
  * compared. */

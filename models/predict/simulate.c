@@ -293,8 +293,8 @@ static double percent_of(uint64_t part_ps, uint64_t whole_ps)
     return whole_ps ? 100.0 * (double)part_ps / (double)whole_ps : 0;
 }
 
-/* Records how busy parts are, as means over ranks.  A share is of the rank's time or, if the part is done later, of the
- * time until then. */
+/* Records how busy parts are, as means over ranks.  A share is busy time divided by the rank's time or, if the part
+ * finishes later, by the time until the part finishes. */
 static void record_busy(struct record *record, uint32_t phase_index, const struct run *run, uint64_t total_ps)
 {
     const char *phase = kernel_phase_name(run->job, phase_index);

@@ -241,9 +241,10 @@ static double before_layers_us(const struct summing *s)
     return end_us;
 }
 
-/* By how much the time of `rest` layers that count as the mean of the steady ones may be wrong.  Layers with routings
- * of their own are draws of all layers: two standard deviations of the sum of others about that mean.  With one routing
- * the layers settle: half of how much the last two quarters differ. */
+/* The error of the time of `rest` layers, each of which counts as the mean of the steady layers.  If layers have
+ * routings of their own, the simulated ones are a sample of all layers, and the error is two standard deviations of the
+ * sum of the others.  If all layers have one routing, their times settle, and the error is half of the difference
+ * between the last two quarters. */
 static double repeated_error_us(const struct summing *s, const double *layer_end_us, uint32_t last, bool alike,
                                 uint32_t rest)
 {

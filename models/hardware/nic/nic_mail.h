@@ -1,10 +1,10 @@
 /* nic_mail.h - quanta on their way to the port of a peer.  Private to models/hardware.
  *
- * Where a world is one part, the peer takes a quantum in as soon as it is sent.  Where its nodes are parts that run
- * at the same time, see parts.h, the peer takes it in after the end of the window in which it was sent.  Until then the
- * quantum is mail.  A node reads its mail in the order of sending times.  Mail with equal times is read by source
- * node, and mail of one node in the order in which it was sent.  The peer writes into a quantum what became of it,
- * and the source then reads that. */
+ * Where a world is one part, the peer takes a quantum in as soon as it is sent.  Where its nodes are parts that run at
+ * the same time, see parts.h, the peer takes it in after the end of the window in which it was sent.  Until then the
+ * quantum is mail.  A node reads its mail in the order of sending times.  Mail with equal times is read by source node,
+ * and mail of one node in the order in which it was sent.  The peer writes into a quantum when it arrived, and the
+ * source then reads that. */
 #ifndef MODELS_HARDWARE_NIC_MAIL_H
 #define MODELS_HARDWARE_NIC_MAIL_H
 

@@ -63,8 +63,8 @@ static uint64_t sum_ahead_ps(const struct world *w, const struct fabric_work *wo
                                               rows;
 }
 
-/* Sums contend for their SM at each stretch: the more of the time they use it, the longer each waits for it.  (1 to
- * 24 warps, 1 to 8 rows, in the L2 and outside: within 8 %, tests/accuracy/measured.) */
+/* Sums contend for their SM at each stretch.  The larger the share of the time in which they use it, the longer each
+ * sum waits for it. (1 to 24 warps, 1 to 8 rows, in the L2 and outside: within 8 %, tests/accuracy/measured.) */
 static uint64_t contended_ps(uint64_t chain_ps, uint64_t share_ps)
 {
     const double chain = (double)chain_ps, share = (double)share_ps;
