@@ -445,29 +445,29 @@ static bool record_value_plausible(const char *text, const char *unit)
     return *unit == '\0' && isfinite(value);
 }
 
-/* Adds a row of clean words from outside.  Returns NULL, or what is wrong with it (freed by the caller). */
-static char *record_words_take(struct record *record, char *const field[RECORD_FIELDS])
+/* What is wrong with a row from outside, whose cleaned words are `clean`: a field of control characters alone is an
+ * empty one.  Returns NULL, or the fault (freed by the caller). */
+static char *record_row_wrong(char *const field[RECORD_FIELDS], char *const clean[RECORD_FIELDS], int32_t *rank)
 {
     static const char *const names[RECORD_FIELDS] = { "phase", "rank", "metric", "value", "unit" };
-    int32_t rank;
     for (int i = 0; i < RECORD_FIELDS - 1; i++)
-        if (*field[i] == '\0') return g_strdup_printf("%s: expected a word, found nothing", names[i]);
-    if (!record_rank_parse(field[1], &rank))
+        if (*clean[i] == '\0') return g_strdup_printf("%s: expected a word, found nothing", names[i]);
+    if (!record_rank_parse(field[1], rank))
         return g_strdup_printf("rank: expected a number or 'all', found '%.40s'", field[1]);
     if (!record_value_plausible(field[3], field[4]))
         return g_strdup_printf("value: expected a finite number%s, found '%.40s'", *field[4] ? "" : " or a word",
                                field[3]);
-    record_text_append(record, field[0], rank, field[2], field[3], field[4]);
     return NULL;
 }
 
-/* Adds a row from outside.  The words are cleaned first: a field of control characters alone is an empty field.
- * Returns NULL, or what is wrong with it (freed by the caller). */
+/* Adds a row from outside.  Returns NULL, or what is wrong with it (freed by the caller). */
 static char *record_row_take(struct record *record, char *const field[RECORD_FIELDS])
 {
+    int32_t rank = RECORD_ALL;
     char *clean[RECORD_FIELDS];
     for (int i = 0; i < RECORD_FIELDS; i++) clean[i] = record_word_clean(field[i]);
-    char *wrong = record_words_take(record, clean);
+    char *wrong = record_row_wrong(field, clean, &rank);
+    if (!wrong) record_text_append(record, clean[0], rank, clean[2], clean[3], clean[4]);
     for (int i = 0; i < RECORD_FIELDS; i++) g_free(clean[i]);
     return wrong;
 }
