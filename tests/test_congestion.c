@@ -124,8 +124,8 @@ TEST("cuts down to the least rate")
     dcqcn_flow_clear(&f);
 }
 
-/* Raises by bytes, and the two later stages: additive once one of the two counts exceeds recovery, hyper once both
- * do. */
+/* Tests raises by bytes, and the two later stages. Raises are additive once one of the two counts exceeds recovery, and
+ * hyper once both do. */
 TEST("stages")
 {
     struct cluster_dcqcn p = paper;

@@ -1,8 +1,8 @@
 /* test_waits.c - which ranks workers wait for.
  *
- * Aim: a wait lasts from the step that could not go on to the one that could, is charged to the rank that the worker's
- * description names.  Measuring changes nothing in the worker.  Method: scripted workers on a fabric whose clock the
- * test turns. */
+ * Aim: a wait lasts from the step that could not go on to the one that could, and is charged to the rank that the
+ * worker's description names.  Measuring changes nothing in the worker.  Method: scripted workers on a fabric whose
+ * clock the test turns. */
 #include <string.h>
 
 #include "models/waits.h"

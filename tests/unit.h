@@ -35,8 +35,8 @@ UNIT_AUTO(AUTOPTR_CLEANUP, moe_group, moe_group_free)
 UNIT_AUTO(AUTOPTR_CLEANUP, schedule, schedule_free)
 UNIT_AUTO(AUTOPTR_CLEANUP, timeline, timeline_free)
 
-/* Whether a call failed with this message, or with one that holds the part.  If not, prints what it said.  Frees
- * *error. */
+/* Both say whether a call failed: with this message, or with a message that contains this part.  If not, they print the
+ * message.  They free *error. */
 bool error_is(GError **error, const char *message);
 bool error_holds(GError **error, const char *part);
 

@@ -117,8 +117,8 @@ static bool same_times(const struct record *a, const struct record *b)
     return true;
 }
 
-/* Adds a note for each setting without which all times are the same, unless there is one already that says why.  A
- * setting that others need is no such. */
+/* Adds a note for each setting without which all times are the same, unless there is one already that says why.  No
+ * note is added for a setting that other settings need. */
 static void idle_settings_note(const struct case_options *c, const struct arguments *a, const struct case_load *load,
                                struct record *record)
 {
