@@ -23,9 +23,9 @@ static const struct {
     [FASTER_MEMORY] = { "memory", "hbm", "gpu: hbm-rate hbm-read-rate hbm-write-rate hbm-rows-rate l2-rate" },
     [FASTER_SM] = { "SMs", "sm",
                     "gpu: step store-row store-warp-rate store-sm-rate bulk-in bulk-in-l2 bulk-turn bulk-out "
-                    "bulk-in-rate bulk-out-rate bulk-put-rate bulk-request reduce-row reduce-warp-rate reduce-sm-rate "
-                    "reduce-made-sm-rate reduce-load-rate touch load load-l2 load-again access cycle stage stretch "
-                    "stretch-row release release-stores sum-far-sm-rate" },
+                    "bulk-in-rate bulk-out-rate bulk-put-rate bulk-request reduce-sm-rate reduce-made-sm-rate "
+                    "touch load load-l1 load-l2 load-again load-shared access cycle stage stretch release "
+                    "release-stores sum-far-sm-rate" },
     [FASTER_POSTING] = { "posting", "posting", "nic: post doorbell library" },
     [FASTER_LINKS] = { "links", "link", "node: pcie-rate root-rate socket-rate staging-rate network: uplink-rate" },
     [FASTER_LATENCY] = { "latencies", "latency",
@@ -44,19 +44,6 @@ enum faster faster_of(const char *bottleneck)
     return (enum faster)kind;
 }
 
-/* Whether the kind's keys name this one: after its section's name, and before another section's. */
-static bool kind_has(enum faster kind, const struct cluster_key *key)
-{
-    g_auto(GStrv) words = g_strsplit(kinds[kind].keys, " ", -1);
-    bool inside = false;
-    for (char **w = words; *w; w++) {
-        const bool head = g_str_has_suffix(*w, ":");
-        if (head) inside = strlen(*w) == strlen(key->section) + 1 && g_str_has_prefix(*w, key->section);
-        else if (inside && strcmp(*w, key->name) == 0) return true;
-    }
-    return false;
-}
-
 static void rate_set(GPtrArray *settings, const char *key, uint64_t rate_bps)
 {
     if (rate_bps) g_ptr_array_add(settings, g_strdup_printf("%s=%.6f Mbit/s", key, (double)rate_bps / 1e6));
@@ -67,13 +54,19 @@ static uint64_t value_of(const struct cluster *c, const struct cluster_key *key)
     return *(const uint64_t *)(const void *)((const char *)c + key->offset);
 }
 
-/* The rate that a file or a setting gives for a key; 0: none. */
-static uint64_t rate_of(const struct cluster *c, const char *section, const char *name)
+static const struct cluster_key *key_find(const char *section, const char *name)
 {
     const struct cluster_key *key;
     for (size_t i = 0; (key = cluster_key_at(i)); i++)
-        if (strcmp(key->section, section) == 0 && strcmp(key->name, name) == 0) return value_of(c, key);
-    return 0;
+        if (strcmp(key->section, section) == 0 && strcmp(key->name, name) == 0) return key;
+    assert(!"a key of cluster files");
+    return NULL;
+}
+
+/* The rate that a file or a setting gives for a key; 0: none. */
+static uint64_t rate_of(const struct cluster *c, const char *section, const char *name)
+{
+    return value_of(c, key_find(section, name));
 }
 
 /* Sets rates that follow from other rates. A nominal rate stays as it was. The rate of links between switches changes
@@ -91,19 +84,30 @@ static void derived_set(GPtrArray *settings, const struct cluster *c, enum faste
                         g_strdup_printf("network.oversubscription=%.6g:1", kind == FASTER_NIC ? 2 * over : over / 2));
 }
 
+/* Sets a key to double its rate or half its time. */
+static void faster_set(GPtrArray *settings, const struct cluster *c, const struct cluster_key *key)
+{
+    const uint64_t value = value_of(c, key);
+    g_autofree char *name = g_strdup_printf("%s.%s", key->section, key->name);
+    assert(key->kind == KIND_TIME || key->kind == KIND_RATE);
+    if (key->kind == KIND_RATE) rate_set(settings, name, 2 * value);
+    else if (value) g_ptr_array_add(settings, g_strdup_printf("%s=%" G_GUINT64_FORMAT " ps", name, value / 2));
+}
+
 static struct cluster *faster_cluster(const struct cluster *cluster, enum faster kind, GError **error)
 {
     g_autoptr(GPtrArray) settings = g_ptr_array_new_with_free_func(g_free);
-    const struct cluster_key *key;
+    g_auto(GStrv) words = g_strsplit(kinds[kind].keys, " ", -1);
+    const char *section = NULL;
     for (char **s = cluster->settings; s && *s; s++) g_ptr_array_add(settings, g_strdup(*s));
     derived_set(settings, cluster, kind);
-    for (size_t i = 0; (key = cluster_key_at(i)); i++) {
-        if (!kind_has(kind, key)) continue;
-        const uint64_t value = value_of(cluster, key);
-        g_autofree char *name = g_strdup_printf("%s.%s", key->section, key->name);
-        assert(key->kind == KIND_TIME || key->kind == KIND_RATE);
-        if (key->kind == KIND_RATE) rate_set(settings, name, 2 * value);
-        else if (value) g_ptr_array_add(settings, g_strdup_printf("%s=%" G_GUINT64_FORMAT " ps", name, value / 2));
+    for (char **w = words; *w; w++) {
+        char *colon = strchr(*w, ':');
+        if (!colon) faster_set(settings, cluster, key_find(section, *w));
+        else {
+            *colon = '\0';
+            section = *w;
+        }
     }
     g_ptr_array_add(settings, NULL);
     return cluster_load_set(cluster->path, (const char *const *)settings->pdata, error);

@@ -360,8 +360,8 @@ static enum world_resource rival_find(const struct cluster *c, const struct boun
 
 /* Records the bottleneck: the part behind the tightest bound, if it is busy for most of the slowest rank's time and has
  * no rival; "latency", if no part is busy for long, or for half of the time and less than latency takes; else
- * COMPARE_NO_PART.  Also, of the busiest part: its bytes, its
- * rate, the rate that most of its kind have (if that is higher), and its load over the mean. */
+ * COMPARE_NO_PART.  Also, of the busiest part: its bytes, its rate, the rate that most of its kind have (if that is
+ * higher), and its load over the mean. */
 static void record_bottleneck(struct record *record, const char *phase, const struct run *run, const struct bounds *b,
                               double slowest_us)
 {
