@@ -42,8 +42,7 @@ static const struct field fields[] = {
       "0)" },
     { "redundant", FIELD_COUNT, false, AT(redundant), 0, 1 << 16, "N",
       "Redundant experts besides the net's (default 0): replicas of the heaviest, as --placement eplb:N has them, "
-      "where "
-      "a trace or the routing (zipf, lognormal, ...) says which are" },
+      "where a trace or the routing (zipf, lognormal, ...) says which are" },
     { "gpu", FIELD_TEXT, false, AT(gpu), 0, 0, "NAME", "Whose compute times count (default: the cluster's GPU)" },
     { "table", FIELD_TEXT, false, AT(table), 0, 0, "FILE",
       "Measured times of compute kernels, CSV: op,gpu,dtype,shape,tokens,context,us; or a record of eptwin measure "
