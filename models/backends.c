@@ -34,6 +34,7 @@ static const struct cluster_key keys[] = {
 _Static_assert(sizeof(enum transport_order) == sizeof(uint32_t), "a choice is read as a number of 32 bits");
 
 struct backends {
+    char **names; /* of the file's sections; transports have these strings */
     uint32_t count;
     struct transport *transport; /* [count] */
 };
@@ -60,15 +61,15 @@ static bool value_read(const struct key_file *file, const char *section, const c
 
 static bool backends_read(const struct key_file *file, struct backends *all, GError **error)
 {
-    char **names = g_key_file_get_groups(file->keys, NULL); /* kept: transports have these names */
-    all->count = g_strv_length(names);
+    all->names = g_key_file_get_groups(file->keys, NULL);
+    all->count = g_strv_length(all->names);
     all->transport = g_new0(struct transport, all->count);
     for (uint32_t i = 0; i < all->count; i++) {
         struct transport *t = &all->transport[i];
-        g_auto(GStrv) name = g_key_file_get_keys(file->keys, names[i], NULL, NULL);
-        *t = (struct transport){ .name = names[i], .threads = 1 };
+        g_auto(GStrv) name = g_key_file_get_keys(file->keys, all->names[i], NULL, NULL);
+        *t = (struct transport){ .name = all->names[i], .threads = 1 };
         for (char **n = name; *n; n++)
-            if (!value_read(file, names[i], *n, t, error)) return false;
+            if (!value_read(file, all->names[i], *n, t, error)) return false;
     }
     return true;
 }
