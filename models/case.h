@@ -25,8 +25,8 @@ enum case_error { CASE_ERROR_NAME, CASE_ERROR_VALUE };
 struct case_options {
     char *kernel; /* "ll", "normal", "alltoallv", ...: the table in case.c has all */
     char *matrix; /* alltoallv: a file of messages, "uniform:65536", ...; NULL: the routing's messages */
-    char *size;   /* bytes; allgather, reducescatter: of one block; allreduce: of what a rank has; p2p: of one
-                   * message */
+    char *size; /* bytes of a block of allgather or reducescatter, of all that a rank has in allreduce, or of a message
+                 * of p2p */
     uint32_t messages, in_flight;
     char *algorithm;             /* allgather: "hybrid", "ring", "leader"; allreduce: "ring", "tree" */
     char *nccl;                  /* NCCL's version: "2.29", "2.28" */

@@ -191,14 +191,15 @@ static uint32_t word_of(const char *word, const char *const *words)
 
 static const uint64_t GBS = UINT64_C(8000000000);
 
-/* The nominal rate of a GPU's links.  Without a cluster, ranks are processes of this host, which stand for Hopper GPUs.
- * A rate above 700 GB/s is Blackwell's. */
+/* The nominal rate of a GPU's links.  Without a cluster, ranks are processes of this host and stand for Hopper GPUs. */
 static uint64_t links_bps(const struct cluster *cluster)
 {
     static const uint64_t hopper_gbs = 478;
     const uint64_t line_bps = cluster ? graph_made_with(cluster).nvlink_line_bps : 0;
     return line_bps ? line_bps : hopper_gbs * GBS;
 }
+
+/* Whether the links are Blackwell's. */
 static bool links_fast(const struct cluster *cluster) { return links_bps(cluster) > 700 * GBS; }
 
 /* The rate that NCCL's search gives a ring between nodes: the highest of its list that the NIC has (search.cc). */

@@ -148,8 +148,8 @@ struct cluster_calls {
     uint64_t nccl_call_ps;               /* CPU time of a call of NCCL through PyTorch */
     uint64_t host_sync_ps; /* from the arrival of a count in the host's memory to the start of the kernel that it
                             * triggers */
-    uint64_t call_ps;      /* a call of normal dispatch or combine, less its kernel, on machines whose measured times
-                            * are those of calls */
+    uint64_t call_ps; /* how much longer than its kernel a call of normal dispatch or combine takes, on machines where
+                       * calls were measured and not kernels */
 };
 
 /* Who posts work requests (PROTOCOLS.md 1.5 and 5.2). */
@@ -244,7 +244,7 @@ struct cluster_dcqcn {
     double gain;                      /* how far an update moves alpha */
     uint64_t raise_ps, raise_bytes;   /* the rate is raised after each interval of this time, and after each interval
                                        * of these bytes */
-    uint32_t recovery;                /* how many raises after a cut only go back towards the rate before it */
+    uint32_t recovery;                /* after a cut, this many raises only go back towards the rate before the cut */
     uint64_t additive_bps, hyper_bps; /* later raises add additive_bps; once time and bytes have each raised the rate
                                        * `recovery` times, raises add hyper_bps */
     uint64_t least_bps;               /* no cut goes below this rate */

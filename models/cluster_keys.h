@@ -1,6 +1,6 @@
 /* cluster_keys.h - every section and key that a cluster file may have: the kind of the key's value, the member of
- * struct cluster that takes it, and its meaning in words.  The reader of cluster files (cluster.c) and the teacher of
- * keys (cluster_teach.c) share it. */
+ * struct cluster that takes it, and its meaning in words.  cluster.c reads cluster files by this table, and
+ * cluster_teach.c explains the keys from it. */
 #ifndef MODELS_CLUSTER_KEYS_H
 #define MODELS_CLUSTER_KEYS_H
 

@@ -38,8 +38,8 @@ struct kernel_launch {
     bool leaves;      /* the kernel ends before its data have arrived, and a later phase waits for them */
     bool follows;     /* the kernel is launched as soon as all SMs of the previous kernel allow it (programmatic
                        * launch), and waits for that kernel's end */
-    const char *span; /* the name of the span that ends with this kernel; NULL: none does.  The span starts with the
-                       * last kernel that has `follows` unset */
+    const char *span; /* the name of the span that ends with this kernel; NULL: no span ends here.  A span starts with
+                       * the last kernel that has `follows` unset */
 };
 
 /* What a rank moved in a phase of its last iteration, in the units of the family's public tests. */
@@ -73,7 +73,7 @@ struct routing;
 /* What the measured time of a phase contains in addition to its kernel. */
 enum kernel_call {
     KERNEL_BARE,           /* nothing */
-    KERNEL_CALLED,         /* the rest of the call, on machines whose measured times are those of calls */
+    KERNEL_CALLED,         /* the rest of the call, on machines where calls were measured and not kernels */
     KERNEL_WAITED,         /* the call of a host, which then waits for the kernel's end */
     KERNEL_COPIED,         /* likewise, with a copy engine in the kernel's place */
     KERNEL_STREAMED,       /* nothing: the host fills streams, which run the phase.  Nothing is launched, and the host
@@ -81,7 +81,8 @@ enum kernel_call {
     KERNEL_PROCESS,        /* nothing: a process of the host runs the phase by calls of MPI */
     KERNEL_PROCESS_COPIED, /* a copy of the process's own part by a copy engine, for which it waits before its calls of
                             * MPI */
-    KERNEL_NCCL,           /* NCCL's own steps or, if it takes longer, the call through PyTorch, which does not wait */
+    KERNEL_NCCL, /* NCCL's own steps.  The call through PyTorch does not wait for them; if it takes longer, its time is
+                  * the measured one */
 };
 
 /* Embedded in each family's own rank struct. */

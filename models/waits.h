@@ -24,8 +24,8 @@ struct waits_note {
 struct waits_options {
     /* When all operations of the stepped worker will be done.  NULL: use the fabric's clock. */
     uint64_t (*busy_until_ps)(const struct fabric *f);
-    /* How many operations the rank has done.  If it has done none, a worker that polls still waits for the same event.
-     * NULL: only the worker's words tell whether it does. */
+    /* How many operations the rank has done.  If it has done none since the last call, a worker that polls still waits
+     * for the same event.  NULL: only the worker's words tell whether it still waits for the same event. */
     uint64_t (*operations)(const struct fabric *f);
     void (*note)(void *context, const struct waits_note *note); /* NULL: only sums are wanted */
     void *context;

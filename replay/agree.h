@@ -10,7 +10,8 @@
 /* Adds a line "name value" that must be equal on all ranks.  A value of NULL stands for the default. */
 void agree_add(GString *text, const char *name, const char *value);
 void agree_add_number(GString *text, const char *name, uint64_t value);
-/* Adds the program's version and those options of links that may not differ.  Devices, ports and GIDs may. */
+/* Adds the program's version and the options of links that must be equal on all ranks.  Devices, ports and GIDs may
+ * differ. */
 void agree_add_command(GString *text, const struct live_command *command);
 
 /* Collective.  If a rank's text differs from rank 0's, returns false, and *error names the rank, the name and both

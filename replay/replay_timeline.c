@@ -59,8 +59,8 @@ struct entry {
     uint64_t begin_ps, end_ps;
     uint64_t size_bytes;
     uint32_t worker;
-    int32_t peer;  /* of a signal, the word's rank; of a wait, the awaited rank or WAITS_NOBODY */
-    uint32_t text; /* of a wait or phase, the index of its text */
+    int32_t peer;  /* for a signal, the rank whose word it raises; for a wait, the awaited rank or WAITS_NOBODY */
+    uint32_t text; /* for a wait or phase, the index of its text */
     uint32_t name;
 };
 _Static_assert(sizeof(struct entry) == 40, "crosses the bootstrap");

@@ -120,7 +120,7 @@ static char *compare_key_text(const struct record *record, const struct record *
                            digests ? ")" : "");
 }
 
-/* Whether both are predictions that say which work there is to do.  Then their settings may differ. */
+/* Whether both records are predictions that say what work there is to do.  If so, their settings may differ. */
 static bool compare_settings_free(const struct record *a, const struct record *b)
 {
     return compare_record_predicted(a) && compare_record_predicted(b) && record_get(a, RECORD_WORK_KEYS) &&

@@ -152,7 +152,7 @@ static bool fit_place_named(const struct record *record, const struct fit_key *k
     return found;
 }
 
-/* Finds a key's rows.  Rows that pass between ranks are preferred, because a kernel's rows do. */
+/* Finds a key's rows.  Prefers rows that pass between ranks, because the rows of a kernel pass between ranks, too. */
 static bool fit_place_find(const struct record *record, const struct fit_key *key, struct fit_place *place)
 {
     if (key->handed_phase && fit_place_named(record, key, key->handed_phase, NULL, place)) return true;
@@ -355,9 +355,9 @@ static double fit_link_fixed(const struct fit_point *points, uint32_t count, dou
     return fmax(stats_median(fixed, count), 0);
 }
 
-/* Fits the link to the streams that wait for it.  A stream waits if it takes longer than the CPUs of both ends work
- * for it, one after the other.  Other streams give an upper bound of the link's cost without bytes.  If fewer than
- * two streams wait, the fit only gives a lower bound of the link's speed. */
+/* Fits the link to the streams that wait for it.  A stream waits for the link if it takes longer than the CPU times of
+ * both its ends added together.  Other streams give an upper bound of the link's cost without bytes.  If fewer than two
+ * streams wait, the fit only gives a lower bound of the link's speed. */
 static bool fit_link(const struct fit_work *work, const struct fit_key *key, const struct fit_point *points,
                      uint32_t count, double *value, GString *comment)
 {

@@ -88,7 +88,8 @@ double fit_puts_interrupt(const struct fit_puts *puts, double doorbell, uint32_t
     return *count ? fmax(fit_extra_median(extra, *count), 0) : 0;
 }
 
-/* Makes costs not fall with size: neighbours that fall are replaced by their mean until there are none. */
+/* Makes costs never fall as sizes grow: a cost that is lower than the one before it is averaged with it, until no cost
+ * is lower than the one before. */
 static void fit_points_level(struct fit_point *points, uint32_t count)
 {
     uint32_t start[FIT_POINTS_MAX], runs = 0; /* of runs of equal values */

@@ -182,7 +182,7 @@ char *report_name_fit(const char *name, glong letters)
 
 /* ---- bars ---- */
 
-/* The text of a bar's value.  A time of a second or more is in seconds: in us there is no room for it. */
+/* The text of a bar's value.  A time of a second or more is given in seconds, because in us its text is too long. */
 static char *bar_value_text(double value, const char *unit)
 {
     char number[32];

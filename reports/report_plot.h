@@ -64,8 +64,8 @@ struct report_range {
 };
 struct report_range report_figure_range(const struct report_figure *figure);
 void report_figure_axes(const struct report_figure *figure, GString *out); /* begins the figure and draws its axes */
-void report_figure_lines(struct report_figure *figure, GString *out);      /* draws and frees the lines, and ends it */
-void report_figure_draw(struct report_figure *figure, GString *out);       /* both, one after the other */
+void report_figure_lines(struct report_figure *figure, GString *out); /* draws and frees the lines; ends the figure */
+void report_figure_draw(struct report_figure *figure, GString *out);  /* both, one after the other */
 void report_figure_clear(struct report_figure *figure); /* frees the lines of a figure that is not drawn */
 
 /* ---- a figure of bars ---- */

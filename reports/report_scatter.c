@@ -6,7 +6,7 @@
 
 enum { SCATTER_SIZE = 330 };
 
-/* Whether the row becomes a dot: times for all ranks above 0 do. */
+/* Whether the row becomes a dot: it must be a time for all ranks, and both its values must be above 0. */
 static bool scatter_row(const struct compare_row *row)
 {
     return row->rank == RECORD_ALL && strcmp(row->metric, "time_us") == 0 && row->predicted > 0 && row->measured > 0;

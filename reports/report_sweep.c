@@ -25,7 +25,7 @@ struct sweep_measure {
     const char *name;
 };
 
-/* Which names give axis, lines and panels; -1: none does. */
+/* The names that the axis, the lines and the panels stand for.  -1: no name. */
 struct sweep_layout {
     int along, lines;
     bool numeric, log;

@@ -7,7 +7,7 @@
 
 enum { TEXT_PHASES_MAX = 40 };
 
-/* Appends a bar of eighths of characters, which fills a fraction (0 to 1) of width. */
+/* Appends a bar that fills a fraction (0 to 1) of `width` characters, to an eighth of a character. */
 static void text_bar_append(GString *out, double fraction, int width)
 {
     static const char *const parts[] = { "", "▏", "▎", "▍", "▌", "▋", "▊", "▉" };

@@ -145,7 +145,7 @@ static gint waited_order(gconstpointer a, gconstpointer b)
     return x->rank < y->rank ? -1 : 1;
 }
 
-/* Lists for each rank the mean time that other ranks wait for it, over those that do. */
+/* Lists for each rank how long other ranks wait for it: the mean over the ranks that wait. */
 static GArray *waited_find(const struct wait_matrix *m)
 {
     GArray *list = g_array_new(FALSE, FALSE, sizeof(struct waited));

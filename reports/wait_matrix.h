@@ -19,8 +19,8 @@ struct wait_matrix {
 bool wait_matrix_read(const struct record *record, const char *phase, struct wait_matrix *m);
 void wait_matrix_clear(struct wait_matrix *m);
 double wait_matrix_most_us(const struct wait_matrix *m); /* the longest wait; 0: there is none */
-/* Sets mean_us[peer] to the mean time for which other ranks wait for the peer, over those that wait longer than
- * above_us; NAN if none does. */
+/* Sets mean_us[peer] to how long other ranks wait for the peer: the mean over the ranks that wait longer than above_us,
+ * or NAN if there are none. */
 void wait_matrix_awaited(const struct wait_matrix *m, double above_us, double *mean_us);
 
 /* The shares that describe a matrix's shape.  Three are of "awaited", how long the others wait for a rank on average:

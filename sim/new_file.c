@@ -131,7 +131,8 @@ bool new_file_write(struct new_file *f, const void *data, size_t size_bytes, GEr
     return true;
 }
 
-/* Gives the nameless file a free name in its target's folder, because link() replaces nothing but rename() does. */
+/* Gives the nameless file a free name in its target's folder.  rename() can then put it in the target's place, which
+ * link() cannot do. */
 static bool beside_link(struct new_file *f, GError **error)
 {
     char from[64];

@@ -18,7 +18,8 @@ struct loop_options {
     bool payload, nvlink_disabled;
     uint64_t seed;
     uint32_t refuse_percent;  /* percent of the operations that are answered with -EAGAIN */
-    uint32_t deliver_percent; /* of turns that deliver an operation instead of stepping a worker; at least 1 */
+    uint32_t deliver_percent; /* in this percentage of turns an operation is delivered and no worker is stepped; at
+                               * least 1 */
     bool spurious;            /* steps without a reason */
     bool deaf;                /* a breach of the contract: time wakes nobody */
 };

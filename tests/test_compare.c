@@ -221,7 +221,8 @@ TEST("two predictions")
     g_free(difference);
 }
 
-/* Files may be in other folders on another machine: folders do not count; the text before and after the path does. */
+/* On another machine, files may be in other folders.  Only the folders of a path are ignored; the text before and after
+ * the path must be equal. */
 TEST("files elsewhere")
 {
     static const struct {

@@ -11,7 +11,7 @@
 #include "tests/unit.h"
 
 struct seen {
-    GString *names, *text; /* of groups, each with '\n'; of everything between tags */
+    GString *names, *text; /* the names of groups, each followed by '\n'; all text between tags */
     uint32_t boxes, titles;
 };
 

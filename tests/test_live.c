@@ -372,7 +372,7 @@ static uint32_t mappings_count(void)
     return count;
 }
 
-/* A world has no name in the file system; its descriptors and mappings go with it. */
+/* A world has no name in the file system, so closing its descriptors and mappings leaves nothing of it. */
 TEST("nothing left")
 {
     const struct live_options options = options_make("shm", 1);

@@ -453,7 +453,8 @@ TEST("a meeting waits for SMs")
     meeting_behind(OCCUPANCY_TILES, 3, 30, 30 + 30 + (40 - 30 * 0.6)); /* behind the first of three kernels */
 }
 
-/* Blocks that wait for SMs get those of a kernel that ends before the next kernel of its stream does. */
+/* A kernel of the stream COMM ends while blocks of the stream MAIN wait for SMs.  If there is a gap before COMM's next
+ * kernel, the waiting blocks take the SMs; otherwise COMM's next kernel takes them. */
 static void beside_two_meetings(uint64_t gap_ps, double second_us, double end_us)
 {
     static const uint8_t stream[] = { STREAM_COMM, STREAM_MAIN, STREAM_COMM };

@@ -78,7 +78,8 @@ TEST("many ranks")
     wait_matrix_clear(&m);
 }
 
-/* A masked rank has no row; a list of another length is ignored; without a time there is no share. */
+/* Rank 2 has no row, as if it were masked.  Rank 1's list has the wrong length, so it is ignored.  As long as the phase
+ * has no time, there are no shares. */
 TEST("rows that are missing")
 {
     const double us[3] = { 0, 30, 50 }, two[2] = { 1, 2 };

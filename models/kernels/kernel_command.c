@@ -68,7 +68,7 @@ static void sheets_list(void)
     }
 }
 
-/* Prints a site's line, the lines that continue it, and the comment above it. */
+/* Prints the line of a site, the lines that continue it, and the comment above it in the sheet. */
 static bool site_show(enum site site)
 {
     for (uint32_t sheet = 0; sheet < loops_sheet_count(); sheet++) {

@@ -667,8 +667,7 @@ static const char *line_form(const struct line *line)
     return "words such as load";
 }
 
-/* Refuses loops whose form is not that of the shipped one, because the operations at that site have no cost for
- * them. */
+/* Refuses a loop whose form differs from the shipped loop's, because the operation at that site then has no cost. */
 static bool forms_alike(const struct loops *loops, const struct loops *shipped, const char *path, GError **error)
 {
     for (enum site site = SITE_NONE + 1; site < SITES; site++) {

@@ -42,7 +42,7 @@ struct inter_notify {
     bool looked;   /* it has read the state of the QPs that must become quiet */
 };
 
-/* Seven warps that put the channel's tokens into the send rings of the nodes that need them. */
+/* Seven warps that put each token of the channel into the send rings of the nodes that need it. */
 struct inter_sender {
     struct fabric_worker worker;
     struct inter_rank *rank;
@@ -143,7 +143,7 @@ struct inter_merge_keeper {
     uint32_t ended;              /* one bit for each node whose mergers have ended */
     uint32_t changed;            /* one bit for each node whose mergers have read more than was told */
     uint8_t parts[HT_NODES_MAX]; /* mergers of each node */
-    uint64_t seen[INTER_WARPS];  /* how far the mergers had read, by their words */
+    uint64_t seen[INTER_WARPS];  /* [merger] the value of its word at the last look: how far it had read */
     uint32_t upto[HT_NODES_MAX]; /* how many tokens head includes */
     uint32_t head[HT_NODES_MAX][HT_LOCAL_MAX], published[HT_NODES_MAX][HT_LOCAL_MAX];
 };

@@ -303,8 +303,9 @@ static enum worker_step rows_pull(struct mori_warp *v, const struct mori_part *p
     return WORKER_DONE;
 }
 
-/* Does one pass.  With the last pass of a part, the part's values are written.  The number of rows decides which loop
- * runs.  Up to four ranks, it is the number of a token's ranks; with more ranks, the number of its choices. */
+/* Does one pass.  The last pass of a part writes the part's values.  The most rows that a token can have decides which
+ * loop runs: with up to four ranks in all, this is the number of the token's targets; with more ranks, the number of
+ * its choices. */
 static enum worker_step sum_step(struct mori_warp *v)
 {
     const struct ht_geometry *g = &v->rank->ht.g;

@@ -267,8 +267,8 @@ static inline uint32_t v2_expanded_count(const struct v2_rank *r, uint32_t row)
     return r->expanded_at ? r->expanded_at[row + 1] - r->expanded_at[row] : 1;
 }
 void v2_expand_row(struct v2_rank *r, uint32_t row);
-/* Writes to slot what combine sends for a received row: its expanded row number `place`; with UINT32_MAX, the sum of
- * its expanded rows. */
+/* Writes to slot what combine sends for a received row: its expanded row number `place` or, if place is UINT32_MAX, the
+ * sum of all its expanded rows. */
 void v2_expanded_pack(const struct v2_rank *r, uint32_t row, uint32_t place, uint8_t *slot);
 uint32_t v2_outputs(struct kernel_rank *rank, struct kernel_tensor *tensor, uint32_t max);
 

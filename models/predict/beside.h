@@ -19,7 +19,7 @@ enum { BESIDE_PHASES_MAX = 16 };
 struct beside { /* all zero before it is read */
     bool read, wanted;
     struct pressure_load load;
-    double slow; /* by what factor the GPU's own work takes longer, because the load lowers the clock; 0: 1 */
+    double slow; /* by what factor the load, which lowers the clock, makes the GPU's own work take longer; 0: 1 */
     struct pressure_load own[BESIDE_PHASES_MAX]; /* each phase's demand on the memory, as earlier rounds showed it */
 };
 

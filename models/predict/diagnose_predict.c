@@ -179,7 +179,8 @@ static int double_compare(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
-/* By how many us the median row takes longer than predicted, in the phase in which this is most; at least 1. */
+/* By how many us the median row takes longer than predicted, in the phase in which this difference is largest; at
+ * least 1. */
 static double excess(const struct validate_table *table)
 {
     double most = 1;

@@ -8,7 +8,7 @@
 #define SECOND_WORTH 0.5   /* the least share of the first cause's residual that a second one must explain */
 #define SECOND_LEFT  1.12  /* no second cause is sought for a residual below this factor */
 #define SECOND_PRIOR 0.1   /* one public thread in ten found a second cause */
-#define ALIKE        0.08  /* verdicts are alike if the residuals (ln) of no row differ by more: a row's own error */
+#define ALIKE        0.08  /* a row's own error: verdicts whose residuals (ln) differ by no more are alike */
 #define UNLIKELY     1e-3  /* a cause with less than this probability is not examined further */
 enum { LIKELY_LEAST = 8 }; /* at least this many forms of causes are examined, however unlikely they are */
 

@@ -37,7 +37,7 @@ static const double event_seconds = 0.35e-6;
 static const double slower_a_doubling = 0.25;
 
 enum { PILOT_EVENTS = 700000, PILOT_TOKENS_MIN = 1024, WORTH_BYTES = 500000000 };
-enum { WORTH_SECONDS = 5, WORTH_SECONDS_LOGGED = 60 }; /* the least time that is told: at a terminal; in a log */
+enum { WORTH_SECONDS = 5, WORTH_SECONDS_LOGGED = 60 }; /* shorter times are not printed: at a terminal; in a log */
 
 static const struct kernel_cost *cost_of(const char *kernel)
 {

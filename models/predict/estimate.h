@@ -47,10 +47,10 @@ void estimate_many_add(struct estimate_many *many, const struct case_options *c,
 void estimate_many_print(struct estimate_many *many, const char *command, uint32_t threads);
 
 /* Prints "eptwin COMMAND: about 25 s and 1.2 GB of memory" to standard error if the work is long enough, and returns
- * whether it did.  `threads` threads share the work.  On a terminal, half a gigabyte or 5 s of all threads together are
- * enough.  In a log, half a gigabyte of one prediction or a minute of one core are.  These limits compare the seconds
- * that a common core needs for the events, so what a log says depends neither on the number of cores nor on how busy
- * they are. */
+ * whether it did.  `threads` threads share the work.  On a terminal, the work is long enough if all threads together
+ * need half a gigabyte or 5 s.  In a log, it is long enough if one prediction needs half a gigabyte, or if all need a
+ * minute of one core.  These limits compare the seconds that a common core needs for the events, so what a log says
+ * depends neither on the number of cores nor on how busy they are. */
 bool estimate_print(const char *command, const struct estimate *work, uint32_t threads);
 
 #endif

@@ -29,7 +29,7 @@ enum explain_part {
 };
 const char *explain_part_name(enum explain_part part);
 
-/* The kind of a kernel that runs at the same time as a communication kernel, by its name. */
+/* What kind of kernel runs at the same time as a communication kernel, judged by its name. */
 enum explain_beside { BESIDE_COPY, BESIDE_GROUPED_GEMM, BESIDE_GEMM, BESIDE_OTHER, BESIDES };
 const char *explain_beside_name(enum explain_beside beside);
 

@@ -20,8 +20,7 @@ struct simulate_wishes {
     bool waits;              /* for each rank a list "waits_us": how long it waited for each rank (models/waits.h) */
     bool usage;              /* for each phase lists such as "used_nic_tx": how busy parts were over time */
     uint32_t threads;        /* the most threads; 0: one.  The number does not change the record */
-    const char **one_thread; /* may be NULL; *one_thread gets why only one thread could run it, or NULL if more
-                              * could */
+    const char **one_thread; /* gets the reason if only one thread could run it, else NULL; may itself be NULL */
     const struct transport *transport; /* in place of what the case or the cluster's [nic] says; NULL: that */
     struct timeline *timeline;         /* gets the operations; may be NULL */
     struct progress *progress;         /* a bar that events advance; may be NULL */

@@ -1,5 +1,5 @@
-/* span.c - the times of kernels that are launched before the previous kernel has ended, of each and of all together.
- * Knows no kernel by name. */
+/* span.c - the time of each kernel of a chain, and of the whole chain.  Each kernel but the first is launched before
+ * the previous one has ended.  Knows no kernel by name. */
 #include "models/predict/span.h"
 
 #include <assert.h>

@@ -50,9 +50,9 @@ struct sweep_plan {
     char *baseline;           /* "num-sms=24,dtype=fp8"; NULL: the first value of each name */
 };
 
-/* The topics of a command line in which each option of a case or a step takes a list of values.  The user's input
- * goes to `given` (char *: name, values, name, values, ...), from which sweep_entries_add() adds it to the plan.
- * False and *error as in sweep_plan_add(). */
+/* Fills topic[] with the options of a case and of a step, for a command line on which each of them takes a list of
+ * values.  `given` keeps what the user enters (char *: name, values, name, values, ...), and sweep_entries_add() adds
+ * it to the plan.  That returns false and sets *error as sweep_plan_add() does. */
 enum { SWEEP_TOPICS = 1 + CASE_TOPICS };
 void sweep_entries_topics(struct sweep_plan *plan, GPtrArray *given, struct command_topic topic[SWEEP_TOPICS]);
 bool sweep_entries_add(struct sweep_plan *plan, const GPtrArray *given, GError **error);

@@ -264,8 +264,7 @@ static void point_number(struct sweep_results *results, const struct sweep_plan 
         cell_set(g_ptr_array_index(rows, i), 0, g_strdup_printf("%" G_GUINT64_FORMAT, point));
 }
 
-/* The values of the point that a row is compared with: the baseline's values; for names that are not in it, the
- * row's own. */
+/* The values of the point that a row is compared with.  Names that the baseline does not set keep the row's. */
 static char *baseline_key(const struct sweep_results *results, char *const *cell)
 {
     GString *key = g_string_new(NULL);

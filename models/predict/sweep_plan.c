@@ -30,7 +30,8 @@ void sweep_plan_clear(struct sweep_plan *plan)
     step_options_clear(&plan->step);
 }
 
-/* Whether a word is a ratio, such as oversubscription's "2:1", and not a range: a range rises. */
+/* Whether a word is a ratio, such as oversubscription's "2:1".  In a range, such as "1:2", the second number is the
+ * larger one. */
 static bool is_ratio(const char *word)
 {
     char *end, *rest;

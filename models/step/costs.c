@@ -458,8 +458,8 @@ static double gemm_numbers(const struct costs_options *o, enum step_op op, doubl
     return in;
 }
 
-/* The bytes that casts move.  A backward GEMM of FP8 needs its operands cast along columns: for dgrad, the gradients
- * of its output (BF16); for wgrad, these again and its input (kept in FP8). */
+/* The bytes that casts move.  A backward GEMM of FP8 needs its operands cast along columns.  For dgrad these are the
+ * gradients of the GEMM's output (BF16); for wgrad, the same gradients and the GEMM's input (kept in FP8). */
 static struct work cast_work(const struct costs_options *o, enum step_op op, enum step_pass pass, double tokens,
                              double rows)
 {

@@ -260,9 +260,9 @@ static double repeated_error_us(const struct summing *s, const double *layer_end
     return steady > 1 ? 2 * sqrt(squares / (steady - 1) * rest * (1 + (double)rest / steady)) : 0;
 }
 
-/* Finds the steady layers and the step's time.  The last layer is not steady: no next layer or other batch hides any of
- * it.  If all layers have the same routing, those of the later half are steady.  Where routings differ, all but the
- * first and the last are; of two layers, the second. */
+/* Finds the steady layers and the step's time.  The last layer is not steady, because no next layer or other batch
+ * hides any of it.  If all layers have the same routing, those of the later half are steady.  If routings differ, all
+ * layers but the first and the last are steady, or the second layer if there are only two. */
 static void total_find(struct summing *s, double end_us)
 {
     struct step_answer *a = s->answer;

@@ -34,8 +34,7 @@ struct step_run_options {
     double jitter;       /* deviation of each compute kernel's time */
     uint64_t seed;
     uint32_t threads;        /* the most threads that run the step; 0: one.  The number does not change the result */
-    const char **one_thread; /* may be NULL; *one_thread gets why only one thread can run the step, or NULL if more
-                              * can */
+    const char **one_thread; /* gets the reason if only one thread can run the step, else NULL; may itself be NULL */
     uint64_t launch_ps, sync_ps, gap_ps; /* device.h */
     bool contention;                     /* kernels on one GPU also share its memory */
 };

@@ -18,7 +18,8 @@ enum {
 
 struct bootstrap_tcp {
     struct bootstrap base;
-    struct wire_channel *channels; /* on rank 0 [rank], its own unused; on other ranks one, to rank 0 */
+    struct wire_channel *channels; /* rank 0: [rank] a channel to each rank, unused for rank 0 itself.  Other ranks: one
+                                    * channel, to rank 0 */
     uint32_t channel_count;
     uint32_t exchange;
     char *failure;            /* once set, every later call fails with it */

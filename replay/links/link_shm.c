@@ -18,8 +18,8 @@ enum {
 };
 
 struct shm_entry {
-    uint64_t source;     /* own offset; of a get, the offset at the peer; of a signal, its value */
-    uint64_t target;     /* offset at the peer; of a get, own offset */
+    uint64_t source;     /* offset in own memory; for a get, the offset in the peer's memory; for a signal, its value */
+    uint64_t target;     /* offset in the peer's memory; for a get, the offset in own memory */
     uint32_t size_bytes; /* 0 for a signal */
     bool add, get;
 };

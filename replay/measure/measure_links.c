@@ -297,7 +297,7 @@ static bool besides_gather(struct measure *m, const struct beside *b, struct bes
     return fine;
 }
 
-/* Runs the workers, of which the last is b's, on all ranks at once.  Sets *all to the work that all ranks did. */
+/* Runs the workers on all ranks at once.  The last worker is b's.  Sets *all to the work of all ranks together. */
 static bool beside_run(struct measure *m, struct beside *b, struct fabric_worker **workers, uint32_t count,
                        struct besides *all, GError **error)
 {

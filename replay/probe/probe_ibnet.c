@@ -272,7 +272,7 @@ static bool linkinfo_read(struct probe_ibnet *net, char **line, GError **error)
     return good;
 }
 
-/* The rate that most cables of a kind have; of two equally frequent rates, the higher. */
+/* The rate that most cables of a kind have.  If two rates are equally frequent, the higher one. */
 static uint64_t usual_rate(const struct probe_ibnet *net, bool host)
 {
     g_autoptr(GHashTable) count = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL);

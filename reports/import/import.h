@@ -188,9 +188,9 @@ char **import_words(const char *line, uint32_t blanks_least);
 /* Whether all of text is a decimal number, which *value gets. */
 bool import_number_read(const char *text, double *value);
 
-/* Whether a line begins with one of these; NULL ends them. */
+/* Whether a line begins with one of the texts in known[], which ends with NULL. */
 bool import_begins(const char *line, const char *const *known);
-/* A table of words by the parts of a text that tell them.  An entry without part ends it. */
+/* A table that maps parts of a text to words.  An entry without a part ends it. */
 struct import_part {
     const char *part, *word;
 };

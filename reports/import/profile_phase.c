@@ -12,7 +12,7 @@ enum argument { ARGUMENT_NONE, ARGUMENT_RANKS, ARGUMENT_NODES, ARGUMENT_HIDDEN }
 
 /* What names of kernels say.  The first entry that fits a name counts. */
 static const struct known {
-    const char *end; /* end of the qualified name; with a '*', anywhere in it */
+    const char *end; /* the end of the qualified name; after a '*', any part of it */
     const char *library, *kernel, *phase;
     enum argument says;
     int place; /* the index from 0 of the template argument that tells what `says` names */

@@ -41,7 +41,8 @@ struct pickle_value {
         int64_t integer;  /* INTEGER, BOOL */
         double number;    /* FLOAT */
         char *text;       /* TEXT; cut at its first NUL */
-        GPtrArray *items; /* struct pickle_value of a LIST; of a DICT a key, its value, ...; NULL if empty */
+        GPtrArray *items; /* the items (struct pickle_value) of a LIST, or key, value, key, value, ... of a DICT; NULL
+                           * if empty */
         struct pickle_tensor *tensor;
     };
 };

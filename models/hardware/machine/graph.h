@@ -35,7 +35,7 @@ struct part {
     char name[PART_NAME_BYTES];
     enum part_kind kind;
     uint32_t node; /* GRAPH_NO_NODE: it belongs to the network */
-    uint32_t tier; /* of a switch; tier 0 has nodes below it */
+    uint32_t tier; /* of a switch; nodes are below the switches of tier 0 */
     GArray *out;   /* uint32_t: the links that begin at this part */
 };
 

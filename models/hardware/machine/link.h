@@ -69,9 +69,9 @@ struct passage {
     uint64_t wait_ps;                     /* the longest time that bytes wait before one of the links */
 };
 
-/* Plans the passage of size_bytes.  The first byte reaches the first link at head_ps.  If a buffer is full, the link
- * before it holds the bytes; if that link's buffer fills, the link before that one does; and so on back to the
- * sender. */
+/* Plans the passage of size_bytes.  The first byte reaches the first link at head_ps.  If a link's buffer is full, the
+ * link before it holds the bytes.  If the buffer of that link fills, too, the link before that one holds them, and so
+ * on back to the sender. */
 void passage_plan(const struct link_state *state, struct passage *p, uint64_t size_bytes, uint64_t head_ps);
 /* How many bytes wait before the link at `place` of a planned passage when its first byte arrives there; 0 if the link
  * has no rate. */

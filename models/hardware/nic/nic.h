@@ -134,13 +134,13 @@ struct credit {
     uint32_t size_bytes;
 };
 
-/* A port of a NIC.  A world has one for each port in the network, by its number.  Behind these it has one more for
- * each port, for messages from the port to itself. */
+/* A port of a NIC.  A world's array has one for each port in the network, in the order of the ports' numbers, and then
+ * one more for each port, for messages from the port to itself. */
 struct nic {
     struct sim_event event; /* sends the next quantum */
     struct world *world;
     struct link_state *line; /* its link to the network; NULL: it serves the port's messages to itself */
-    uint32_t number;         /* of the port; both of a port's have it */
+    uint32_t number;    /* the port's number; a port's other struct nic, for messages to itself, has the same number */
     arena_name *active; /* ring buffer with one request for each QP that has pending ones: the request that it sends
                          * next; the QP that waited longest is first */
     uint32_t active_first, active_count, active_max;

@@ -107,7 +107,7 @@ static inline const struct network_local *local_out(const struct world *w, const
     return relay ? &relay->local : &w->rank[r->source].local[port_choose(w, r)];
 }
 
-/* Whether a request's target port is the one that sends it. */
+/* Whether a request goes to the port that sends it. */
 static inline bool turns_round(const struct world *w, const struct request *r)
 {
     return w->ports_shared && port_out(w, r) == port_to(w, r);

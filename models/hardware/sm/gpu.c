@@ -60,7 +60,7 @@ static int priced_store(struct world_rank *rank, const struct fabric_write *writ
         if (!p->posted || there_ps > rank->egress.free_ps) gpu_lane_reach(ww, lead_ps + there_ps);
     }
     end = rank->now.last_end_ps;
-    /* The first warp, if it has a row, comes to it later than the others. */
+    /* If the first warp has a row, it begins that row later than the other warps begin theirs. */
     const uint32_t all = ww->worker->warps;
     if (behind_ps && (all - write->first % all) % all < rows) worker_rest(ww)->first_ps = ww->cursor_ps + behind_ps;
     gpu_moved_note(ww, bulk, start, end);

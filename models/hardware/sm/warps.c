@@ -16,7 +16,7 @@ struct line { /* a queue of times at which an awaited value will be there */
 
 struct warp {
     uint64_t now_ps;
-    uint64_t stored_ps; /* when its stores so far are performed, where loads wait for that */
+    uint64_t stored_ps; /* when its stores so far are performed; kept if loads wait for stores */
     struct line load, out;
     uint32_t left;            /* bytes of the store that it is in */
     uint32_t waited, through; /* of what the engine brings: how much it has waited for, and how much it is through

@@ -27,7 +27,7 @@ struct warps_sm {
     uint64_t turn_ps;               /* how long such a request and its wait keep a warp busy */
     uint64_t fence_ps;              /* a fence of the SM */
     uint64_t read_ps;               /* from the last byte that the engine reads until the warp knows */
-    rate_q20 load, store, put;      /* bytes into the SM; out of it; out to the target by the engine */
+    rate_q20 load, store, put;      /* rates of bytes into the SM, out of it, and by the engine to the target */
     rate_q20 skew;                  /* rate of the engine's extra passes */
     uint32_t in_passes, out_passes; /* how many of these, in eighths */
 };

@@ -31,8 +31,9 @@ struct looked {
     uint64_t gap_ps;        /* the shortest time between two entries of begin_ps */
     struct done *slowest;   /* [watched_count] what each did while the slowest rank so far ran; NULL: no rank has
                              * ended */
-    uint64_t slowest_ps;    /* for how long it ran */
-    uint64_t sm_ps, sms_ps; /* of the rank's busiest SM; of the busiest SMs of all ranks */
+    uint64_t slowest_ps;    /* for how long the slowest rank so far ran */
+    uint64_t sm_ps, sms_ps; /* how long the busiest SM of sm_rank was busy, the longest of all ranks; the sum of these
+                             * times over all ranks */
     uint32_t sm_rank;
 };
 

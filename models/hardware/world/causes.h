@@ -42,8 +42,8 @@ void causes_answered(struct causes *causes, const struct request *get, const str
 /* A word of a rank was raised from the place `from`, without a request. */
 void causes_raised(struct causes *causes, uint32_t rank, uint32_t word, const struct causes_place *from);
 
-/* A worker has waited; place is the wait's track and begin.  An arrow leads to the wait from the event that ended
- * it. */
+/* A worker has waited; `place` is the wait's track and begin.  The timeline gets an arrow from the event that ended the
+ * wait to the wait. */
 void causes_waited(struct causes *causes, const struct causes_place *place, uint64_t end_ps, const char *text);
 /* Records the critical path of a kernel whose last worker ended on this rank. */
 void causes_path(struct causes *causes, const char *kernel, uint32_t rank, uint32_t worker, uint64_t begin_ps,

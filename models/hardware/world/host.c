@@ -23,7 +23,8 @@ static struct core *rank_core(const struct world_rank *rank)
     return &rank->world->core[rank->fabric.rank % rank->world->cluster->host.cores];
 }
 
-/* The core's time for a rank's work of duration_ps.  A slowed rank owes the time that it takes longer (owed_ps). */
+/* How long a rank's work of duration_ps keeps the core.  If the rank is slowed, the work has to take longer than that,
+ * and owed_ps adds up by how much. */
 static uint64_t core_share(struct world_rank *rank, uint64_t duration_ps)
 {
     const uint64_t slowed_ps = rank_slowed_ps(rank, duration_ps);

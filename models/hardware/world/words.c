@@ -174,8 +174,7 @@ static bool counter_reach(struct world_rank *rank, uint32_t word, uint64_t value
     return true;
 }
 
-/* Frees the rank's counters.  Freed memory goes back to the system when it is much, because other arrays may need
- * it. */
+/* Frees the rank's counters.  If that is much memory, it goes back to the system, because other arrays may need it. */
 static void counters_free(struct world_rank *rank)
 {
     enum { MUCH_BYTES = 16 * 1024 * 1024 };

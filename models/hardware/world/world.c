@@ -157,7 +157,7 @@ static bool network_init(struct world *w)
     return true;
 }
 
-/* How long a link takes with its faults, relative to its time without them. */
+/* How long a link takes with its faults, relative to its time without faults. */
 static uint32_t slow_of(uint64_t built_bps, uint64_t rate_bps)
 {
     if (built_bps == rate_bps) return WORLD_SLOW_ONE;

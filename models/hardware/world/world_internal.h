@@ -166,16 +166,16 @@ struct world_rank {
     struct world_worker *ready_first, *ready_last; /* host: workers that will step when the rank gets the core */
     uint32_t ready_count, round_left;              /* how many of these there are; how many steps are left in this
                                                     * round of its loop */
-    uint64_t owed_ps, held_until_ps;     /* host, slowed: how much longer its step takes; until when it does not get the
-                                          * core */
-    uint64_t let_ps, counts_ps;          /* when the last worker without WORKER_CLOSES was done; when the last one with
-                                          * WORKER_COUNTS was done */
-    struct sim_event launch_event;       /* its next kernel begins */
-    struct sim_event timer_event;        /* its timer, if it runs an agenda */
-    struct sim_event end_event;          /* its kernel has ended (busy.h) */
-    struct pressure pressure;            /* how other kernels on its GPU slow the memory */
-    uint32_t kernel;                     /* index of its kernel in the program */
-    uint32_t launch;                     /* number of its last launch, over all programs */
+    uint64_t owed_ps, held_until_ps; /* host, if the rank is slowed: how much longer its step has to take; until when it
+                                      * does not get the core */
+    uint64_t let_ps, counts_ps;      /* when the last worker without WORKER_CLOSES was done; when the last one with
+                                      * WORKER_COUNTS was done */
+    struct sim_event launch_event;   /* its next kernel begins */
+    struct sim_event timer_event;    /* its timer, if it runs an agenda */
+    struct sim_event end_event;      /* its kernel has ended (busy.h) */
+    struct pressure pressure;        /* how other kernels on its GPU slow the memory */
+    uint32_t kernel;                 /* index of its kernel in the program */
+    uint32_t launch;                 /* number of its last launch, over all programs */
     uint64_t start_ps, begin_ps, end_ps; /* of the launch: its begin, the first worker's step, the last worker's end */
     bool begun;
     bool cast; /* host: its last work on rows was a cast, so the bytes that it stores lie in its caches */
