@@ -169,10 +169,7 @@ bool routing_from_traffic(const struct traffic_options *options, struct routing 
     uint32_t ranks = 0, columns = 0;
     g_autofree uint32_t *matrix = matrix_parse(options, &ranks, &columns, error);
     bool good = matrix && traffic_check(options, ranks, error);
-    if (!good) {
-        g_free(matrix);
-        return false;
-    }
+    if (!good) return false;
     struct row row = { .options = options,
                        .columns = columns,
                        .experts_each = options->experts / columns,

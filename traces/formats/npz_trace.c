@@ -42,7 +42,7 @@ bool zip_trace_open(struct trace *trace, struct stream *stream, bool token_major
         stream_close(stream);
         return false;
     }
-    if (!has_array(entries)) return pt_trace_open(trace, stream, entries, options, error);
+    if (!has_array(entries)) return pt_trace_open(trace, stream, g_steal_pointer(&entries), options, error);
     const struct zip_entry *const array = array_choose(entries, trace->path, error);
     struct stream *const inner =
         array ? stream_of_bytes(trace->path, array->bytes->data, array->bytes->len, error) : NULL;
