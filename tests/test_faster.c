@@ -107,6 +107,7 @@ TEST("what bounds a phase")
         "cluster=h100-cx7 num-ranks=16 num-tokens=32 routing=hot-rank:0.3",
         "cluster=h100-cx7 num-ranks=16 num-tokens=64 set=node.pcie-rate=20GB/s",
         LEAVES " num-ranks=16 num-tokens=64",
+        "cluster=h100-cx7 set=network.topology=leaf-spine set=network.nodes-per-leaf=1 num-ranks=16 num-tokens=16",
         "cluster=h100-cx7 num-ranks=16 num-tokens=32 hidden=512 num-experts=64 backend=ibrc",
         "cluster=h200 num-ranks=8",
         "cluster=h200 num-ranks=8 num-tokens=1",

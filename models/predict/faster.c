@@ -69,19 +69,23 @@ static uint64_t rate_of(const struct cluster *c, const char *section, const char
     return value_of(c, key_find(section, name));
 }
 
-/* Sets rates that follow from other rates. A nominal rate stays as it was. The rate of links between switches changes
- * only if these links are the kind that is made faster. */
-static void derived_set(GPtrArray *settings, const struct cluster *c, enum faster kind)
+/* Sets nominal rates that follow from other rates: they stay as they were. */
+static void nominal_set(GPtrArray *settings, const struct cluster *c, enum faster kind)
 {
-    const double over = c->network.oversubscription > 0 ? c->network.oversubscription : 1;
-    const uint64_t nic_bps = rate_of(c, "nic", "rate");
-    const bool follow = c->network.topology != CLUSTER_SINGLE && nic_bps && !rate_of(c, "network", "uplink-rate");
     if (kind == FASTER_PEERS && !rate_of(c, "nvlink", "line-rate"))
         rate_set(settings, "nvlink.line-rate", rate_of(c, "nvlink", "egress-rate"));
-    if (kind == FASTER_NIC && !rate_of(c, "nic", "line-rate")) rate_set(settings, "nic.line-rate", nic_bps);
-    if (follow && (kind == FASTER_NIC || kind == FASTER_LINKS))
-        g_ptr_array_add(settings,
-                        g_strdup_printf("network.oversubscription=%.6g:1", kind == FASTER_NIC ? 2 * over : over / 2));
+    if (kind == FASTER_NIC && !rate_of(c, "nic", "line-rate"))
+        rate_set(settings, "nic.line-rate", rate_of(c, "nic", "rate"));
+}
+
+/* Where the rate of links between switches follows from that of NICs, it changes only if these links are the kind that
+ * is made faster.  No setting can say it, because an oversubscription below 1 is refused. */
+static void uplinks_set(struct cluster *c, enum faster kind)
+{
+    double *over = &c->network.oversubscription;
+    if (*over <= 0) *over = 1;
+    if (kind == FASTER_NIC) *over *= 2;
+    if (kind == FASTER_LINKS) *over /= 2;
 }
 
 /* Sets a key to double its rate or half its time. */
@@ -100,7 +104,7 @@ static struct cluster *faster_cluster(const struct cluster *cluster, enum faster
     g_auto(GStrv) words = g_strsplit(kinds[kind].keys, " ", -1);
     const char *section = NULL;
     for (char **s = cluster->settings; s && *s; s++) g_ptr_array_add(settings, g_strdup(*s));
-    derived_set(settings, cluster, kind);
+    nominal_set(settings, cluster, kind);
     for (char **w = words; *w; w++) {
         char *colon = strchr(*w, ':');
         if (!colon) faster_set(settings, cluster, key_find(section, *w));
@@ -110,7 +114,9 @@ static struct cluster *faster_cluster(const struct cluster *cluster, enum faster
         }
     }
     g_ptr_array_add(settings, NULL);
-    return cluster_load_set(cluster->path, (const char *const *)settings->pdata, error);
+    struct cluster *faster = cluster_load_set(cluster->path, (const char *const *)settings->pdata, error);
+    if (faster) uplinks_set(faster, kind);
+    return faster;
 }
 
 /* A transport of the table, whose times no key of the cluster says. */
