@@ -445,17 +445,17 @@ static bool record_value_plausible(const char *text, const char *unit)
     return *unit == '\0' && isfinite(value);
 }
 
-/* What is wrong with a row from outside, whose cleaned words are `clean`: a field of control characters alone is an
- * empty one.  Returns NULL, or the fault (freed by the caller). */
+/* What is wrong with a row from outside.  The cleaned words `clean` are judged, because they are what is written again;
+ * messages show the fields as they stand.  Returns NULL, or the fault (freed by the caller). */
 static char *record_row_wrong(char *const field[RECORD_FIELDS], char *const clean[RECORD_FIELDS], int32_t *rank)
 {
     static const char *const names[RECORD_FIELDS] = { "phase", "rank", "metric", "value", "unit" };
     for (int i = 0; i < RECORD_FIELDS - 1; i++)
         if (*clean[i] == '\0') return g_strdup_printf("%s: expected a word, found nothing", names[i]);
-    if (!record_rank_parse(field[1], rank))
+    if (!record_rank_parse(clean[1], rank))
         return g_strdup_printf("rank: expected a number or 'all', found '%.40s'", field[1]);
-    if (!record_value_plausible(field[3], field[4]))
-        return g_strdup_printf("value: expected a finite number%s, found '%.40s'", *field[4] ? "" : " or a word",
+    if (!record_value_plausible(clean[3], clean[4]))
+        return g_strdup_printf("value: expected a finite number%s, found '%.40s'", *clean[4] ? "" : " or a word",
                                field[3]);
     return NULL;
 }

@@ -233,6 +233,8 @@ static const struct bad {
     { "phase,rank,metric,value,unit\nd,0,m,fast,us\n", "test:2: value: expected a finite number, found 'fast'" },
     { "phase,rank,metric,value,unit\nd,0,m,1e999,\n",
       "test:2: value: expected a finite number or a word, found '1e999'" },
+    { "phase,rank,metric,value,unit\nd,0,m,1e999\002,\n", /* would be written as a number that is refused */
+      "test:2: value: expected a finite number or a word, found '1e999\002'" },
     { "phase,rank,metric,value,unit\nd,0,m,0x10,us\n", "test:2: value: expected a finite number, found '0x10'" },
     { "phase,rank,metric,value,unit\nd,0,m,\"1,us\n",
       "test:2: expected the closing '\"' of a field, found the end of the file" },
