@@ -69,7 +69,8 @@ static bool experts_unequal(const char *routing)
  * experts are heavy.  Other routings give ranks their shares of all experts. */
 static bool redundant_settle(struct step_plan *p, const struct step_options *o, GError **error)
 {
-    if (o->redundant > 0 && p->c.placement) return refuse(error, "redundant", "none: --placement has them", "some");
+    if (o->redundant > 0 && p->c.placement)
+        return refuse(error, "redundant", "none with --placement, whose eplb:N adds them", "some");
     if (p->c.trace || experts_unequal(p->c.routing)) {
         if (o->redundant > 0) p->c.placement = g_strdup_printf("eplb:%d", o->redundant);
     } else if (!p->c.placement) {
