@@ -241,8 +241,6 @@ static void nics_take_away(struct cluster *c)
     c->dcqcn = (struct cluster_dcqcn){ 0 };
 }
 
-/* Refuses parts that do not fit together, and fills in what they leave open.  A cluster has GPUs with NVLink, or a
- * host.  It has all parts of RDMA, or none. */
 /* read is a part of fetch. */
 static bool check_fetch(const struct key_file *file, const struct cluster *c, GError **error)
 {
@@ -253,6 +251,8 @@ static bool check_fetch(const struct key_file *file, const struct cluster *c, GE
                        (double)c->nic.fetch_ps / 1e3, (double)c->nic.read_ps / 1e3);
 }
 
+/* Refuses parts that do not fit together, and fills in what they leave open.  A cluster has GPUs with NVLink, or a
+ * host.  It has all parts of RDMA, or none. */
 static bool check_parts(const struct key_file *file, struct cluster *c, GError **error)
 {
     const uint32_t gpu = key_file_line(file, "gpu", NULL), host = key_file_line(file, "host", NULL);
