@@ -46,13 +46,13 @@ static bool sources_load(struct step_plan *p, const struct step_options *o, cons
 
 /* Whether every rank holds equally many experts; else *error says how many more are needed.  Placements ensure it
  * themselves. */
-static bool experts_divide(const struct case_options *c, GError **error)
+static bool experts_divide(const struct case_options *c, uint32_t experts, GError **error)
 {
-    const uint32_t ranks = c->num_ranks ? c->num_ranks : 1, over = c->num_experts % ranks;
+    const uint32_t ranks = c->num_ranks ? c->num_ranks : 1, over = experts % ranks;
     if (!over) return true;
     g_autofree char *expected =
         g_strdup_printf("experts that %u ranks divide, as %u more would make them", ranks, ranks - over);
-    g_autofree char *found = g_strdup_printf("%u", c->num_experts);
+    g_autofree char *found = g_strdup_printf("%u", experts);
     return refuse(error, "redundant", expected, found);
 }
 
@@ -101,7 +101,9 @@ static bool net_says(struct step_plan *p, const struct step_options *o, const st
     p->c.hidden = row_numbers(&p->c, p->net->hidden);
     if (!p->c.trace) p->c.num_topk = p->net->topk;
     if (!p->c.trace) p->c.num_experts = p->net->experts;
-    return redundant_settle(p, o, error) && (p->c.trace || p->c.placement || experts_divide(&p->c, error));
+    const uint32_t experts = p->net->experts + (uint32_t)o->redundant;
+    if (!p->c.trace && !p->c.placement && !experts_divide(&p->c, experts, error)) return false;
+    return redundant_settle(p, o, error);
 }
 
 /* Makes the kernels' options of the backward pass.  It has the forward pass's layout, so its dispatch is cached. */

@@ -28,6 +28,7 @@ run $here $ds --layers 59
 run $here $ds --layers some
 run $here $ds --attention-tp 3
 run $here $ds --redundant 3
+run $here $ds --redundant 3 --routing zipf:1
 run $here $ds --redundant 16 --placement eplb:16
 run $here $ds --spread 30
 run $here $ds --draws 3 --spread 0 --jitter 0
