@@ -86,10 +86,11 @@ static void part_holds(const struct record *record, const char *phase, const cha
     const char *limit = word(record, phase, "bottleneck");
     if (!*limit) return; /* several kernels together */
     if (strcmp(limit, "latency") == 0) {
-        held(!(busy_pct >= 25) || strcmp(word(record, phase, "bound_tightest"), "latency") == 0, text, phase,
-             "a part is busy for a quarter of the time, but latency is named");
+        const bool tightest = strcmp(word(record, phase, "bound_tightest"), "latency") == 0;
+        held(!(busy_pct >= (tightest ? 50 : 25)), text, phase, "a part is busy for long, but latency is named");
     } else if (strcmp(limit, COMPARE_NO_PART) == 0) {
         const double rival_pct = number(record, phase, "bottleneck_rival_busy_pct");
+        held(busy_pct >= 25, text, phase, "no part is busy for a quarter of the time, but latency is not named");
         held(busy_pct < 75 || (rival_pct >= 0.74 * busy_pct && rival_pct <= busy_pct), text, phase,
              "a part is busy for three quarters of the time and has no rival, but is not named");
     } else {
