@@ -116,10 +116,9 @@ void case_resolve(struct case_options *c);
  * open. */
 const char *case_kernel(const struct case_options *c);
 bool case_kernel_in(const struct case_options *c, const char *names); /* names: "ll|normal|v2" */
-uint32_t case_ranks(const struct case_options *c);                    /* 8 for a trace or a matrix file, because it does
-                                                                       * not read these */
+uint32_t case_ranks(const struct case_options *c); /* 8 for a trace or a matrix file, which it does not read */
 uint32_t case_tokens(const struct case_options *c);
-enum { CASE_SMS_DEFAULT = 24 }; /* that of the normal kernels' public tests; many other kernels use the whole GPU */
+enum { CASE_SMS_DEFAULT = 24 }; /* num-sms of the normal kernels' public tests; many other kernels use the whole GPU */
 enum { CASE_SMS_MORI = 80 };    /* block_num in MoRI's configuration */
 
 /* A sentence for the user about a default that may surprise.  NULL if there is none.  Free with g_free(). */

@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include "models/case.h"
 
-/* Where no default depends on which options were given, the caller passes cases resolved (case_resolve()). */
+/* The caller passes resolved cases (case_resolve()), except where a default depends on which options were given. */
 struct case_family {
     bool (*load)(const struct case_options *c, struct case_load *load, GError **error);
     /* Whether the loads of a and b, both resolved, are equal. */

@@ -66,14 +66,13 @@ struct cluster_dies {
 /* cluster_load() derives scan_row_ps from other keys. */
 struct cluster_gpu {
     uint32_t sms;
-    uint64_t launch_ps;    /* the part of a kernel's duration that is not its workers' time */
-    uint64_t beside_ps;    /* likewise for kernels whose sheets describe all that their warps do; 0: equal to launch */
-    uint64_t setup_ps;     /* likewise for a kernel that is launched before the previous one has ended; 0: equal to
-                            * launch */
-    uint64_t step_ps;      /* one pass of a warp's loop: index arithmetic, shared memory, branches */
-    uint64_t poll_ps;      /* from the change of a word until the warp that polls it acts on it; also, how long a word
-                            * from another block of the GPU takes to arrive */
-    uint64_t hbm_rate_bps; /* bytes read plus bytes written */
+    uint64_t launch_ps; /* the part of a kernel's duration that is not its workers' time */
+    uint64_t beside_ps; /* launch_ps for kernels whose sheets describe all that their warps do; 0: equal to launch */
+    uint64_t setup_ps;  /* launch_ps for a kernel that is launched before the previous one ends; 0: equal to launch */
+    uint64_t step_ps;   /* one pass of a warp's loop: index arithmetic, shared memory, branches */
+    uint64_t poll_ps;   /* from the change of a word until the warp that polls it acts on it; also, how long a word
+                         * from another block of the GPU takes to arrive */
+    uint64_t hbm_rate_bps;                          /* bytes read plus bytes written */
     uint64_t hbm_read_rate_bps, hbm_write_rate_bps; /* the rate of reads alone; of writes alone; 0: hbm_rate */
     uint64_t hbm_queue_ps, hbm_write_burst_ps;      /* how long loads wait in a busy memory (pressure.h; 0: not known);
                                                      * how much writes add to that */
@@ -101,7 +100,7 @@ struct cluster_gpu {
     uint64_t stage_ps;            /* the SM's fence before the bulk engine stores what a warp has made */
     uint64_t stretch_ps;          /* a stretch of a sum that the bulk engine loads ahead and stores, without its rows */
     uint64_t release_ps;          /* an atomic on own memory that releases: the time until the warp goes on */
-    uint64_t release_stores_ps;   /* likewise where warps of the SM have just stored rows; 0: equal to release_ps */
+    uint64_t release_stores_ps;   /* release_ps if warps of the SM have just stored rows; 0: equal to release_ps */
     uint64_t sum_far_sm_rate_bps; /* how fast sums on one SM read rows that come from memory and not from the L2 */
     /* Costs of programs (models/kernels/loops.h).  cycle_ps 0: they cost as much as plain rows. */
     uint64_t cycle_ps, access_ps; /* the time that a scheduler takes for an instruction; from a warp's access to its
@@ -115,14 +114,14 @@ struct cluster_nvlink {
     uint32_t gpus;               /* the GPUs of one NVLink domain; a domain counts as one node */
     uint32_t over;               /* enum cluster_peers; PCIE: GPUs without NVLink store over PCIe; XGMI: GPUs of AMD */
     uint64_t line_rate_bps;      /* nominal rate of a GPU's links, one direction; 0: egress_rate */
-    uint64_t unaligned_rate_bps; /* egress for rows that do not begin at a 128-byte line; 0: as for other rows */
-    uint64_t split_rate_bps;     /* egress for bulk copies whose buffers in shared memory do not begin at a 128-byte
-                                  * line */
+    uint64_t unaligned_rate_bps; /* rate of egress for rows that do not begin at a 128-byte line; 0: as for others */
+    uint64_t split_rate_bps; /* rate of egress for bulk copies whose buffers in shared memory do not begin at a 128-byte
+                              * line */
     uint64_t egress_rate_bps, ingress_rate_bps; /* payload of one GPU, one direction */
     uint64_t bulk_rate_bps;                     /* likewise for bulk copies; 0: egress_rate */
     uint64_t bulk_crossing_rate_bps;            /* bulk copies where flows cross: bytes take this much longer, given as
                                                  * a rate; 0: no longer */
-    /* egress for bulk copies whose buffers begin at a 32-byte sector but not at a line; 0: bulk_rate */
+    /* rate of egress for bulk copies whose buffers begin at a 32-byte sector but not at a line; 0: bulk_rate */
     uint64_t sector_rate_bps;
     uint64_t latency_ps;       /* from a store until it is visible at the peer */
     uint64_t crossing_ps;      /* extra time of a store where flows of several senders and receivers cross */
@@ -143,7 +142,7 @@ struct cluster_calls {
     uint64_t handed_ps, handed_peer_ps;  /* from a stream's write of a word until the stream that waits for it goes on:
                                           * on the same GPU; on a peer */
     uint64_t copy_call_ps, word_call_ps; /* CPU time of a call for a copy; of a call for a write or wait of a word */
-    uint64_t copy_peer_call_ps;          /* likewise for a copy to a peer; 0: equal to copy_call_ps */
+    uint64_t copy_peer_call_ps;          /* copy_call_ps for a copy to a peer; 0: equal to copy_call_ps */
     uint64_t launch_call_ps;             /* CPU time of a launch */
     uint64_t nccl_call_ps;               /* CPU time of a call of NCCL through PyTorch */
     uint64_t host_sync_ps; /* from the arrival of a count in the host's memory to the start of the kernel that it

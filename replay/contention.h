@@ -20,7 +20,7 @@ struct contention_reading {
     double busy_us, steal_us; /* of the requested CPUs: /proc/stat */
     double pressure_us;       /* how long some process waited for a CPU: /proc/pressure/cpu, line "some" */
     double running;           /* processes that run or could run: procs_running of /proc/stat */
-    double mhz;               /* of the slowest CPU: cpufreq, else /proc/cpuinfo */
+    double mhz;               /* frequency of the slowest CPU, from cpufreq or else from /proc/cpuinfo */
     uint32_t cpus;            /* how many of the requested CPUs the host has */
 };
 

@@ -4,7 +4,7 @@
 
 #include <time.h>
 
-/* CLOCK_PROCESS_CPUTIME_ID is of this process alone: the machine may have other work. */
+/* Uses CLOCK_PROCESS_CPUTIME_ID, which counts this process alone, because the machine may have other work. */
 static inline double bench_seconds(clockid_t clock)
 {
     struct timespec time;

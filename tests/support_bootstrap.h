@@ -4,8 +4,8 @@
 
 #include "replay/bootstrap/bootstrap.h"
 
-/* Exchanges of many sizes up to longest bytes, whose contents name rank, round and place.  False with *error when one
- * fails, and without when a rank receives wrong bytes. */
+/* Runs exchanges of many sizes up to longest bytes, whose contents name rank, round and place.  Returns false and sets
+ * *error if an exchange fails; returns false without an error if a rank receives wrong bytes. */
 bool exchanges_run(struct bootstrap *b, size_t longest, GError **error);
 
 #endif

@@ -85,7 +85,7 @@ static void program_fill(const void *context, uint8_t *target)
     memcpy(target, source->data, source->size_bytes);
 }
 
-/* By RDMA together with the signal, if there is one. */
+/* Writes the bytes and, by RDMA, raises the signal in one operation with the write, if there is a signal. */
 static int program_write(struct program *p, const struct op *op, const struct fabric_signal *signal)
 {
     const struct fabric *f = p->worker.fabric;
@@ -263,7 +263,7 @@ static uint64_t suite_heap(struct suite *s, uint64_t size)
     return offset;
 }
 
-/* A program of a rank in another process is not written. */
+/* Adds an operation to a worker's program.  Does nothing if another process runs the rank. */
 static void suite_op(struct suite *s, uint32_t rank, uint32_t worker, struct op op)
 {
     if (s->program[rank]) g_array_append_val(s->program[rank][worker].ops, op);
@@ -286,7 +286,7 @@ static void suite_check(struct suite *s, uint32_t rank, uint32_t worker, uint64_
     suite_op(s, rank, worker, (struct op){ .kind = OP_CHECK, .size = size, .target = target, .value = pattern });
 }
 
-/* Fills the source of a write, then does the write, which is of this kind. */
+/* Fills the source of a write, then writes it by an operation of this kind. */
 static void suite_write(struct suite *s, uint32_t rank, uint32_t worker, struct op op, enum op_kind kind)
 {
     op.kind = OP_FILL;

@@ -12,7 +12,7 @@ struct job_sim {
     uint64_t *time_ps;
 };
 
-/* A simulated world with the job's ranks; all it says of failure is a failed assertion. */
+/* A simulated world with the job's ranks.  A failure shows only as a failed assertion. */
 void job_sim_init(struct job_sim *sim, const struct kernel_job *job, const struct cluster *cluster, bool payload,
                   bool nvlink_disabled);
 void job_sim_clear(struct job_sim *sim);

@@ -12,7 +12,7 @@
 struct bootstrap **support_bootstraps_new(uint32_t rank_count);
 void support_bootstraps_free(struct bootstrap **b, uint32_t rank_count);
 
-/* The default options, but for these; fabric NULL: no network. */
+/* The default options, except for those given here.  fabric NULL: no network. */
 struct live_options support_options(const char *fabric, uint32_t ranks_per_node);
 
 /* Runs body(b[rank], context) in a thread for each rank; returns how many returned false. */

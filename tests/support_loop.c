@@ -154,7 +154,7 @@ static bool op_follows(const struct op *op, const struct op *before)
     return before->peer == op->peer && before->word == op->word;
 }
 
-/* Delivers an operation chosen at random; if it may not arrive yet, the one that must arrive before it. */
+/* Delivers an operation chosen at random or, if that one may not arrive yet, the one that must arrive before it. */
 static void something_deliver(struct loop *loop)
 {
     uint32_t index = (uint32_t)rng_below(&loop->rng, loop->pending_count);

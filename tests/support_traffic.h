@@ -13,7 +13,7 @@ struct flow {
     struct fabric_worker worker;
     uint16_t from, to, queue;
     uint32_t message_bytes, messages, posted;
-    bool signals, waits;    /* signals: after its messages; waits: for a signal to its rank.  Set by the test */
+    bool signals, waits;    /* set by the test: it signals after its messages; it waits for a signal to its rank */
     uint64_t start_ps;      /* after the launch; set by the test */
     double from_us, to_us;  /* an interval, set by the test */
     uint32_t posted_within; /* messages in it */

@@ -69,5 +69,5 @@ TEST("loads that ask for more than there is")
     CU_ASSERT_TRUE(rate[0] > 0.7 && rate[0] < 0.85); /* 700 of 900 are left, and some of that is waiting */
     const struct pressure_load two[] = { bound, { .write_bps = 200e9, .sms = 20 } };
     (void)pressure_solve(&gpu, &own, two, 2, less);
-    CU_ASSERT_TRUE(less[0] < rate[0]); /* the more there are, the less each gets */
+    CU_ASSERT_TRUE(less[0] < rate[0]); /* the more loads there are, the less each gets */
 }

@@ -68,7 +68,7 @@ TEST("a rank is killed")
     ASSERT_CONTAINS(text, "[rank 2 was killed by signal 9 (Killed)]");
 }
 
-/* The others never look at the bootstrap again: they must be ended. */
+/* Rank 1 exits.  The other ranks never look at the bootstrap again, so they must be ended. */
 static int rank_one_exits(struct bootstrap *b, void *context)
 {
     (void)context;

@@ -357,7 +357,7 @@ TEST("sizes differ")
 
 /* --- ranks started wrongly --- */
 
-/* Rank 0 of two and one other, which differs in what the case says; their standard error. */
+/* Runs rank 0 and one other rank, which differs in what the case says.  Returns their standard error. */
 static char *run_pair(const struct bootstrap_tcp_options *root, const struct bootstrap_tcp_options *other,
                       int *statuses)
 {
@@ -454,7 +454,7 @@ TEST("bad options")
     }
 }
 
-/* Rank 0 where nobody listens, an address that is taken. */
+/* Two errors: nobody listens where rank 0 should be; the address of rank 0 is taken. */
 TEST("nobody there, address taken")
 {
     struct bootstrap_tcp_options o = at_port(free_port(), 1, 2, SHORT_MS);

@@ -217,7 +217,7 @@ TEST("nodes")
     CU_ASSERT_EQUAL(c.ranks_per_node, 0);
     case_node_settle(&c, 72); /* what the cluster has */
     CU_ASSERT_EQUAL(c.ranks_per_node, 72);
-    case_node_settle(&c, 4); /* a second call changes nothing, nor one after the user has set it */
+    case_node_settle(&c, 4); /* a second call changes nothing, nor does a call after the user has set it */
     CU_ASSERT_EQUAL(c.ranks_per_node, 72);
     case_clear(&c);
     case_init(&c);
@@ -382,7 +382,7 @@ TEST("generated routing")
     CU_ASSERT(error_is(&error, "tokens-per-rank: expected 4 numbers divided by '|', found 3"));
 }
 
-/* Whatever a case draws, the next seed draws otherwise, and the same seed alike. */
+/* Whatever a case draws, the next seed draws something else, and an equal seed draws it again. */
 TEST("what is drawn follows the seed")
 {
     static const char *const cases[][6] = {

@@ -53,7 +53,7 @@ static bool refused(const char *text, const char *message)
     return !c && error_is(&error, expected);
 }
 
-/* The GPU and NIC file with what stands there replaced. */
+/* The files of the GPU and of the NIC as one text, with its only `from` replaced by `to`. */
 static char *changed(const char *from, const char *to)
 {
     g_autofree char *all = g_strconcat(gpu_text, nic_text, NULL);
@@ -491,7 +491,7 @@ TEST("units read back")
     CU_ASSERT_EQUAL(value, 1);
 }
 
-/* Whatever stands in a file, loading ends with a cluster or an error, not both and not neither. */
+/* Whatever stands in a file, loading ends either with a cluster or with an error, never with both. */
 TEST("scrambled files")
 {
     struct rng rng;

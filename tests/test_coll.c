@@ -13,7 +13,7 @@
 #include "traces/edges_make.h"
 #include "tests/unit.h"
 
-/* Any source to any target, some more often than once, some of nothing. */
+/* Messages from any source to any target.  Some pairs have several messages, and some messages have no bytes. */
 static void edges_draw(struct edges *e, uint32_t ranks, uint32_t most_bytes, uint64_t seed)
 {
     struct rng rng;

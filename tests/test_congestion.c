@@ -63,7 +63,7 @@ TEST("a cut and the way back")
     dcqcn_init(&d, &paper, 80000000000, 1);
     dcqcn_flow_init(&f, &d);
     CU_ASSERT_EQUAL(dcqcn_allows_ps(&d, &f, 0), 0);
-    dcqcn_sent(&d, &f, 0, 10000); /* 1 us at 10 GB/s; the line itself sees to that */
+    dcqcn_sent(&d, &f, 0, 10000); /* 1 us at 10 GB/s: the line itself limits the flow to that */
     CU_ASSERT_EQUAL(dcqcn_allows_ps(&d, &f, 10), 10);
     dcqcn_marked(&d, &f, 5 * PS_PER_US, PS_PER_US);
     dcqcn_marked(&d, &f, 54 * PS_PER_US, PS_PER_US); /* within the receiver's interval: nothing is sent */
@@ -109,7 +109,7 @@ TEST("cuts down to the least rate")
     }
     NEAR(f.rate, 0.001);
     dcqcn_flow_clear(&f);
-    p.cut_ps = 100 * PS_PER_US; /* and no sooner after a cut than cut_ps, whatever comes */
+    p.cut_ps = 100 * PS_PER_US; /* whatever comes, cuts are at least cut_ps apart */
     p.cnp_ps = PS_PER_US;
     p.least_bps = 8000000;
     dcqcn_flow_init(&f, &d);
@@ -191,7 +191,7 @@ static struct traffic *shared_port(const struct cluster_dcqcn *parameters, uint3
  * test asks only that no flow starves and that the port is used. */
 TEST("DCQCN shares")
 {
-    struct cluster_dcqcn scaled = nvidia; /* of 400 Gb/s to the 80 of these ports */
+    struct cluster_dcqcn scaled = nvidia; /* scaled from ports of 400 Gb/s to these of 80 Gb/s */
     scaled.mark_from_bytes /= 5;
     scaled.mark_all_bytes /= 5;
     for (int i = 0; i < 2; i++) {

@@ -300,7 +300,7 @@ TEST("densities and priors")
               rank_factor_density(&(struct rank_rows){ large, large, NULL, 3 }, false));
     CU_ASSERT(rank_factor_density(&(struct rank_rows){ large, large, NULL, 3 }, false) >
               cause_density(large, large, 3, false));
-    /* A share of waiting has less of its own error and no part in the common one. */
+    /* A share of waiting has a smaller error of its own, and no part of the common error. */
     static const bool waits[] = { true, false, false };
     const double first[] = { 0.3, 0, 0 }, second[] = { 0, 0.3, 0 };
     CU_ASSERT(rank_cause_density(&(struct rank_rows){ first, first, waits, 3 }, true) <

@@ -153,7 +153,7 @@ static struct cluster shared_cluster(void)
 TEST("crowded CPCs end late")
 {
     const uint16_t peer[WARPS] = { 1, 1, 1, 1 };
-    const double rows_us = WARPS * ROWS; /* of one SM, by all of the links */
+    const double rows_us = WARPS * ROWS; /* how long all of the links take for the rows of one SM */
     struct cluster c = shared_cluster();
     double us[SMS];
     senders_run(&c, peer, us);

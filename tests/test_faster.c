@@ -141,7 +141,7 @@ TEST("what bounds a phase")
 
 /* ---- every key ---- */
 
-/* The sum of all phases' times of the case with a setting more; NAN: it is refused. */
+/* The sum of all phases' times of the case with one more setting; NAN: the case is refused. */
 static double sum_us(const char *text, const char *setting)
 {
     struct claimed a;

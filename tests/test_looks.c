@@ -136,7 +136,8 @@ static struct world *world_begin(struct cluster *cluster)
 
 #define SEEN(looker, ns) CU_ASSERT_EQUAL((looker)->seen_ps, (uint64_t)(ns)*PS_PER_NS)
 
-/* A worker alone takes the time of one read; for several words in sequence, a turn each if that is longer. */
+/* A worker alone takes the time of one read.  A read of several words in sequence takes a turn for
+ * each of them, if that is longer. */
 TEST("a look alone")
 {
     struct cluster cluster;

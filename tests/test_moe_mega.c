@@ -41,7 +41,7 @@ TEST("runs hash alike")
     moe_test_runs_hash_alike(&o, "combined_x");
 }
 
-/* A row in the pool, and a sum, of which one bit is another. */
+/* One bit is changed: in a row of the pool, or in a sum. */
 TEST("faults are found")
 {
     struct rng rng;

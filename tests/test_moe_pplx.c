@@ -81,7 +81,7 @@ TEST("runs hash alike")
     moe_test_runs_hash_alike(&o, "combined_x");
 }
 
-/* A row, a count and a sum, of which one bit is another. */
+/* One bit is changed: in a row, in a count, or in a sum. */
 TEST("faults are found")
 {
     static const struct {

@@ -55,7 +55,7 @@ static bool provider_exists(const char *provider)
     return exists;
 }
 
-/* PSM's library catches them as soon as it is loaded, which is here, in the first test. */
+/* PSM's library catches signals as soon as it is loaded, which is here, in the first test. */
 TEST("signals are handled as before")
 {
     static const int signals[] = { SIGHUP, SIGINT, SIGQUIT, SIGILL, SIGABRT, SIGBUS, SIGSEGV, SIGTERM };

@@ -49,8 +49,8 @@ struct coll_options {
     enum coll_algorithm algorithm; /* allgather, allreduce */
     enum coll_protocol protocol;   /* of NCCL's rings and trees */
     struct coll_nccl nccl;
-    uint64_t size_bytes;    /* bytes of a block; allreduce and the dispatch of ag_rs: of what a rank has; p2p: of one
-                             * message */
+    uint64_t size_bytes; /* bytes of a block; for allreduce and the dispatch of ag_rs, of all that a rank has; for p2p,
+                          * of one message */
     uint64_t combine_bytes; /* ag_rs: bytes of a rank's result */
     uint32_t messages;      /* p2p: messages of each phase; 1 if a host issues them */
     enum coll_issue issue;  /* who issues p2p's messages.  COLL_BY_COPY also makes allgather use streams, and

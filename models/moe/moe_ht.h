@@ -150,7 +150,8 @@ void ht_rank_init(struct ht_rank *h, const struct kernel_job *job, struct fabric
                   uint32_t worker_max);
 void ht_rank_clear(struct ht_rank *h);
 void ht_layout_make(struct ht_rank *h);
-/* The expert of a rank's choice, which is a token's times topk, plus its number among the token's; negative: none. */
+/* The expert of a choice of a rank; negative: none.  A rank's choices are numbered token by token, topk of them for
+ * each token. */
 static inline int32_t ht_expert(const struct ht_rank *h, uint32_t rank, uint32_t choice)
 {
     return h->base.routing->rank[rank].experts[choice];

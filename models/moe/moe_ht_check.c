@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-/* Whether the token has an expert on the rank, from each of its choices and not from the layout. */
+/* Whether the token has an expert on the rank.  Looks at each of the token's choices, not at the layout. */
 static bool token_wants(const struct ht_rank *h, uint32_t source, uint32_t token, uint32_t rank)
 {
     const int32_t *expert = &h->base.routing->rank[source].experts[(size_t)token * h->g.topk];
@@ -226,7 +226,8 @@ static uint32_t node_rows(const struct ht_rank *h, uint32_t token, uint32_t node
     return count;
 }
 
-/* Makes the sum that combine promises: on each node in the order of ranks, rounded; then bias and nodes in order. */
+/* Makes the sum that combine promises: first the sum of each node, in the order of ranks and rounded; then the bias
+ * plus these sums, in the order of nodes. */
 static void token_expect(const struct ht_rank *h, uint32_t token, const uint16_t *x, uint16_t *out)
 {
     const uint32_t hidden = h->g.hidden;

@@ -214,8 +214,8 @@ static uint32_t forwarded(const struct inter_head_keeper *k, uint32_t node, uint
     return (uint32_t)(now - r->forwarded_base[inter_forwarded_at(r, k->channel, node, target)]);
 }
 
-/* How far the slowest forwarder has read the node's ring or, if one is below `least`, how far that one has.  The
- * forwarder that was last behind is looked at first. */
+/* How far the slowest forwarder has read the node's ring.  Stops at the first forwarder below `least`, and returns how
+ * far that one has read.  The forwarder that was last behind is looked at first. */
 static uint32_t forwarded_min(struct inter_head_keeper *k, uint32_t node, uint32_t least)
 {
     const uint32_t local = k->rank->ht.g.local, first = k->behind[node];

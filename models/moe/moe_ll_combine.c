@@ -23,7 +23,7 @@ static uint32_t local_expert_of(const struct ll_returner *t)
 }
 static uint32_t destination_of(const struct ll_returner *t) { return t->number / ll_returner_rank(t)->g.local_experts; }
 
-/* Where these rows lie among all that dispatch received. */
+/* Where the rows that the group returns lie among all that dispatch received. */
 static struct ll_range range_of(const struct ll_returner *t)
 {
     const struct ll_rank *r = ll_returner_rank(t);

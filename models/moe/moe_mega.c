@@ -469,7 +469,7 @@ static void kernel_launch(struct mega_rank *r)
     for (uint32_t i = 0; i < sms; i++) mega_epilogue_launch(r, &r->sm[i]);
 }
 
-/* ---- before it: the engine's kernel that casts the tokens ---- */
+/* ---- the engine's kernel before MegaMoE, which casts the tokens ---- */
 
 static void prepare_run(void *context, uint64_t argument)
 {

@@ -49,9 +49,8 @@ struct mega_sm {
     struct mega_order order;
     struct mega_block block, made[MEGA_ACCUMULATORS]; /* the tensor warps' next block; the blocks that the epilogue
                                                        * still has to take */
-    uint32_t number, multiplied, taken;               /* number: the SM's; blocks so far that are multiplied, and that
-                                                       * the epilogue has taken */
-    uint32_t row, expert;                             /* dispatch: the next row that it pulls, and the row's expert */
+    uint32_t number, multiplied, taken; /* the SM's number; blocks multiplied so far; how many the epilogue has taken */
+    uint32_t row, expert;               /* dispatch: the next row that it pulls, and the row's expert */
     uint32_t target, peer, token; /* the next rank to be told, or row to be pulled; the rank sent to; the token to be
                                    * summed */
     uint16_t waiting;             /* 1 + the next SM whose tensor warps wait for the same rows; 0: none */

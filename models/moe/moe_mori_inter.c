@@ -722,7 +722,7 @@ static bool sums_put(struct mi_warp *v, uint32_t chunk)
     return fabric_put(&v->worker, &write) == 0;
 }
 
-/* How many places the chunks have that came from a node. */
+/* How many places the chunks from a node have. */
 static uint32_t places_of(const struct mi_rank *r, uint32_t node)
 {
     uint32_t chunks = 0;
@@ -853,7 +853,7 @@ static bool gate_come(struct mi_gate *k)
     return true;
 }
 
-/* Whether the puts are complete.  Dispatch does not end before. */
+/* Whether the puts are complete.  Only then does dispatch end. */
 static bool gate_quiet(struct mi_gate *k)
 {
     const struct mi_rank *r = k->rank;

@@ -156,10 +156,10 @@ struct v2_rank {
     uint32_t dispatch_warps, combine_warps, copy_warps, reduce_warps; /* warps of an SM; the first two are for direct
                                                                        * mode */
     uint32_t combine_buffer_bytes;                                    /* a warp's buffer in shared memory */
-    struct fabric_given stage[2][128 / V2_SHARED_ALIGN]; /* stage[0]: for rows; stage[1]: for tokens; each by their
-                                                          * place in a line */
-    struct fabric_given store[128 / V2_SHARED_ALIGN];    /* by the place in a line at which the slot begins at the
-                                                          * peer */
+    struct fabric_given stage[2][128 / V2_SHARED_ALIGN]; /* for bringing rows (stage[0]) or tokens (stage[1]) into
+                                                          * shared memory, by their place in a line */
+    struct fabric_given store[128 / V2_SHARED_ALIGN]; /* for storing a slot from there, by the place in a line at which
+                                                       * the slot begins at the peer */
     struct fabric_given copy, reduce, merge, gather[HT_TOPK_MAX];
     uint32_t *position; /* [tokens][targets] as in struct ht_layout, for these channels */
     uint32_t pass_max;

@@ -45,7 +45,7 @@ enum row_evidence {
     KNOWN_BACKEND = 4,     /* who posts its requests */
     KNOWN_NVSHMEM = 8,     /* NVSHMEM sends its requests */
     KNOWN_NCCL = 16,       /* NCCL sends its requests */
-    KNOWN_CPU_POSTS = 32,  /* a library sends its requests for which a CPU always posts (verbs, UCX, MPI) */
+    KNOWN_CPU_POSTS = 32,  /* its requests are sent by a library for which a CPU always posts (verbs, UCX, MPI) */
     KNOWN_LAUNCHED = 64,   /* when its ranks launch */
 };
 
@@ -160,7 +160,8 @@ struct diagnosis {
     double *sound;       /* [rows of the table] residuals of the baseline; NAN: it lacks the row; NULL: no baseline */
     uint32_t rows;       /* how many rows were compared */
     double before;       /* root mean square of the residuals of times and bandwidths, as a factor */
-    double before_waits; /* that of shares of waiting; 1: there are none */
+    double before_waits; /* root mean square of the residuals of shares of waiting, as a factor; 1: there are no such
+                          * rows */
     double none, none_prior; /* probability and prior of an unknown cause */
     double fine, fine_prior; /* probability and prior of no cause: the prediction has its usual error */
     struct verdict *verdict; /* [verdict_count], the most probable first */

@@ -139,7 +139,8 @@ static void clocks_align(struct explain *e)
         rank->offset_ns = (int64_t)stats_median((const double *)(const void *)apart->data, apart->len);
         longest = MAX(longest, (double)llabs(rank->offset_ns));
     }
-    /* Clocks that agree within a kernel's time are right: such differences are those of kernels' ends. */
+    /* Clocks that agree within a kernel's time are not corrected: differences as small as that come from the ends of
+     * kernels. */
     e->aligned = longest > typical;
     for (guint r = 0; r < e->ranks->len && !e->aligned; r++)
         g_array_index(e->ranks, struct explain_rank, r).offset_ns = 0;

@@ -202,8 +202,8 @@ static void record_masked(struct record *record, const struct run *run, uint32_t
     record_set(record, "ranks-masked", "%s", text);
 }
 
-/* Records a rank's time and bandwidths, or the mean rank's.  If a port continues after the kernel, its physical
- * bandwidth counts the time until the port's end. */
+/* Records a rank's time and bandwidths, or the mean rank's.  If a port is still busy after the kernel's end, its
+ * physical bandwidth counts the time until the port is done. */
 static void record_rank(struct record *record, const char *phase, int32_t rank, const struct world_result *result,
                         const struct kernel_traffic *traffic)
 {
@@ -219,7 +219,7 @@ static void record_rank(struct record *record, const char *phase, int32_t rank, 
                "GB/s");
 }
 
-/* A launch and the way of one message; of a kernel that sends nothing, a launch alone. */
+/* How long a launch and the way of one message take; for a kernel that sends nothing, how long a launch takes. */
 static double latency_bound_us(const struct run *run)
 {
     const struct cluster *c = run->cluster;
@@ -484,7 +484,7 @@ static void record_phase(struct record *record, const struct run *run, uint32_t 
     record_masked(record, run, phase_index);
 }
 
-/* The time of a kernel as it is measured: with that of the calls around it. */
+/* The time of a kernel as it is measured, which includes the calls around it. */
 static uint64_t called_ps(const struct cluster *c, enum kernel_call call, uint64_t time_ps)
 {
     assert(call == KERNEL_BARE || call == KERNEL_CALLED || call == KERNEL_WAITED || time_ps >= c->gpu.launch_ps);

@@ -21,7 +21,7 @@ struct simulate_wishes {
     bool usage;              /* for each phase lists such as "used_nic_tx": how busy parts were over time */
     uint32_t threads;        /* the most threads; 0: one.  The number does not change the record */
     const char **one_thread; /* gets the reason if only one thread could run it, else NULL; may itself be NULL */
-    const struct transport *transport; /* in place of what the case or the cluster's [nic] says; NULL: that */
+    const struct transport *transport; /* replaces the transport of the case or of the cluster's [nic]; may be NULL */
     struct timeline *timeline;         /* gets the operations; may be NULL */
     struct progress *progress;         /* a bar that events advance; may be NULL */
     /* NULL-terminated: if the kernel has all of these, the run ends after the last of them.  NULL: it ends after all

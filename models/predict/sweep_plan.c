@@ -282,7 +282,7 @@ void sweep_plan_step(const struct sweep_plan *plan, uint64_t point, struct step_
             name->kind != SWEEP_STEP || step_option_set(o, name->name, sweep_plan_value(plan, point, i), NULL);
         g_assert(good); /* checked when it was added */
     }
-    if (!o->draws) o->draws = 1; /* many points: a range for each only if the user asks */
+    if (!o->draws) o->draws = 1; /* there are many points, so each gets several draws only if the user asks for them */
 }
 
 uint32_t sweep_plan_cluster_index(const struct sweep_plan *plan, uint64_t point)

@@ -182,7 +182,8 @@ struct fork_rank {
 
 struct fork_parent {
     uint32_t rank_count, timeout_ms, running, came_count, exchange;
-    uint64_t deadline_ms; /* of the current exchange, or after a failure of the current stage of ending all ranks */
+    uint64_t deadline_ms; /* deadline of the current exchange or, after a failure, of the current stage of ending all
+                           * ranks */
     uint64_t ending_deadline_ms;
     struct fork_rank *ranks;
     bool asking; /* a rank hangs, and the parent waits until deadline_ms for all ranks to say what they wait for */

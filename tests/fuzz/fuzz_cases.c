@@ -3,7 +3,8 @@
 #include "models/predict/validate.h"
 #include "tests/fuzz/fuzz_trace.h"
 
-/* Small cases only: a large one is no fault, and its long run would hide faults of others. */
+/* Whether a case is small.  Large cases are left out: they are no fault, and their long runs would hide faults of
+ * others. */
 static bool case_is_small(const struct case_options *c)
 {
     return !c->trace && !c->placement && c->num_ranks <= 16 && c->num_tokens <= 64 && c->num_topk <= 16 &&

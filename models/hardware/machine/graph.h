@@ -42,7 +42,7 @@ struct part {
 struct link {
     uint32_t from, to; /* parts */
     uint64_t rate_bps, latency_ps;
-    uint64_t buffer_bytes; /* size of the buffer at `from` in which bytes wait for it; 0: unlimited */
+    uint64_t buffer_bytes; /* size of the buffer at `from` in which bytes wait for the link; 0: unlimited */
     bool down;
     uint64_t built_bps; /* its rate before any fault */
 };

@@ -58,8 +58,8 @@ static uint64_t link_start(const struct link_state *s, uint64_t come_ps, uint64_
     return s->port.free_ps;
 }
 
-/* Keeps the link busy for service_ps from start_ps on.  blocked: until start_ps the bytes wait on this link for room
- * behind it, so nothing else can use the link before. */
+/* Keeps the link busy for service_ps from start_ps on.  blocked: the bytes stay on this link until start_ps because the
+ * next link has no room, so nothing else can use this link before. */
 static void link_occupy(struct link_state *s, uint64_t now_ps, uint64_t start_ps, uint64_t service_ps, bool blocked)
 {
     struct idles *idles = s->idles;

@@ -34,7 +34,7 @@ struct request {
         arena_name parcel;  /* its struct parcel; 0: it has none */
         uint32_t put_bytes; /* if it leads a train: wire bytes of each put before it */
     };
-    arena_name qp; /* the QP that it was posted on; an answer has the peer's */
+    arena_name qp; /* the QP that it was posted on; for an answer, the peer's QP */
     uint32_t wire_bytes;
     union {
         uint32_t word;         /* of a signal */
@@ -82,9 +82,9 @@ struct waiter {
 
 /* Large worlds have millions. */
 struct qp {
-    arena_name held_last;  /* of the posted requests whose doorbell has not rung: the last, whose `next` is the first */
-    arena_name ready_last; /* of the requests whose doorbell has rung and that are not sent: the last.  The first is in
-                            * its port's `active` */
+    arena_name held_last;  /* the last posted request whose doorbell has not rung; its `next` is the first one */
+    arena_name ready_last; /* the last request whose doorbell has rung and that is not sent; the first such request is
+                            * in its port's `active` */
     arena_name more;       /* its last ack; if `rested`, its struct qp_rest, which then has the name of the ack */
     uint32_t unknown : 31; /* places of posted requests whose time of completion is not known yet */
     uint32_t rested : 1;
@@ -141,11 +141,11 @@ struct nic {
     struct world *world;
     struct link_state *line; /* its link to the network; NULL: it serves the port's messages to itself */
     uint32_t number;    /* the port's number; a port's other struct nic, for messages to itself, has the same number */
-    arena_name *active; /* ring buffer with one request for each QP that has pending ones: the request that it sends
-                         * next; the QP that waited longest is first */
+    arena_name *active; /* ring buffer with an entry for each QP that has pending requests: the request that the QP
+                         * sends next.  The QP that has waited longest comes first */
     uint32_t active_first, active_count, active_max;
-    arena_name *ring; /* ring buffer of doorbells to come, soonest first: the last request that each covers, whose
-                       * next is the first that it covers */
+    arena_name *ring; /* ring buffer of doorbells that have yet to ring, soonest first.  An entry is the last request
+                       * that the doorbell covers; the `next` of that request is the first one */
     uint32_t ring_first, ring_count, ring_max;
     struct port turned;         /* serves messages that the NIC sends to itself */
     struct port atomic;         /* the NIC's unit for atomics */
@@ -164,7 +164,7 @@ struct nic {
 struct qp *nic_qp(struct world_rank *rank, uint16_t peer, uint16_t queue);
 /* The QP, or NULL if it was never used or has been given back. */
 struct qp *nic_qp_find(struct world_rank *rank, uint16_t peer, uint16_t queue);
-/* Its struct qp_rest, made when it is first asked for. */
+/* A QP's struct qp_rest, which is made when it is first asked for. */
 struct qp_rest *nic_qp_more(struct world *w, struct qp *qp);
 /* Gives the QP back if it has nothing to do and nobody waits for it. */
 void nic_qp_give_back(struct world_rank *rank, uint16_t peer, uint16_t queue);
@@ -182,7 +182,7 @@ struct request *world_request_signal(struct world_rank *source, const struct fab
 struct request *world_request_write_signal(struct world_rank *source, const struct fabric_write *write,
                                            const struct fabric_signal *signal);
 struct request *world_request_read(struct world_rank *source, const struct fabric_read *read);
-/* Its struct parcel, made when it is first asked for. */
+/* A request's struct parcel, which is made when it is first asked for. */
 struct parcel *world_request_parcel(struct world *w, struct request *r);
 void world_request_free(struct world *w, struct request *r);
 

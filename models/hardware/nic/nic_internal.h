@@ -141,7 +141,8 @@ static inline uint64_t inside_ps(const struct world *w, const struct network_loc
     return w->transport.copy_rate_bps ? 0 : local->latency_ps;
 }
 
-/* How long an acknowledgement waits, if the transport wants that, until the NIC has read memory behind the bytes. */
+/* How long an acknowledgement waits until the NIC has read memory after writing the bytes; 0 if the transport does not
+ * want that. */
 static inline uint64_t flush_ps(const struct world *w) { return w->transport.flushed ? w->cluster->nic.read_ps : 0; }
 
 /* The server whose time the QPs share in turns. */

@@ -139,7 +139,7 @@ static uint64_t signal_applied_ps(const struct world *w, const struct request *r
     const struct cluster_nic *c = &w->cluster->nic;
     struct nic *nic = &w->nic[port_to(w, r)];
     if (w->transport.atomic_ps) return port_reserve(&nic->receiving, in_ps, w->transport.atomic_ps, 0);
-    if (w->transport.message_ps) /* this takes turns with what that thread posts */
+    if (w->transport.message_ps) /* the signal takes turns with the requests that this thread posts */
         return world_thread_reserve(&w->rank[r->target], 0, in_ps, w->transport.message_ps);
     in_ps += c->read_ps;
     return c->atomic_ps ? port_reserve(&nic->atomic, in_ps, c->atomic_ps, 0) : in_ps;

@@ -4,7 +4,7 @@
 #include "models/hardware/sm/gpu.h"
 #include "models/hardware/sm/warps.h"
 
-/* The rate of bytes out of the SM alone, from the rate of bytes in and the rate of both, one after the other. */
+/* The rate of bytes out of the SM alone.  `both` is the rate of bytes that first come in and then go out. */
 static rate_q20 without(rate_q20 both, rate_q20 in) { return both > in ? both - in : both; }
 
 static struct warps_sm sm_of(const struct world *w, const struct loop *p, bool to_peer)

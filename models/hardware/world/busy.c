@@ -13,8 +13,8 @@ enum { BUSY_BEGINS_MAX = 64, NOTES_FIRST = 16 };
 
 struct watched {
     const struct port *port;
-    uint64_t rate_bps, bulk_bps; /* 0: its work has no single rate; the rate of stores by bulk copy, 0: that of other
-                                  * stores */
+    uint64_t rate_bps, bulk_bps; /* the rate of its work, 0: no single rate; the rate of stores by bulk copy, 0: equal
+                                  * to that of other stores */
     uint32_t owner;              /* a rank, a port of a NIC, a link, a core, or the number of a pair of GPUs */
     enum world_resource kind;
 };

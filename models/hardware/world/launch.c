@@ -33,7 +33,7 @@ static uint64_t late_of(const struct port *port, uint64_t end_ps)
 static const enum world_resource counted[] = { WORLD_HBM,    WORLD_NVLINK_EGRESS, WORLD_NVLINK_INGRESS, WORLD_NIC_TX,
                                                WORLD_NIC_RX, WORLD_POSTING,       WORLD_RECEIVING };
 
-/* The rank's port of a resource.  Of a resource of NICs: that of the rank's NIC port i. */
+/* The rank's port that serves a resource; for a resource of NICs, that of the rank's NIC port i. */
 static const struct port *port_of(const struct world_rank *rank, enum world_resource resource, uint32_t i)
 {
     const struct world *w = rank->world;

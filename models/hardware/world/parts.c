@@ -72,7 +72,7 @@ const char *parts_why_whole(const struct world *w)
 
 struct crew {
     struct world *whole;
-    uint64_t window_ps, events; /* of a window; how many events struct progress has been told of */
+    uint64_t window_ps, events; /* the length of a window; how many events struct progress has been told of */
     atomic_uint threads;        /* 0: not known yet */
     atomic_uint arrived, meetings;
     atomic_uint asleep; /* sleeping threads that the last one at the next meeting must wake */

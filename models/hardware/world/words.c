@@ -153,7 +153,8 @@ bool world_counter_hold(struct world_rank *rank, uint32_t word, uint64_t value, 
     if (*place >= counter->least) return false;
     counter->held_ps = *time_ps = later(counter->held_ps, *time_ps);
     if (*place + value >= counter->least) return false;
-    *place += value; /* too early, but nobody reads it while it is below what its watcher waits for */
+    *place += value; /* the word changes too early, but nobody reads it while it is below the value that its watcher
+                      * waits for */
     return true;
 }
 

@@ -58,7 +58,7 @@ enum world_resource {
     WORLD_POSTING,
     WORLD_RECEIVING,
     WORLD_CORE,
-    WORLD_ATOMICS, /* of a NIC; only world_busiest() reports these and links */
+    WORLD_ATOMICS, /* a NIC's atomics; only world_busiest() reports atomics and links */
     WORLD_LINK,    /* between switches, or of a node's PCIe */
     WORLD_RESOURCE_COUNT
 };
@@ -67,8 +67,8 @@ const char *world_resource_name(enum world_resource resource); /* "nvlink_egress
 struct world_use {
     uint64_t busy_ps; /* busy time of the port; of SMs: of the busiest one; of cores: the mean over the node's */
     uint64_t bytes;   /* bytes that crossed it, headers included */
-    uint64_t late_ps; /* how long after the kernel's end the port is still busy for it, at most: bytes that were sent
-                       * go on by themselves */
+    uint64_t late_ps; /* at most how long after the kernel's end the port is still busy with its bytes, which go on by
+                       * themselves once sent */
 };
 
 enum { WORLD_SLOW_ONE = 1024 };

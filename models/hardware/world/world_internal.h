@@ -126,7 +126,7 @@ struct world_rank {
     uint32_t nic_count;
     struct network_local *local;        /* [nic_count] the links between the rank's ports and its GPU */
     uint32_t slow;                      /* how long its GPU takes for work for which other GPUs take WORLD_SLOW_ONE */
-    uint32_t egress_slow, ingress_slow; /* how long its NVLink takes because of a fault, on that scale */
+    uint32_t egress_slow, ingress_slow; /* likewise for its NVLink, which a fault may slow */
     uint64_t staging_bps;               /* rate of copies to the host and back; 0: they take no time */
     struct port *sm;                    /* [sms] */
     struct port *far;                   /* [sms] serves the SM's loads from memory for sums */
@@ -134,7 +134,7 @@ struct world_rank {
     uint8_t *sm_cpc;                    /* [sms] */
     struct bulk_engine *engine;         /* [sms]; NULL: no store has waited for an engine yet */
     uint64_t *stored_ps;                /* [sms] when the stores of the SM's warps so far are done */
-    uint64_t *put_ps;                   /* [sms] when their stores to peers so far are done */
+    uint64_t *put_ps;                   /* [sms] when the stores of the SM's warps to peers so far are done */
     uint64_t egress_since_ps;           /* since when the egress has been busy */
     uint64_t beside_ps;                 /* the part of its kernel's duration that is not its workers' time */
     uint64_t *fenced_ps;                /* [sms] when the last fence of its warps is done */
