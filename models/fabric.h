@@ -355,7 +355,7 @@ static inline void fabric_watch(struct fabric_worker *w, uint32_t word, uint32_t
     w->fabric->ops->watch(w->fabric, w, word, word_count, 0);
 }
 
-/* Likewise for one word, where the worker has nothing to do while the word is below `least`. */
+/* Declares a watch of one word for a worker that has nothing to do while the word is below `least`. */
 static inline void fabric_watch_least(struct fabric_worker *w, uint32_t word, uint64_t least)
 {
     w->fabric->ops->watch(w->fabric, w, word, 1, least);

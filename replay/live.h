@@ -62,7 +62,7 @@ struct live_options {
  * put with a signal takes two; flush also rings the doorbell. */
 struct live_link;
 struct live_put_signal {
-    uint64_t source, target; /* source: own offset; target: offset at the peer */
+    uint64_t source, target; /* source: offset in own memory; target: offset in the peer's memory */
     uint32_t size_bytes;
     uint16_t peer, queue;
     uint64_t word, value; /* offset of the word at the peer; the word's value */

@@ -103,7 +103,8 @@ bool compare_layer_has(const struct record *record, const char *phase, enum comp
 /* Sets *limit to what limits a kernel or span of a layer, and returns the kernel's name, which the caller frees.  A
  * span has no limit of its own, so its first kernel's is taken. */
 char *compare_layer_limit(const struct record *record, const char *phase, struct compare_limit *limit);
-/* Adds to `others` the layer's kernels (char *, of the record) that `other` lacks, except dispatch and combine. */
+/* Adds to `others` the names of the layer's kernels, except dispatch and combine.  other: only kernels that this record
+ * also has; NULL: all.  The names (char *) belong to `record`. */
 void compare_layer_others(const struct record *record, const struct record *other, GPtrArray *others);
 
 /* Whether a phase is one layer of another phase: dispatch_layer3 of dispatch. */

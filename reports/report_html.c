@@ -113,7 +113,7 @@ static const char *html_bandwidth_meaning(const char *metric)
     return "";
 }
 
-/* The bandwidths for all ranks that are not trivial. */
+/* The bandwidths for all ranks, without those that are 0. */
 static GPtrArray *bandwidth_rows(const struct record *record)
 {
     GPtrArray *rows = g_ptr_array_new();

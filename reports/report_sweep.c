@@ -310,7 +310,8 @@ static bool is_launch(const char *name)
     return strcmp(name, "num-sms") == 0 || g_str_has_suffix(name, "-chunk") || g_str_has_suffix(name, "-buffer");
 }
 
-/* Adds the dots to the figure.  Those that no dot with as few SMs beats are on the front, and a line joins them. */
+/* Adds the dots to the figure.  A dot is on the front if no dot with as few SMs or fewer is better.  A line joins the
+ * front. */
 static void front_add(const struct sweep_measure *m, const GArray *dots, struct report_figure *f)
 {
     const guint stride = dots->len / FRONT_DOTS_MAX + 1;

@@ -7,7 +7,8 @@
 #include "models/hardware/world/world.h"
 #include "models/moe/moe.h"
 
-/* GPUs of round rates: store 1 GB/s a warp and 10 GB/s an SM, NVLink 100 GB/s, NIC 10 GB/s, latencies of 1 us. */
+/* A cluster of GPUs with round rates: store 1 GB/s a warp and 10 GB/s an SM, NVLink 100 GB/s, NIC 10 GB/s, latencies of
+ * 1 us. */
 struct cluster support_cluster(uint32_t gpus_per_node);
 
 typedef struct world world;

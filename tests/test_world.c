@@ -49,7 +49,7 @@ struct stage {
     struct world_options options;
     uint32_t player_count;
     struct player player[WORKERS_MAX];
-    bool counts;             /* WAIT: the word is watched for the value 1, not for any */
+    bool counts;             /* WAIT: the word is watched for the value 1, not for any change */
     const char *loop[SITES]; /* by site */
     struct world_result result[RANKS_MAX];
     char text[200];
@@ -1677,7 +1677,7 @@ TEST("host sums")
     }
 }
 
-/* One row, whether the kernel counts it whole or in the parts that the warps of a GPU take. */
+/* A cast costs one row, whether the kernel counts the row whole or in the parts that a GPU's warps take. */
 TEST("host casts")
 {
     for (uint8_t parts = 1; parts <= 31; parts += 30) {

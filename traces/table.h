@@ -31,7 +31,7 @@ struct table_rows *table_rows(struct table *table, uint32_t step, uint32_t layer
  * weights, set to 0. */
 int32_t *table_row_add(struct table *table, struct table_rows *rows, float **weights);
 
-/* Sets all experts to ROUTING_NONE if they are all the same.  In a batch of sequences padded with zeros, such a
+/* Sets all experts of the token to ROUTING_NONE if they are equal.  In a batch of sequences padded with zeros, such a
  * token is padding, which goes nowhere. */
 static inline void table_row_unpad(int32_t *experts, uint32_t topk)
 {

@@ -67,8 +67,8 @@ static bool returner_row_write(struct inter_returner *s)
     return true;
 }
 
-/* Writes a chunk to each node's part of the ring that has room, and then sends all tails.  In its first step the worker
- * reads where the peer's buffer is and which rows it has to return. */
+/* For each node whose part of the ring has room, writes a chunk to that part; then sends all tails.  In its first step
+ * the worker reads where the peer's buffer is and which rows it has to return. */
 static enum worker_step returner_step(struct fabric_worker *w)
 {
     struct inter_returner *s = fabric_container_of(w, struct inter_returner, worker);

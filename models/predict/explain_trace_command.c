@@ -100,7 +100,7 @@ static bool count_set(struct case_options *c, const char *name, uint32_t count, 
     return !count || case_set(c, name, text, error);
 }
 
-/* Takes values of the case that the user did not give from the profiles. */
+/* Fills in, from the profiles, the values of the case that the user did not give. */
 static bool case_complete(struct explain_options *o, const struct explain *e, const struct cluster *cluster,
                           GError **error)
 {

@@ -65,7 +65,8 @@ double costs_train_flops(const struct costs_options *o, double tokens);
  * net. */
 struct step_cost costs_of_gemm(const struct costs_options *o, uint32_t experts, uint32_t rows, uint32_t k, uint32_t n);
 
-/* Bytes of weights on a GPU.  Bytes of the key-value cache for `tokens`: in decode for as many sequences. */
+/* The bytes of weights on a GPU; the bytes of its key-value cache for `tokens` tokens, which in decode means for as
+ * many sequences. */
 double costs_weight_bytes(const struct costs_options *o, uint32_t ranks, uint32_t experts);
 double costs_cache_bytes(const struct costs_options *o, double tokens);
 

@@ -144,7 +144,8 @@ static void sms_return(struct rank *rank, struct running *run)
     run->have = 0;
 }
 
-/* Takes worked_ps from the blocks' shares; blocks without rest give back their SMs.  True if no work remains. */
+/* Takes worked_ps from the blocks' shares.  Blocks with nothing left to do give back their SMs.  True if no work
+ * remains. */
 static bool shares_work(struct rank *rank, struct running *run, double worked_ps)
 {
     uint32_t left = 0;
@@ -319,7 +320,7 @@ static double block_rate(const struct step_cost *cost, double share)
     return 1 / (cost->clock_share + (1 - cost->clock_share) * fmax(share, DEVICE_BYTES_SHARE));
 }
 
-/* The clock over the nominal one that the power drawn so far allows (device.h). */
+/* The clock that the power drawn so far allows, over the nominal clock (device.h). */
 static double lift_of(const struct device *d, uint32_t r)
 {
     const struct rank *rank = &d->rank[r];

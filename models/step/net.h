@@ -27,7 +27,7 @@ struct net {
 /* Reads a config.json, or a shipped net by its name ("deepseek-v3").  Every size is from 1 to 2^24, and there are at
  * least topk experts.  NULL and *error, "path: key: expected ..., found ...", on failure. */
 struct net *net_load(const char *path_or_name, GError **error);
-/* Likewise from text; source names it in messages. */
+/* Reads a net from a text, as net_load() does from a file; source names it in messages. */
 struct net *net_parse(const char *source, const char *text, size_t size_bytes, GError **error);
 void net_free(struct net *net);
 

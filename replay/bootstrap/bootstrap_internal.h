@@ -22,8 +22,8 @@ int bootstrap_serve_ms(const struct bootstrap *b, uint64_t deadline_ms);
 enum { BOOTSTRAP_ASK_MS = 400 };
 /* What this rank waits for, in the form that is sent to other ranks. */
 struct bootstrap_wait bootstrap_wait_of(const struct bootstrap *b);
-/* A text that names the rank at the root of a hang.  wait[rank] is known if answered[rank] is set, and for `first`, the
- * rank that asked.  Peers in wait[] need not be valid: they are checked.  Free with g_free(). */
+/* A text that names the rank at the root of a hang.  wait[] is known for the ranks with answered[rank] set, and for the
+ * rank `first`, which asked.  Peers in wait[] need not be valid: they are checked.  Free with g_free(). */
 char *bootstrap_hang_text(const struct bootstrap_wait *wait, const bool *answered, uint32_t rank_count, uint32_t first);
 /* The ranks with listed[rank] set, as text: "rank 2", "ranks 2 and 3", "ranks 1, 2, 3 and 61 more".  Free with
  * g_free(). */

@@ -224,7 +224,7 @@ ended: \
     fma.rn.f32 h, h, inverse, rounding; \
     max.f32 h, h, 0f00000000; \
     cvt.rmi.u32.f32 code, h;
-/* Word n of the half that the loop has reached, which has the numbers 2n and 2n + 1. */
+/* Computes two numbers, named `even` and `odd`, from word n of the half that the loop has reached. */
 #define LOGS_NUMBERS(n, even, odd) \
     ld.local.u32 x, [place + 4 * n]; \
     UNPACK(low, high, x) \

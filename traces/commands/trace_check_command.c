@@ -92,7 +92,8 @@ int trace_command_check(int argc, char **argv)
 }
 
 struct difference {
-    uint64_t experts, weights, tokens; /* places whose expert, or weight, differs; ranks whose number of tokens does */
+    uint64_t experts, weights,
+        tokens; /* places with another expert; places with another weight; ranks that differ in number of tokens */
     bool found;
     uint32_t step, layer, rank; /* where the first difference is */
     size_t place;

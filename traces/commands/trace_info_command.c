@@ -28,7 +28,7 @@ static const char *const quantity_names[QUANTITY_COUNT] = {
 enum { EXPERT_BINS = 11 };
 static const double expert_bin_upper[EXPERT_BINS] = { 0.1, 0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 4, 8, 1e300 };
 
-/* Sums, for the mean, and the worst over (step, layer)s. */
+/* The sums over all (step, layer)s, for the means, and the worst (step, layer). */
 struct spread_sum {
     struct load_spread sum;
     double worst;

@@ -71,7 +71,7 @@ static bool meta_take(const struct json_lines *r, const json_t *meta, struct pay
     return true;
 }
 
-/* Computes from its bytes what the payload does not state. */
+/* Computes what the payload does not state, from the number of its bytes. */
 static bool payload_fit(const struct json_lines *r, struct payload *p, size_t bytes, GError **error)
 {
     char expected[96], found[48];

@@ -196,7 +196,7 @@ static uint32_t flow_step(struct run *r, struct warp *v, const struct loop_op *o
         if ((v->number % r->team_warps < o->n) != (o->code == LOOP_FIRST)) return v->at + o->by + 1u;
         v->again[v->depth++] = 1;
         return v->at + 1u;
-    default: /* END: its block begins this many operations before it */
+    default: /* END: its block begins o->by operations before it */
         if (--v->again[v->depth - 1]) return v->at - o->by + 1u;
         v->depth--;
         return v->at + 1u;

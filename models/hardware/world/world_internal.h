@@ -243,12 +243,12 @@ struct world {
     struct dcqcn dcqcn;             /* parameters NULL: there is none */
     struct nic *nic;                /* [nic_count] ports of all nodes */
     struct network_local *peer_way; /* [nodes][GPUs][GPUs] where GPUs store over PCIe; else NULL */
-    struct port *pair_link;         /* likewise where each pair of GPUs has its link (xGMI) */
-    rate_q20 pair;                  /* rate of such a link, one direction */
-    struct relay *relay;            /* [nic_count], where cross-rail traffic goes by NVLink; else NULL */
-    bool ports_shared;              /* several ranks use one port of a NIC */
-    bool ways_differ;               /* what is sent later may arrive earlier */
-    uint32_t quantum_bytes;         /* 0: whole messages */
+    struct port *pair_link; /* [nodes][GPUs][GPUs] where each pair of GPUs has a link of its own (xGMI); else NULL */
+    rate_q20 pair;          /* rate of such a link, one direction */
+    struct relay *relay;    /* [nic_count], where cross-rail traffic goes by NVLink; else NULL */
+    bool ports_shared;      /* several ranks use one port of a NIC */
+    bool ways_differ;       /* what is sent later may arrive earlier */
+    uint32_t quantum_bytes; /* 0: whole messages */
     uint32_t nic_count, sm_count;
     uint32_t queue_depth; /* requests outstanding on a QP, 0: no limit */
     struct core *core;    /* [cores] of a host cluster, for all ranks */
