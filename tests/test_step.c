@@ -432,7 +432,8 @@ TEST("a GPU that draws less power runs faster")
     clock_lifts(0, 1 / 1.331, 1, 1, 66); /* clocks are what they are said to be */
 }
 
-/* A kernel that holds all SMs keeps a meeting from beginning, unless its blocks are short or it is several kernels. */
+/* A kernel that holds all SMs keeps a meeting from beginning, unless its blocks are short or it consists of several
+ * kernels. */
 static void meeting_behind(enum step_occupancy occupancy, uint32_t kernels, double begin_us, double end_us)
 {
     static const uint8_t stream[] = { STREAM_MAIN, STREAM_COMM };

@@ -283,8 +283,8 @@ static inline void v2_stage(struct fabric_worker *w, uint8_t site, struct fabric
  * told. */
 bool v2_tell(struct fabric_worker *w, const struct v2_rank *r, uint32_t peer, uint32_t channel, uint32_t word,
              uint32_t count, bool finished, uint32_t *told);
-/* Adds the kernel's first and last worker.  At the end, the words of this kind from from_count producers must say that
- * everything has come.  If the producers are on other nodes, no barrier follows. */
+/* Adds the kernel's first and last worker.  At the end, from_count producers must have said, each by its word of this
+ * kind, that everything has come.  If the producers are on other nodes, no barrier follows. */
 void v2_gate_launch(struct v2_rank *r, enum v2_word kind, uint32_t from_count);
 void v2_notify_launch(struct v2_rank *r);
 /* Adds a worker that waits until the kernel is open. */

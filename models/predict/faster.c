@@ -69,7 +69,8 @@ static uint64_t rate_of(const struct cluster *c, const char *section, const char
     return value_of(c, key_find(section, name));
 }
 
-/* Sets nominal rates that follow from other rates: they stay as they were. */
+/* A nominal rate that is not given follows from another rate.  If that rate is made faster, sets the nominal rate to
+ * what it was. */
 static void nominal_set(GPtrArray *settings, const struct cluster *c, enum faster kind)
 {
     if (kind == FASTER_PEERS && !rate_of(c, "nvlink", "line-rate"))

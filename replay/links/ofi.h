@@ -24,8 +24,8 @@ struct ofi_library {
  * is not installed. */
 const struct ofi_library *ofi_library_load(GError **error);
 
-/* Block the signals of this process around a call that may load a library of libfabric, and then restore their earlier
- * handling.  Only one thread at a time holds them; others wait. */
+/* The signals of this process, blocked around a call that may load a library of libfabric; afterwards their earlier
+ * handling is restored.  Only one thread at a time has them blocked; other threads wait. */
 struct ofi_signals {
     sigset_t mask;
     bool known[NSIG];

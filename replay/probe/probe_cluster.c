@@ -113,8 +113,8 @@ static void uplinks_append(const struct probe_ibnet *net, GString *out)
     }
 }
 
-/* Appends a line for each cable to a host.  Hosts get numbers in the order in which their names appear, and a host's
- * ports are numbered as its NICs.  Returns the number of hosts, and sets *nics_most to the most NICs of a host. */
+/* Appends a line for each cable to a host.  Hosts get numbers in the order in which their names appear.  Each port of a
+ * host counts as one of its NICs.  Returns the number of hosts, and sets *nics_most to the most NICs of a host. */
 static guint hosts_append(const struct probe_ibnet *net, guint *nics_most, GString *out)
 {
     g_autoptr(GHashTable) nics = g_hash_table_new(g_str_hash, g_str_equal);

@@ -92,8 +92,7 @@ int trace_command_check(int argc, char **argv)
 }
 
 struct difference {
-    uint64_t experts, weights,
-        tokens; /* places with another expert; places with another weight; ranks that differ in number of tokens */
+    uint64_t experts, weights, tokens; /* places with another expert, or weight; ranks with another token count */
     bool found;
     uint32_t step, layer, rank; /* where the first difference is */
     size_t place;

@@ -101,8 +101,8 @@ uint64_t gpu_groups_256(const struct world_rank *rank, const struct world_worker
 uint64_t gpu_scanning_256(const struct world_rank *rank, const struct world_worker *ww);
 /* Notes that the group has scanned an array for duration_ps.  Its cycle ends when it next moves rows. */
 void gpu_scanned_note(struct world_worker *ww, uint64_t duration_ps);
-/* Notes that the group, or the bulk engine for it, moves rows from from_ps to to_ps.  Others share its SM with it
- * then. */
+/* Notes that the group, or the bulk engine for it, moves rows from from_ps to to_ps.  During that time it shares its SM
+ * with other groups that move rows. */
 void gpu_moved_note(struct world_worker *ww, bool bulk, uint64_t from_ps, uint64_t to_ps);
 
 /* gpu_rows.c.  gpu_loop() returns the loop of an operation; NULL: it names no site.  gpu_loop_make() makes the loop
