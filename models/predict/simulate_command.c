@@ -125,16 +125,17 @@ static void idle_settings_note(const struct case_options *c, const struct argume
     const char *said = record_get(record, "notes");
     g_autoptr(GString) notes = g_string_new(said);
     for (char **set = a->set; set && *set; set++) {
-        g_autofree char *note = g_strdup_printf("--set %s changes nothing", *set);
+        g_autofree char *why = g_strdup_printf("--set %s changes nothing: ", *set);
+        g_autofree char *note = g_strdup_printf("--set %s changes no time here", *set);
         g_autoptr(GPtrArray) others = g_ptr_array_new();
-        if (strstr(notes->str, note)) continue;
+        if (strstr(notes->str, why) || strstr(notes->str, note)) continue;
         for (char **other = a->set; *other; other++)
             if (strcmp(*other, *set) != 0) g_ptr_array_add(others, *other); /* without its repetitions, too */
         g_ptr_array_add(others, NULL);
         g_autoptr(cluster) without = cluster_load_set(c->cluster, (const char *const *)others->pdata, NULL);
         g_autoptr(record) before = record_new();
         if (!without || !simulate_load(c, without, load, &(struct simulate_wishes){ 0 }, before, NULL)) continue;
-        if (same_times(record, before)) g_string_append_printf(notes, "%s%s here", notes->len ? "; " : "", note);
+        if (same_times(record, before)) g_string_append_printf(notes, "%s%s", notes->len ? "; " : "", note);
     }
     if (notes->len) record_set(record, "notes", "%s", notes->str);
 }

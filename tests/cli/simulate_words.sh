@@ -57,7 +57,7 @@ $EPTWIN compare one.csv one.csv | grep -o 'the same' | sort -u
 
 echo '# settings without effect are said: V2 stores by bulk copies, at a rate of their own'
 $EPTWIN simulate --cluster source/models/clusters/h200.ini --kernel v2 --num-ranks 2 --num-tokens 64 \
-    --set nvlink.egress-rate=10GB/s --set nvlink.bulk-rate=10GB/s --set nvlink.bulk-rate=10GB/s | grep '^# notes'
+    --set=nvlink.{egress,egress,bulk,bulk}-rate=10GB/s | grep '^# notes'
 
 echo '# refused'
 for set in nic.rate nic.read=10us nic.=1 rate=1 nic.speed=1 nic.rate=fast; do
