@@ -121,10 +121,14 @@ struct cause_context {
     /* The rows are from the tuning loop of DeepEP's tests: no other test times cached handles.  The loop's routing is
      * uniform.  Its calls follow one another, so no rank is late in all of them. */
     bool public_test;
-    bool sms_stated; /* all rows state their number of SMs */
+    bool sms_stated; /* all rows of kernels whose SMs can be chosen state how many they have */
 };
 /* The weight of a cause before any row is read, in the units of rank_prior(). */
 double cause_prior(const struct cause *cause, const struct cause_context *context);
+/* That of a cause outside the table.  The table was made from the threads that it counts, so it lacks the cause of none
+ * of them.  It will lack the cause of as many new ones as ended with a cause that no other thread had (Good and
+ * Turing). */
+double cause_unknown_prior(const struct cause_context *context);
 struct rank_rows;
 /* ln of the density of the rows if the reason is none of the hypotheses h[count] (diagnose_unknown.c).  The rows have
  * no cause planted (before[] is residual[]).  The hypotheses must have been predicted. */

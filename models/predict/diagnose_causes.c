@@ -206,3 +206,10 @@ double cause_prior(const struct cause *cause, const struct cause_context *c)
         (cause->scope & CAUSE_PORTS ? THREADS_ON_PORTS : 1) * (cause->scope & CAUSE_ETHERNET ? THREADS_ON_ETHERNET : 1);
     return times * rank_prior(cause->threads[c->topic], cause->threads[!c->topic]);
 }
+
+double cause_unknown_prior(const struct cause_context *c)
+{
+    uint32_t alone = 0; /* causes with which one thread ended */
+    for (const struct cause *cause = causes; cause->id; cause++) alone += cause->threads[c->topic] == 1;
+    return rank_prior(RANK_THREADS_UNSOLVED + alone, 0);
+}

@@ -46,10 +46,10 @@ double rank_factor_density(const struct rank_rows *rows, bool each);
  * (tests/accuracy/threads/README.md).  One half is added, as Krichevsky and Trofimov do for what has not been seen
  * yet. */
 double rank_prior(uint32_t threads, uint32_t elsewhere);
-/* The threads of an unknown cause: how many threads with numbers ended without a cause. */
-#define RANK_THREADS_UNKNOWN 6
+/* How many threads with numbers ended without a cause. */
+#define RANK_THREADS_UNSOLVED 6
 /* The threads of a sound machine, whose prediction has only its usual error: how many of those who ask have one. */
-#define RANK_THREADS_SOUND   6
+#define RANK_THREADS_SOUND    6
 
 /* ln of a factor on the density of a cause that makes times longer than measured; `over` is the mean ln of how much
  * longer.  Up to 15 % are errors of predictions.  For more, the machine would have to be faster than predicted, which

@@ -61,7 +61,7 @@ struct compared {
 static double prior(const struct compared *c, const struct cause *cause)
 {
     if (c->how->flat) return 1;
-    return cause ? cause_prior(cause, &c->context) : rank_prior(RANK_THREADS_UNKNOWN, 0);
+    return cause ? cause_prior(cause, &c->context) : cause_unknown_prior(&c->context);
 }
 
 static void verdict_clear(void *verdict) { g_free(((struct verdict *)verdict)->residual); }
@@ -225,7 +225,7 @@ static void context_find(struct compared *c)
         if (isnan(c->before[i])) continue;
         if (case_kernel_in(&row->options, "ll|normal|v2")) c->context.topic = CAUSE_OF_KERNELS;
         c->context.public_test &= row->options.cached;
-        c->context.sms_stated &= row->options.num_sms > 0;
+        c->context.sms_stated &= row->options.num_sms > 0 || !case_kernel_in(&row->options, "normal|v2");
         if (c->context.ethernet || (last && cluster_same(row, last))) continue;
         last = row;
         g_autoptr(cluster) cluster = cluster_load_set(row->options.cluster, (const char *const *)row->settings, NULL);
