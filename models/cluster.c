@@ -431,8 +431,8 @@ static bool include_files(struct key_file *file, const struct key_file *from, ui
     return true;
 }
 
-/* Fills in what follows from other keys.  `load` is a wait for five accesses.  A scan's load whose address comes from
- * the load before it waits for one, so it takes four accesses less. */
+/* Fills in what follows from other keys.  `load` is a wait for five accesses. In a scan, a load that takes its address
+ * from the previous load waits for only one, so its time is four accesses less. */
 static void gpu_derive(struct cluster_gpu *gpu)
 {
     enum { FURTHER = 4 };

@@ -217,8 +217,8 @@ struct cluster_network {
     uint64_t latency_ps;                          /* from NIC to NIC through one switch */
     uint64_t rate_bps;                            /* rate of a switch's output port; 0: the NIC's */
     uint32_t topology, routing, flow_key, queues; /* of the enums above */
-    uint32_t cross_rail;                          /* how traffic goes from a GPU to a port on another rail, whose leaf
-                                                   * serves another GPU of the node */
+    uint32_t cross_rail;                          /* how a GPU's traffic reaches a port on another rail, that is, on the
+                                                   * leaf of another GPU of its node */
     uint32_t nodes;           /* how many nodes `eptwin cluster show` draws; 0: two leaves, or two nodes */
     uint32_t nodes_per_leaf;  /* 0: 16 */
     uint32_t leaves_per_pod;  /* fat tree: leaves below one set of spines; dragonfly: switches of a group; 0: 4 */

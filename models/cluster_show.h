@@ -14,8 +14,8 @@ void cluster_show(const struct cluster *cluster, const struct graph *graph, FILE
 /* How many nodes a drawing needs to show every kind of way in the cluster. */
 uint32_t cluster_show_nodes(const struct cluster *cluster);
 
-/* Finds the way from the first GPU of the first node to a GPU of another node, through the first port of each.  *ways
- * is the number of equally short ways between two of its switches.  False if there is no way. */
+/* Finds the way from the first GPU of the first node to a GPU of another node, through the first port of each.  Where
+ * parts of the way have equally short alternatives, *ways is the largest number of them.  False if there is no way. */
 bool cluster_show_way(const struct graph *graph, uint32_t node, uint32_t gpu, struct route *way, uint32_t *ways);
 
 #endif

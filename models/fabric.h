@@ -36,8 +36,8 @@
  *     flush or put without FABRIC_DEFER on the same (peer, queue).  put_signal() posts a put and then a signal on the
  *     put's (peer, queue), with one doorbell.  It posts both or neither.  They take two places of the queue, so the
  *     queue must have at least two.  FABRIC_POLLED on the put says that the real kernel's peer polls the data
- *     themselves.  The signal then stands for what that poll finds, so a world in which operations have costs gives it
- *     none.
+ *     themselves.  The signal then stands for what that poll finds, so a world in which operations have costs
+ *     charges nothing for the signal.
  *  7. work() is local work (cast, copy, reduce, scan).  A live world does it at once; the simulated world charges
  *     the worker for it.  It never fails.
  *  8. Zero-sized writes and gets are legal and deliver nothing.  Peer == own rank is legal for store and signal.

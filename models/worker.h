@@ -3,7 +3,7 @@
  * A kernel is a set of workers.  Each is an explicit state machine that its world steps.  A step does a
  * bounded piece of work and returns what the worker wants next:
  *    WORKER_MORE  step it again once the time that its operations cost has passed;
- *    WORKER_WAIT  step it again when a watched word has changed, space has become free, or the time of its wake_at();
+ *    WORKER_WAIT  step it again when a watched word has changed, space has become free, or its wake_at() is due;
  *    WORKER_DONE  never step it again in this launch.
  * Steps may be spurious, so a worker checks its own condition each time.  Among the words that may change during the
  * launch, a worker reads only those that it watches: a world may update the others late.  A watch may name the least

@@ -45,8 +45,8 @@ void sim_handler_set(struct sim *sim, uint32_t kind, sim_handler *handler);
  * have been freed before.  (sim_free() touches no event.) */
 void sim_reset(struct sim *sim);
 
-/* Has far() and later near() called for most events, a few places before they run. far() can prefetch the memory that
- * an event will read, and near() the memory to which that memory points.  They must change nothing. */
+/* Makes the engine call far() and later near() for most events, a few places before they run. far() can prefetch the
+ * memory that an event will read, and near() the memory to which that memory points.  They must change nothing. */
 typedef void sim_look(const struct sim *sim, const struct sim_event *event);
 void sim_look_ahead(struct sim *sim, sim_look *far, sim_look *near);
 

@@ -64,7 +64,7 @@ static struct routing routing_of(const struct moe_options *o)
     return routing;
 }
 
-/* ---- a fabric that checks that nothing goes to ranks that its own rank has masked ---- */
+/* ---- a fabric that checks that its rank sends nothing to ranks that it has masked ---- */
 
 static struct kernel_rank **watched;
 static const struct fabric_ops *honest;

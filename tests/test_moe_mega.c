@@ -2,7 +2,7 @@
  * events?
  *
  * Aim: every output right (the family's checks, bit for bit), no hang, no breach of the seam's contract, the same steps
- * with and without payload; faults in rows and sums are found, and each limit is told.
+ * with and without payload; faults in rows and sums are found, and each limit gives its error.
  * Method: random groups, routings and sizes over the adversarial fabrics of support_loop, several iterations in a
  * row. */
 #include "tests/support_moe.h"

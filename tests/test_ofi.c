@@ -585,6 +585,6 @@ bool unit_begin(char **argv)
 {
     (void)argv;
     alarm(600);
-    g_setenv("FI_UNIVERSE_SIZE", "8", FALSE); /* the link says so too, but later than provider_exists() */
+    g_setenv("FI_UNIVERSE_SIZE", "8", FALSE); /* the link sets it, too, but after provider_exists() has run */
     return true;
 }

@@ -108,7 +108,8 @@ TEST("tables give times between their points")
     compute_table_free(t);
 }
 
-/* The time for rows of four experts, and as many with each expert's filled up to whole tiles. */
+/* The time for rows of four experts. `tiled`: how many rows there are when each expert's are filled up to whole
+ * tiles. */
 static double rows_us(const struct costs_options *o, enum step_op op, double rows, double tiled)
 {
     return costs_of(o, op, PASS_FORWARD, 1, (struct costs_rows){ rows, tiled }, 4).us;

@@ -132,7 +132,6 @@ TEST("rounds")
     CU_ASSERT_EQUAL(read.lead_ps, read.first_ps); /* nothing leaves */
 }
 
-/* More of anything than the machine follows ends, too. */
 /* If loads follow stores, each turn waits until the stores of the previous turn are performed. Nothing waits for the
  * stores of the last turn. */
 TEST("stores before loads")
@@ -145,6 +144,7 @@ TEST("stores before loads")
     CU_ASSERT_EQUAL(cost_of(&sm, "repeat 2 { load 100, store 100 }", 1, 1).first_ps, 420000);
 }
 
+/* Programs with more repeats, bytes, rounds or warps than the machine follows end, too. */
 TEST("ends")
 {
     const struct warps_sm sm = sm_of();

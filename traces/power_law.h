@@ -1,9 +1,9 @@
 /* power_law.h - routing whose experts' loads follow a power law, as in aiconfigurator's benchmarks of MoE kernels
  * (collector/helper.py, power_law_logits_v3; collector/sglang/dsv4_megamoe_workload.py).
  *
- * Each expert's share is drawn from a density x^-alpha: from 1 to 0.8 of all tokens, or from 0.01 to 2 if there are
- * no more places than experts.  No expert gets more tokens than there are.  The most loaded rank becomes rank 0.
- * The tokens are then dealt to the ranks in random order.
+ * Each expert's share is drawn from a density x^-alpha: between 1 and 0.8 times the number of tokens, or between 0.01
+ * and 2 if there are no more places than experts.  No expert gets more tokens than there are.  The most loaded rank
+ * becomes rank 0.  The tokens are then dealt to the ranks in random order.
  *
  * If sampled (sampled_power_law_logits), shares are from 1 to 1024.  By these shares each token draws its experts
  * one after another, as PyTorch's multinomial() does on a CPU without MKL.  Again the most loaded rank becomes rank

@@ -5,8 +5,8 @@
  *                sends by RDMA, in order, with a limited number of messages in flight.  One counter a rank tells how
  *                many have come, so nothing is kept for a pair.  As many workers as the kernel has SMs store the
  *                messages that go by NVLink.  Within a node it may be NCCL's sends and receives instead.
- *    allgather   every rank gets every rank's block.  hybrid: each rank puts its block to the ranks with its place
- *                on the other nodes, and stores the blocks that it has to the peers of its node.  ring: NCCL's; or,
+ *    allgather   every rank gets every rank's block.  hybrid: each rank puts its block to the rank at its own place
+ *                on each other node, and stores the blocks that it has to the peers of its node.  ring: NCCL's; or,
  *                within a node, streams of the host, each of which passes blocks on to the next rank.  leader: one
  *                rank a node gets the blocks of the other nodes and copies all blocks to its peers, by streams.
  *    reducescatter  every rank gets the sum of what all ranks have for it, by NCCL's rings.

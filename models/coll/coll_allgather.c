@@ -2,10 +2,10 @@
  *
  *     heap, with payload: | block of rank 0 | of rank 1 | ... |     the rank's own block is there from the start
  *
- * hybrid: worker 0 puts the rank's own block, one piece with a signal at a time, to the ranks with its place on the
- * other nodes.  One word a node counts the pieces that have come.  The other workers each have a part of every
- * block.  They store this part of the rank's own block, and of the blocks that come, to the peers of the node.  One
- * word a peer and worker counts blocks. */
+ * hybrid: worker 0 puts the rank's own block, one piece with a signal at a time, to the rank at its own place on each
+ * other node.  One word a node counts the pieces that have come.  The other workers each have a part of every block.
+ * They store this part of the rank's own block, and of the blocks that come, to the peers of the node.  One word for
+ * each peer and worker counts blocks. */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
  *     every rank                        the leader alone
  *     copy its own block to the leader
  *     barrier of the node
- *                                       copy the node's blocks to what the others get, host waits
+ *                                       copy the node's blocks to where other leaders get them, host waits
  *                                       barrier of the leaders, host waits
  *                                       get the blocks of each other node from its leader
  *     host waits

@@ -8,7 +8,7 @@
  *
  *     heap, with payload: | own bytes | result | places by channel and link | places to send from, for NICs |
  *
- * all-gather: its own block lies among those of the result.  Protocols differ in the loop that moves bytes (the
+ * all-gather: the rank's own block lies at its place in the result.  Protocols differ in the loop that moves bytes (the
  * sheet nccl), in what the link carries, and in how the receiver learns that bytes have come (src/device/prims_*.h).
  * LL and LL128 have flags among the bytes.  Simple has a release, made by a warp that moves nothing.
  *

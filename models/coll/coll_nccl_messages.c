@@ -7,7 +7,7 @@
  * between two ranks there is a buffer of 8 places in the receiver's memory.  Two words count its places: those filled
  * and those emptied.
  *
- *     heap, with payload: as of coll_alltoallv.c, then | places by source and part | */
+ *     heap, with payload: as in coll_alltoallv.c, then | places by source and part | */
 #include <stdio.h>
 #include <stdlib.h>
 #include "models/coll/coll_internal.h"

@@ -1,7 +1,7 @@
 /* coll_p2p.c - point to point: rank i < ranks / 2 works with rank i + ranks / 2, all pairs at once.
  *
  *     put          a put, then a wait until it is there; then the next
- *     put_signal   a put with a signal there, and another back: half a round is a message
+ *     put_signal   a put with a signal to the peer, and one back: a message takes half of a round
  *     get          a get, then a wait until the bytes are here; then the next
  *     put_stream   puts, a number of them in flight; as messages of MPI (osu_bw), the peer answers each such window
  *     get_stream   gets, a number of them in flight
@@ -10,7 +10,7 @@
  * in put_signal: NICs and memory serve the other phases.
  *
  * Where calls of the host issue messages there is only put, with one message a launch, and a barrier (put_sync).
- * Within the node a copy engine moves the message whole, or NCCL's kernel does, of which each block moves a part.
+ * Within the node a copy engine moves the message whole, or each block of NCCL's kernel moves a part of it.
  *
  *     heap, with payload: | own bytes | what a put left | what a get brought | what a put with a signal left | */
 #include <assert.h>

@@ -11,7 +11,7 @@
  *
  * Signal words: counts[local expert][source] of dispatch, flags[expert] of combine (raised by the peers),
  * finish[expert], gate, open, clean, block[SM] (private), and with masking sync[source] (raised by the peers).  The
- * real kernels zero words between calls.  In these words the call number in the high half tells calls apart instead. */
+ * real kernels zero words between calls.  Here the high half of each word holds the number of the call instead. */
 #ifndef MODELS_MOE_MOE_LL_H
 #define MODELS_MOE_MOE_LL_H
 

@@ -4,8 +4,8 @@
  *     counter, one an SM    one warp: counts the selections of the SM's experts; that of SM 0 also clears the next
  *                           call's counts and raises every expert's finish counter
  *     group, one an expert  once its SM's sender and counter are done and all messages of the expert are written, it
- *                           tells the expert's rank their number; after the grid barrier it waits for a count of its
- *                           own rank's expert and one source, and packs those messages behind earlier ones
+ *                           tells the expert's rank their number; after the grid barrier it waits for the count that
+ *                           one source sends to one expert here, and packs those messages behind earlier ones
  *
  * There is no flow control, because each (expert, source) has a slot for every token of the source. */
 #include <assert.h>

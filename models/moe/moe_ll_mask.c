@@ -6,10 +6,10 @@
  * and treats the peer's experts like -1 in the routing.  It ignores counts and rows that the peer brings later, even
  * if the peer was slow and not dead: they land among the peer's own rows and words, which nobody reads any more.
  *
- * Data sent to a rank before it was masked may still be on its way two calls later, when their source is written
- * again.  Only the masked rank could tell that they had arrived.  A queue holds two calls.  The clean kernel's
- * signals find room because a NIC answers for a rank that launches nothing.  A peer whose NIC is gone breaks the
- * link instead. */
+ * Data sent to a rank before it was masked may still be on its way two calls later, when the memory that they are read
+ * from is written again.  Only the masked rank could tell that they had arrived.  A queue has room for two calls.  The
+ * clean kernel's signals find room because a NIC answers for a rank that launches nothing.  A peer whose NIC is gone
+ * breaks the link instead. */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>

@@ -9,9 +9,9 @@
  * A rank's rows are ordered by expert.  The rows of an expert are taken from all ranks in rotation, one from each.
  *
  * Heap: in [tokens_max] rows to be pulled; pool [rows] pulled rows; back [columns / 128][tokens_max x topk] results
- * that come back (these three only where payload is stored).  list [source] is what a rank sends to this one: the
- * number of its first choice for this rank among its own, how many each expert here gets, and with payload the
- * choices. Signal words: barrier[source]; and the private open, and a bell for each group of warps that waits. */
+ * that come back (these three only where payload is stored).  list [source] is what a rank sends to this one: where its
+ * choices for this rank begin among all its choices, how many each expert here gets, and with payload the choices.
+ * Signal words: barrier[source]; and the private open, and a bell for each group of warps that waits. */
 #ifndef MODELS_MOE_MOE_MEGA_H
 #define MODELS_MOE_MOE_MEGA_H
 
@@ -83,7 +83,7 @@ struct mega_rank {
     struct ht_rank ht;
     struct mega_map map;
     uint32_t intermediate, block_rows, wave; /* experts of a wave */
-    /* This rank's own choices in the order of their experts: the number of each expert's first one, and the choices. */
+    /* This rank's own choices, sorted by expert: where each expert's choices begin, and the choices themselves. */
     uint32_t *sent_before; /* [experts + 1] */
     uint32_t *sent;        /* [tokens x topk] token x topk + place */
     uint32_t *place;       /* [tokens x topk] the number of each choice in that order; UINT32_MAX: it has no expert */

@@ -11,8 +11,8 @@
  * Heap: staged [tokens_max], came [nodes][tokens_max], without payload only the choices.  Only where payload is stored:
  * in, made, out [ranks][tokens_max], partial, back [nodes][tokens_max], gathered [warps][local], where loads end.  A
  * token's place at a proxy is its number.  If only needed tokens are sent, tokens follow one another within their
- * chunk, and empty chunks have no places.  In in, made and out the place is the token's number at its source.  A row
- * has come if its meta is not 0, and reading the meta zeroes it. */
+ * chunk, and empty chunks have no places.  In `in`, `made` and `out`, the place is the token's number at its source.  A
+ * row has come if its meta is not 0, and reading the meta zeroes it. */
 #ifndef MODELS_MOE_MOE_MORI_INTER_H
 #define MODELS_MOE_MOE_MORI_INTER_H
 

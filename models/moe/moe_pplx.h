@@ -4,7 +4,7 @@
  * other ranks in send, from where the NIC writes them at the request of a thread of the host.
  *
  *   dispatch   token ──NVLink stores──► recv[source], the first PP_PRIVATE rows; others are read out of a peer's send
- *              token ── copy ──► send ── put by the host ──► recv[source]; what is more, once counts are known
+ *              token ── copy ──► send ── put by the host ──► recv[source]; further rows once counts are known
  *              rows ── copy ──► out, in the order of experts
  *   combine    made ── copy ──► send ── put by the host ──► recv[number of the choice], or NVLink stores; sums
  *

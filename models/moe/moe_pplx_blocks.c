@@ -178,7 +178,7 @@ static bool token_store(struct pp_block *b)
     return true;
 }
 
-/* Has the first block count all choices, tell the host, and add the counts up. */
+/* The first block counts all choices, tells the host, and adds the counts up. */
 static void choices_count(struct pp_block *b)
 {
     enum { THREADS = 32 * PP_WARPS };

@@ -8,7 +8,7 @@
  *     combine    the rows go back in the same order, each to a place of its token; then they are summed
  *
  * Heap, only where payload is stored: the FIFOs of dispatch and of combine, [ranks][channels][slots]. Signal words:
- * counts[source], 1 + a count; heard[target]: the target has taken a count.  Dispatch and combine each have
+ * counts[source] is 1 + a count; heard[target] says that the target has taken a count.  Dispatch and combine each have
  * sent[source][channel], how many slots are written, and freed[target][channel], how many entries of the FIFO the
  * target has emptied.  Between two uses of a FIFO there is a prepare, in which every rank hears from every other
  * one. */

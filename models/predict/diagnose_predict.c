@@ -15,7 +15,7 @@
 /* The cost of a run of the normal kernels is ranks squared times tokens: 2^20 takes 0.3 s (16 ranks, 4096 tokens). */
 #define WORK_UNIT         (1 << 20)
 #define WORK_WHOLE        (1.5 * WORK_UNIT)  /* a case that costs at most this is predicted itself */
-#define WORK_SMALL        (0.3 * WORK_UNIT)  /* a larger case is predicted from two, of this cost and of half of it */
+#define WORK_SMALL        (0.3 * WORK_UNIT)  /* a larger case is predicted from two cases: this cost, and half of it */
 #define WORK_SCREEN       (0.1 * WORK_UNIT)  /* the largest cost of a case in a first answer */
 #define WORK_FIRST_PLAIN  (2.0 * WORK_UNIT)  /* the largest cost of a first answer's predictions without a cause */
 #define WORK_FIRST        (20.0 * WORK_UNIT) /* the largest cost of a whole first answer */

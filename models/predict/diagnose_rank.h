@@ -15,7 +15,7 @@
  * at a quarter and all at half of their rate, a shared device, a hot expert, uneven tokens; 96 shares).
  *
  * "None of these" has four forms (diagnose_unknown.c).  Two of them expect longer times, by any factor around 2.  In
- * one, rows differ by 30 %; in the other, by factors of up to that size.  Knows no cluster. */
+ * one, rows differ by 30 %; in the other, each row has a factor of its own around 2.  Knows no cluster. */
 #ifndef MODELS_PREDICT_DIAGNOSE_RANK_H
 #define MODELS_PREDICT_DIAGNOSE_RANK_H
 

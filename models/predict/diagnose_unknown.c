@@ -4,10 +4,10 @@
  * which are equally likely before the rows are read:
  *
  *   a factor   all times are longer by one factor
- *   factors    each time is longer by a factor of its own.  So a cause that leaves more than the rows' noise is less
- *              likely than this
- *   a time     all times are longer by one time: a latency, a wait, a launch.  The ln of this time is uniform from 1 us
- *              to 10 ms
+ *   factors    each time is longer by a factor of its own.  So this is likelier than a known cause whose residuals
+ *              exceed the rows' noise
+ *   a time     all times are longer by one constant: a latency, a wait, a launch.  The ln of this constant is uniform
+ *              from 1 us to 10 ms
  *   a relative the reason resembles a known cause: its mark is as far from that cause's as the nearest mark of another
  *              cause.  Where the rows hardly tell known causes apart, they do not tell an unknown one from these either
  */

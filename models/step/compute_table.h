@@ -14,7 +14,7 @@
  *     grouped               k x n            rows of the rank  its experts
  *     attention, gate, ...  hidden           tokens            1           (a step's ops by their names, schedule.h)
  *     up, down, order, ...  hidden           rows of the rank  its experts (a step's ops that see experts' rows)
- *     up_dgrad, up_wgrad, ...: likewise in a backward pass, by the gradients of its input and of its weights
+ *     up_dgrad, up_wgrad, ...: likewise in a backward pass, for the gradients of its input and of its weights
  *
  * The times of an op, GPU, type and shape are a surface over tokens and context. */
 #ifndef MODELS_STEP_COMPUTE_TABLE_H

@@ -235,7 +235,8 @@ static void layer_train(struct maker *m, uint8_t stream, uint32_t layer, uint32_
 }
 
 /* Adds the layers without experts, forward and backward, then the layers with experts, then the head.  In truth the
- * backward pass comes to the layers without experts last; their place does not matter, because they meet no rank. */
+ * backward pass comes to the layers without experts last; their place does not matter, because they exchange nothing
+ * with other ranks. */
 static void train(struct maker *m, const struct schedule_layers *layers, bool overlap)
 {
     uint32_t before[2] = { SCHEDULE_NONE, SCHEDULE_NONE };

@@ -17,8 +17,8 @@
  *              must poll.
  *
  *     A ring has twice queue_depth slots, and queue_depth receive requests are posted for it.  Signal s + 2
- *     queue_depth writes slot s again.  Before that, signal s + queue_depth must have been acknowledged, which took a
- *     receive request that was posted after s had been read.  So no slot is overwritten unread. */
+ *     queue_depth writes slot s again.  Before that, signal s + queue_depth must have been acknowledged.  It took a
+ *     receive request that was posted only after s had been read.  So no slot is overwritten unread. */
 #include "replay/live.h"
 
 #ifdef HAVE_VERBS

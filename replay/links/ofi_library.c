@@ -4,9 +4,9 @@
  * that is linked with it would pay for that at every start, whatever it does.  Only the five functions of struct
  * ofi_library are looked up, because all other calls go through tables of functions in libfabric's objects.
  *
- * PSM's handlers (libinfinipath) call exit(), which may wait for ever for a lock that the interrupted call holds,
- * and write a *.btr file.  So signals wait while a library may be loaded, and then their earlier handling is
- * restored: a rank that is killed looks killed. */
+ * PSM's handlers (libinfinipath) call exit(), which may wait for ever for a lock that the interrupted call holds, and
+ * write a *.btr file.  So signals are held back while a library may be loaded, and then their earlier handling is
+ * restored. A signal that kills a rank is then seen as the reason for its end. */
 #ifdef HAVE_OFI
 #    include "replay/links/ofi.h"
 

@@ -2,8 +2,8 @@
  *
  * PRETEND_GPUS, PRETEND_CAPABILITY and PRETEND_ALONE (GPUs do not reach each other) choose the GPUs that it pretends to
  * have.  PRETEND_FAIL is the name of a function and how often it still works: "cuLaunchKernelEx 3".  Memory is the
- * process's own, reserved and hardly touched; a kernel that the loaded text has "runs" at once, and each of its warps
- * leaves 10 rows in 1,000 cycles and 500 ns.  With -DPRETEND_OLD it lacks a function. */
+ * process's own, reserved and hardly touched; a kernel of the loaded text "runs" at once, and each of its warps leaves
+ * 10 rows in 1,000 cycles and 500 ns.  With -DPRETEND_OLD it lacks a function. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -15,7 +15,7 @@ static uint64_t least_left_ps(const struct egress *e, uint32_t but)
     return least;
 }
 
-/* Has each active CPC send for each_ps. */
+/* Lets each active CPC send for each_ps. */
 static void send_each(struct egress *e, uint64_t each_ps)
 {
     uint32_t active = 0;

@@ -166,7 +166,7 @@ bool nic_window_open(struct nic *nic, uint64_t size_bytes);
 
 /* ---- nic_doorbell.c ---- */
 
-/* Has the doorbell of a QP ring at time_ps; last is the last request that it covers. */
+/* Schedules a QP's doorbell to ring at time_ps; last is the last request that it covers. */
 void nic_ring_add(struct nic *nic, struct request *last, uint64_t time_ps);
 /* Makes ready the requests of all doorbells that have rung by now. */
 void nic_rings_take(struct nic *nic, uint64_t now_ps);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Has the target's port send an acknowledgement along with its next quantum. */
+/* Makes the target's port send an acknowledgement along with its next quantum. */
 static void acks_owe(const struct world *w, const struct request *r)
 {
     if (!turns_round(w, r)) w->nic[port_to(w, r)].owed_bytes += w->cluster->nic.ack_bytes;
@@ -120,7 +120,7 @@ void nic_mail_told(struct world *w, const struct mail *m)
     if (!m->lands) world_request_free(w, r);
 }
 
-/* Has the host work on a request.  It works on packets as they come in.  If its CPU is free, the work is done as soon
+/* Makes the host work on a request.  It works on packets as they come in.  If its CPU is free, the work is done as soon
  * as the last packet is in. */
 void nic_request_received(struct sim *sim, struct sim_event *event)
 {

@@ -439,7 +439,7 @@ static void gpu_signal_add(struct fabric *f, struct fabric_worker *worker, uint3
     world_word_schedule(rank, word, addend, true, seen_ps);
 }
 
-/* Has the first warp alone do work, after what it had to do before. */
+/* Gives the first warp work to do alone, after its earlier work. */
 static void first_work(struct world_rank *rank, struct world_worker *ww, const struct fabric_work *work,
                        const struct loop *p)
 {

@@ -14,7 +14,7 @@ enum { GPU_WARP_LANES = 32, GPU_WHOLE = 256, GPU_FLAG_BYTES = 8 };
 
 static inline uint64_t gpu_ceiling(uint64_t n, uint64_t by) { return (n + by - 1) / by; }
 
-/* Has an SM or the memory of a GPU, which may be slowed, serve a request from from_ps on.  Returns when a GPU that is
+/* Makes an SM or the memory of a GPU, which may be slowed, serve a request from from_ps on.  Returns when a GPU that is
  * not slowed would be done, because gpu_lane_end() stretches the time that it is told. */
 static inline uint64_t own_reserve(const struct world_rank *rank, struct port *port, uint64_t from_ps,
                                    uint64_t service_ps, uint64_t bytes)

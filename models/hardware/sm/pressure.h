@@ -1,16 +1,17 @@
 /* pressure.h - how other kernels on a GPU slow a kernel: its loads and stores wait longer, and the L2 holds less of its
  * rows.
  *
- * The memory is a server.  Let it be busy for the share rho of the time, and let w be the share of writes.  It makes
+ * The memory is a server.  Let it be busy for the share rho of the time, and let w be the share of writes. Compared
+ * with an idle memory,
  *
- *     a load wait        S rho / (2 (1 - rho))  +  T rho w       S: [gpu] hbm-queue, T: hbm-write-burst
- *     a store wait       w S rho / (2 (1 - rho))
+ *     a load waits longer by       S rho / (2 (1 - rho))  +  T rho w       S: [gpu] hbm-queue, T: hbm-write-burst
+ *     a store waits longer by      w S rho / (2 (1 - rho))
  *
- * longer than an idle memory does.  This is the mean wait of M/D/1 (at most the time of all SMs' bytes in flight), plus
+ * The terms with S are the mean wait of M/D/1 (at most the time of all SMs' bytes in flight). The term with T is for
  * bursts of writes before a load.  `measure` finds the rates for reads alone, for writes alone, and for half of each.
- * A mixture costs a byte what the parabola through these three rates says.  A kernel's own bytes are a share of all
- * bytes that go through the L2.  The same share of the rows that it has just written stays there.  The other kernels go
- * on asking as fast as the memory's waits let them, and the answer is the fixed point. */
+ * The cost of a byte in any other mixture follows from the parabola through these three rates.  A kernel's own bytes
+ * are a share of all bytes that go through the L2.  The same share of the rows that it has just written stays there.
+ * The other kernels go on asking as fast as the memory's waits let them, and the answer is the fixed point. */
 #ifndef MODELS_HARDWARE_PRESSURE_H
 #define MODELS_HARDWARE_PRESSURE_H
 

@@ -8,9 +8,9 @@
  * cost the receiver's core time, too, whichever process runs there: interrupts do that work.  Bytes that arrive while
  * an interrupt is being handled need no further one.
  *
- * A slowed rank works as fast as any other while it has its core, but it has the core less often (cgroup's cpu.max,
- * or a signal that stops it).  After each step it does not get the core again for as long as it has to be slower,
- * and others run meanwhile. */
+ * A slowed rank works as fast as any other while it has its core, but it has the core less often (cgroup's cpu.max, or
+ * a signal that stops it).  After each step it stays off the core for the time by which it has to be slower, and others
+ * run meanwhile. */
 #include "models/hardware/world/stepping.h"
 #include "models/hardware/world/world_internal.h"
 

@@ -2,9 +2,9 @@
  *
  * Reads of one 64-byte line of that memory are served one after another, each for `host-look`.  A warp that polls such
  * a word reads it again as soon as its last read is back, so it always stands in the queue of that line.  A read in a
- * queue of N warps takes N times `host-look`.  A worker stands in the queue from a read that polls until one of its
- * steps does anything else.  A step that waits goes on polling.  When the word changes, the worker's next read is on
- * average in the middle of the queue. */
+ * queue of N warps takes N times `host-look`.  A worker joins the queue with a read that polls, and leaves it when one
+ * of its steps does anything else.  A step that waits goes on polling.  When the word changes, the worker's next read
+ * is on average in the middle of the queue. */
 #ifndef MODELS_HARDWARE_LOOKS_H
 #define MODELS_HARDWARE_LOOKS_H
 

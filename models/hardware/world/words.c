@@ -3,8 +3,8 @@
  *
  * A worker reads words only while it steps.  So in a world of one NVLink domain a value under way needs no event.  It
  * is a letter to each worker that watches the word, and the letter carries its time of arrival.  A step begins by
- * reading the letters that have arrived.  No letter is an event; the step that it causes is one.  Each worker sees each
- * value at the time at which it would see it with events.  Only the order of steps at one picosecond differs, and
+ * reading the letters that have arrived.  A letter is no event, but the step that it causes is one.  Each worker sees
+ * each value at the time at which it would see it with events.  Only the order of steps at one picosecond differs, and
  * nothing promises that order: they run in the order in which letters were sent, not in which they arrived.  Words that
  * NICs write, and words on hosts, change by events. */
 #include "models/hardware/world/words.h"

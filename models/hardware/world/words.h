@@ -80,7 +80,7 @@ void world_word_schedule(struct world_rank *target, uint32_t word, uint64_t valu
 void world_mail_read(struct world_worker *ww, uint64_t now_ps);
 /* Begins a step of a worker that has letters or a counter that is due: it reads what has come by now_ps. */
 void words_read(struct world_worker *ww, uint64_t now_ps);
-/* Has the worker, which waits after its step, woken for letters and additions that are still on their way. */
+/* Schedules the next step of a worker that waits: letters and additions that are still on their way wake it. */
 void words_wait(struct world_worker *ww);
 /* Runs an event that changes words. */
 sim_handler words_change_run;

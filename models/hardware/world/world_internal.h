@@ -320,8 +320,8 @@ static inline void world_arrival_note(struct world_rank *rank, uint64_t time_ps)
     rank->arrived_ps = later(rank->arrived_ps, time_ps);
 }
 
-/* Has the worker step at time_ps because of an event at from_ps, or later if its earlier work ends later.  Nothing
- * changes if its next step was settled before from_ps. */
+/* Schedules a step of the worker at time_ps because of an event at from_ps, or later if its earlier work ends later.
+ * Nothing changes if its next step was settled before from_ps. */
 static inline void world_worker_wake(struct sim *sim, struct world_worker *ww, uint64_t from_ps, uint64_t time_ps)
 {
     if (ww->settled_ps <= from_ps) return;
@@ -337,7 +337,7 @@ static inline uint64_t rank_slowed_ps(const struct world_rank *rank, uint64_t du
     return rank->slow == WORLD_SLOW_ONE ? duration_ps : duration_ps * rank->slow / WORLD_SLOW_ONE;
 }
 
-/* Has the thread of the host that serves a rank's queue work for service_ps from from_ps on.  Returns when it is
+/* Makes the thread of the host that serves a rank's queue work for service_ps from from_ps on.  Returns when it is
  * done. */
 static inline uint64_t world_thread_reserve(struct world_rank *rank, uint16_t queue, uint64_t from_ps,
                                             uint64_t service_ps)
