@@ -431,7 +431,7 @@ static bool include_files(struct key_file *file, const struct key_file *from, ui
     return true;
 }
 
-/* Fills in what follows from other keys.  `load` is a wait for five accesses. In a scan, a load that takes its address
+/* Fills in what follows from other keys.  `load` is a wait for five accesses.  In a scan, a load that takes its address
  * from the previous load waits for only one, so its time is four accesses less. */
 static void gpu_derive(struct cluster_gpu *gpu)
 {

@@ -24,9 +24,9 @@ double wait_matrix_most_us(const struct wait_matrix *m); /* the longest wait; 0:
 void wait_matrix_awaited(const struct wait_matrix *m, double above_us, double *mean_us);
 
 /* The shares that describe a matrix's shape.  Three are of "awaited", how long the others wait for a rank on average:
- * its largest, median and smallest value over ranks.  Three are likewise of "waiting", how long a rank waits for the
- * others on average.  The last two are the medians over ranks of each rank's longest and shortest wait.  All are in
- * percent of the phase's time on the median rank.  A rank's wait for itself does not count. */
+ * its largest, median and smallest value over ranks.  The next three are these values of "waiting", how long a rank
+ * waits for the others on average.  The last two are the medians over ranks of each rank's longest and shortest wait.
+ * All are in percent of the phase's time on the median rank.  A rank's wait for itself does not count. */
 enum { WAIT_SHARES = 8 };
 /* "awaited_max_pct" and so on. */
 const char *wait_share_name(uint32_t share);

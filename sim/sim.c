@@ -539,8 +539,8 @@ void sim_schedule_row(struct sim *sim, struct sim_row *row, uint64_t time_ps)
     sim->pending_count += row->count;
 }
 
-/* Takes the next pending event out of the queue.  An entry whose event moved is passed over.  If the event has moved
- * back to the entry's time, the entry stands for it, and the newer entry is passed over. */
+/* Takes the next pending event out of the queue.  An entry whose event has moved to another time is passed over.  If an
+ * event has moved back to the time of an old entry, the old entry counts, and the newer one is passed over. */
 static inline struct sim_event *event_take(struct sim *sim)
 {
     for (;;) {

@@ -145,8 +145,8 @@ static struct kernel_launch *quiet_next(void *context, uint32_t rank)
     return kernel_rank_launch(group->rank[rank], phase);
 }
 
-/* Notify signals other ranks only after everything that its own rank has posted has arrived. It signals them again only
- * after its counts have arrived. Otherwise the next kernel might zero words and fill buffers too early. */
+/* A rank's notify signals other ranks only once all that the rank has posted has arrived. It signals them again only
+ * once the counts that it sends have arrived. Otherwise the next kernel might zero words and fill buffers too early. */
 TEST("notify is quiet")
 {
     for (uint64_t seed = 0; seed < 40; seed++) {

@@ -4,8 +4,9 @@
  * Aim: every output right (the family's checks, bit for bit), no hang, no breach of the seam's contract, the same steps
  * with and without payload, in a node and between nodes, with more rows for a rank than may come before counts are
  * known; the bytes that PROTOCOLS.md 1.18 gives; faults in rows, counts and sums are found, and each limit gives its
- * error. Method: random groups, routings and sizes over the adversarial fabrics of support_loop, several iterations in
- * a row. */
+ * error.
+ * Method: random groups, routings and sizes over the adversarial fabrics of support_loop, several iterations in a
+ * row. */
 #include "tests/support_moe.h"
 #include "tests/unit.h"
 

@@ -1397,8 +1397,8 @@ TEST("transports")
     CU_ASSERT(backends_find("tcp")->provider == CLUSTER_PROVIDER_UNKNOWN && backends_find("libfabric")->flushed);
 }
 
-/* With `flush`, the time until rank 0 knows that its put is complete. Else the time until rank 1 has seen the second of
- * two puts with signals. */
+/* With `flush`, the time until rank 0 knows that its put is complete.  Else the time until rank 1 has seen the second
+ * of two puts with signals. */
 static uint64_t counted_ps(enum cluster_posting poster, enum transport_order order, bool flush, uint64_t counter_ps)
 {
     g_autofree struct stage *s = stage_new(2, 1);

@@ -2,10 +2,10 @@
  *
  * Worker 0 sends the messages that go by RDMA: a put with a signal for each message, in the order of the list.  The
  * signal adds 1 to the target's counter.  Worker 0's messages in flight lie between two places of the list, done and
- * next. Once it has as many in flight as it may, it waits until half of them have arrived.  The other workers store the
- * messages that stay in the node.  Each stores a part of a message and adds to a second counter: atomics of NICs and of
- * GPUs do not see each other, so two counters are needed.  Worker 0 is done when none of its messages is in flight and
- * both counters say that all messages have come.
+ * next.  Once it has as many in flight as it may, it waits until half of them have arrived.  The other workers store
+ * the messages that stay in the node.  Each stores a part of a message and adds to a second counter: atomics of NICs
+ * and of GPUs do not see each other, so two counters are needed.  Worker 0 is done when none of its messages is in
+ * flight and both counters say that all messages have come.
  *
  *     heap, with payload: | what the rank sends, in the order of its list | what it receives, by source | */
 #include <assert.h>

@@ -21,7 +21,7 @@ enum { WORD_FILLED, WORD_EMPTIED, WORDS_A_LINK };
 
 enum way { SENDS, RECEIVES, COPIES };
 
-/* A block's warps for one part of a message, or for the bytes that a rank has for itself. */
+/* A block's warps for one part of a message, or for the bytes that a rank sends to itself. */
 struct half {
     struct fabric_worker worker;
     struct messages_rank *rank;

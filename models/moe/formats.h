@@ -8,9 +8,9 @@
  *
  * A LogFMT row (PROTOCOLS.md 1.4) begins with amax and amin, in BF16, of each 128 values.  Pieces follow, one after
  * another.  A piece has 1024 values, or 512 where the row is no multiple of 1024.  A piece is stored with 10 bits a
- * value if each of its blocks of 128 stays below 1 and has values of different magnitude. Every 16 values are stored as
- * 16 numbers of 9 bits, then their 16 signs.  The number 0 stands for the value 0, and the number n for 2^(log2 amin +
- * (n - 1) step).  amin is at least 2^-32 amax, and 511 stands for amax, which determines step.  Rounding is to the
+ * value if each of its blocks of 128 stays below 1 and has values of different magnitude.  Every 16 values are stored
+ * as 16 numbers of 9 bits, then their 16 signs.  The number 0 stands for the value 0, and the number n for 2^(log2 amin
+ * + (n - 1) step).  amin is at least 2^-32 amax, and 511 stands for amax, which determines step.  Rounding is to the
  * nearest value, not to the nearest exponent.  Any other piece is BF16.  These logarithms are right to 1e-7 and a GPU's
  * to 2^-22, so a GPU may round a value halfway between two numbers to the other one.  Needs libc only. */
 #ifndef MODELS_MOE_FORMATS_H

@@ -9,7 +9,7 @@
  * again.
  *
  * Heap, u32 counts first, then rings of slots (p: ranks of a node, N: nodes, C: channels):
- *     counts_send [N][p + experts of a node + 1]   counts_recv, likewise, by source node counts_nvl [p][N + experts]
+ *     counts_send [N][p + experts of a node + 1]   counts_recv likewise, by source node   counts_nvl [p][N + experts]
  *     meta_send, meta_recv [C][N][2p + 2]          rdma_send, rdma_recv [C][N][slots]  nvl [C][p][slots]
  *
  * Signal words: barrier_nvl[p], barrier_rdma[N]; [C][N] each of meta, rdma_tail, rdma_head; [C][p][N] each of start,

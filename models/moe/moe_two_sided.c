@@ -404,7 +404,7 @@ static void local_describe(const struct fabric_worker *w, char *text, size_t tex
 
 static const struct worker_role local_role = { .step = local_step, .describe = local_describe };
 
-/* Launches local work, of which each of the SMs has an equal share. */
+/* Launches local work, divided evenly between the SMs. */
 static void local_launch(struct ts_rank *r, uint32_t sms, uint32_t warps, struct fabric_work work)
 {
     work.read_bytes = (work.read_bytes + sms - 1) / sms;

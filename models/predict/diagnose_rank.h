@@ -48,7 +48,7 @@ double rank_factor_density(const struct rank_rows *rows, bool each);
 double rank_prior(uint32_t threads, uint32_t elsewhere);
 /* How many threads with numbers ended without a cause. */
 #define RANK_THREADS_UNSOLVED 6
-/* The threads of a sound machine, whose prediction has only its usual error: how many of those who ask have one. */
+/* A sound machine, whose prediction has only its usual error, counts like a cause with this many threads. */
 #define RANK_THREADS_SOUND    6
 
 /* ln of a factor on the density of a cause that makes times longer than measured; `over` is the mean ln of how much

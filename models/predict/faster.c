@@ -120,7 +120,7 @@ static struct cluster *faster_cluster(const struct cluster *cluster, enum faster
     return faster;
 }
 
-/* A transport of models/backends.ini, whose times no key of the cluster says. */
+/* Makes a transport of models/backends.ini faster.  Its times are not in the cluster file. */
 static void faster_transport(struct transport *t, enum faster kind)
 {
     uint64_t *const posting[] = { &t->post_ps,   &t->doorbell_ps, &t->library_ps, &t->message_ps,

@@ -6,7 +6,7 @@
  *
  * PSM's handlers (libinfinipath) call exit(), which may wait for ever for a lock that the interrupted call holds, and
  * write a *.btr file.  So signals are held back while a library may be loaded, and then their earlier handling is
- * restored. A signal that kills a rank is then seen as the reason for its end. */
+ * restored.  A signal that kills a rank is then seen as the reason for its end. */
 #ifdef HAVE_OFI
 #    include "replay/links/ofi.h"
 

@@ -24,7 +24,7 @@ static const char *given_text(const struct import_given *given, uint32_t count, 
 /* the most messages of a stream's row: with more, the way of the first one does not matter */
 enum { STREAM_MOST = 1000 };
 
-/* Whether the row is a bandwidth of puts or gets, of which tools keep many in flight. */
+/* Whether the row is a bandwidth of puts or gets.  Tools keep many of these in flight. */
 static bool stream_is(const struct import_row *row)
 {
     const char *phase = row->cell[IMPORT_PHASE];

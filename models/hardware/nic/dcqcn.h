@@ -6,7 +6,7 @@
  *
  * Sources: Zhu et al., Congestion Control for Large-Scale RDMA Deployments, SIGCOMM 2015, section 3; NVIDIA's
  * parameters of the algorithm ("DCQCN CC Parameters").  This file calculates what switches, receivers and senders do at
- * given times. It knows no NIC, no link and no event.  The sender asks when the QP's rate lets it send, and reports
+ * given times.  It knows no NIC, no link and no event.  The sender asks when the QP's rate lets it send, and reports
  * what was sent and what was marked. */
 #ifndef MODELS_HARDWARE_DCQCN_H
 #define MODELS_HARDWARE_DCQCN_H

@@ -109,9 +109,9 @@ static const struct warps_cost *cost_of(const struct world *w, const struct loop
     return &answer->cost;
 }
 
-/* The time of rows whose loop is a program. Warps of the SM's other groups go through the program at the same time, but
- * not in step, so every round counts as one in which warps have drifted apart. Rows that the bulk engine moves are an
- * exception: there, groups only queue at the SM's port. */
+/* The time of rows whose loop is a program.  Warps of the SM's other groups go through the program at the same time,
+ * but not in step, so every round counts as one in which warps have drifted apart.  Rows that the bulk engine moves are
+ * an exception: there, groups only queue at the SM's port. */
 struct gpu_rows gpu_program(struct world_rank *rank, const struct world_worker *ww, const struct loop *p,
                             const struct fabric_given *given, struct loop_row row, bool to_peer)
 {

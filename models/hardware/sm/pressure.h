@@ -1,13 +1,13 @@
 /* pressure.h - how other kernels on a GPU slow a kernel: its loads and stores wait longer, and the L2 holds less of its
  * rows.
  *
- * The memory is a server.  Let it be busy for the share rho of the time, and let w be the share of writes. Compared
+ * The memory is a server.  Let it be busy for the share rho of the time, and let w be the share of writes.  Compared
  * with an idle memory,
  *
  *     a load waits longer by       S rho / (2 (1 - rho))  +  T rho w       S: [gpu] hbm-queue, T: hbm-write-burst
  *     a store waits longer by      w S rho / (2 (1 - rho))
  *
- * The terms with S are the mean wait of M/D/1 (at most the time of all SMs' bytes in flight). The term with T is for
+ * The terms with S are the mean wait of M/D/1 (at most the time of all SMs' bytes in flight).  The term with T is for
  * bursts of writes before a load.  `measure` finds the rates for reads alone, for writes alone, and for half of each.
  * The cost of a byte in any other mixture follows from the parabola through these three rates.  A kernel's own bytes
  * are a share of all bytes that go through the L2.  The same share of the rows that it has just written stays there.
@@ -44,7 +44,7 @@ enum { PRESSURE_LOADS_MAX = 8 };
 enum { PRESSURE_FLIGHT_BYTES = 65536 };
 
 /* Returns how the memory behaves under load[count] and `own` (the kernel itself, whose bytes a second do not change).
- * rate[count] gets, for each load, the share of its speed alone that it keeps. */
+ * rate[count] gets the speed of each load, relative to its speed when it runs alone. */
 struct pressure pressure_solve(const struct cluster_gpu *gpu, const struct pressure_load *own,
                                const struct pressure_load *load, uint32_t count, double *rate);
 
