@@ -183,7 +183,7 @@ void trace_close(struct trace *trace)
 
 const struct trace_info *trace_info(const struct trace *trace) { return &trace->info; }
 
-/* Fails, and reports the first expert that is out of range. */
+/* False, with an error that names the first expert that is out of range, if there is one. */
 static bool experts_refuse(const struct trace *trace, uint32_t step, uint32_t layer, const struct routing *routing,
                            GError **error)
 {

@@ -232,7 +232,7 @@ bool ht_ring_publish(struct fabric_worker *w, const struct ht_rank *h, struct ht
 /* A worker's reads of words in the host's memory (UCCL's heads and tails). */
 struct ht_look {
     bool host;      /* false: the words are in the GPU's memory, so ht_look functions charge nothing */
-    bool under_way; /* true until the worker has found what it waits for, and says so */
+    bool under_way; /* true until the worker says that it has found what it waits for */
     uint32_t place; /* of the first word */
 };
 /* Begins to read `words` words.  False: the worker returns WORKER_MORE, and may read them in its next step. */

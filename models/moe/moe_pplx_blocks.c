@@ -94,7 +94,7 @@ static uint32_t row_bytes(const struct ht_slot *slot) { return slot->row_bytes +
 
 /* Where a choice's row goes. */
 struct way {
-    uint32_t rank, number; /* number: the row's among those for that rank */
+    uint32_t rank, number; /* number: the row's index among the rows for that rank */
     bool none, stores;     /* there is no expert; the row goes by NVLink at once */
 };
 static struct way way_of(const struct pp_rank *r, uint32_t choice)

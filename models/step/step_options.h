@@ -23,7 +23,7 @@ struct step_options {
 /* Sets all defaults.  Then step_option_set() sets each option that is given.  Clear with step_options_clear(). */
 void step_options_init(struct step_options *o);
 void step_options_clear(struct step_options *o);
-/* Copies `from` to `to`, which must be cleared, too. */
+/* Copies `from` to `to`.  The caller clears both. */
 void step_options_copy(struct step_options *to, const struct step_options *from);
 /* Whether a step is asked for: a net or timed work is given. */
 bool step_options_asked(const struct step_options *o);

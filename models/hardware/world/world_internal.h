@@ -216,9 +216,9 @@ struct work_rates {
  * the whole's. */
 struct world {
     struct world *whole;          /* the world that this is a part of; else itself */
-    struct world **part;          /* [parts] the parts of the whole; if its nodes are no parts, only the world itself */
+    struct world **part;          /* [parts] the parts of the whole; a world that is not divided is its only part */
     uint32_t parts, part_ranks;   /* ranks of each part but the last, which may have fewer */
-    struct mailbox **boxes;       /* [parts]; NULL: its nodes are no parts */
+    struct mailbox **boxes;       /* [parts]; NULL: the world is not divided */
     bool ways_shared;             /* one thread plans the ways of all mail, because it goes over links between switches,
                                    * or DCQCN may mark it */
     pthread_mutex_t launching;    /* held while a rank launches its next kernel */
@@ -263,7 +263,7 @@ struct world {
 
     /* ---- a part's own ---- */
     uint32_t number, rank_first, rank_count;
-    struct mailbox *box;    /* the mail between this part and the others; NULL: its nodes are no parts */
+    struct mailbox *box;    /* the mail between this part and the others; NULL: the world is not divided */
     uint64_t next_ps;       /* its next event; UINT64_MAX: nothing is left to do */
     uint64_t seen_ps;       /* while it takes in mail: the soonest time at which the mail may be seen */
     struct busy_note *note; /* [note_count] looks at parts of all nodes that wait for the window's end */
