@@ -84,16 +84,17 @@ static void part_holds(const struct record *record, const char *phase, const cha
     const double busy_pct = number(record, phase, "bottleneck_busy_pct"), us = number(record, phase, "bottleneck_us");
     const double bytes = number(record, phase, "bottleneck_bytes"), gbs = number(record, phase, "bottleneck_rate_gbs");
     const char *limit = word(record, phase, "bottleneck");
+    const bool tightest = strcmp(word(record, phase, "bound_tightest"), "latency") == 0;
     if (!*limit) return; /* several kernels together */
     if (strcmp(limit, "latency") == 0) {
-        const bool tightest = strcmp(word(record, phase, "bound_tightest"), "latency") == 0;
         held(!(busy_pct >= (tightest ? 50 : 25)), text, phase, "a part is busy for long, but latency is named");
     } else if (strcmp(limit, COMPARE_NO_PART) == 0) {
         const double rival_pct = number(record, phase, "bottleneck_rival_busy_pct");
         held(busy_pct >= 25, text, phase, "no part is busy for a quarter of the time, but latency is not named");
-        held(busy_pct < 75 || (rival_pct >= 0.74 * busy_pct && rival_pct <= busy_pct), text, phase,
+        held(busy_pct < 75 || tightest || (rival_pct >= 0.74 * busy_pct && rival_pct <= busy_pct), text, phase,
              "a part is busy for three quarters of the time and has no rival, but is not named");
     } else {
+        held(!tightest, text, phase, "a part is named, but latency takes longer");
         held(busy_pct >= 75, text, phase, "a part that is busy for less than three quarters is named");
         held(busy_pct >= number(record, phase, "efficiency_pct") - 5, text, phase, "busy less than the efficiency");
         held(*word(record, phase, "bottleneck_part"), text, phase, "no part is named");

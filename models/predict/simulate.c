@@ -371,9 +371,9 @@ static void record_bottleneck(struct record *record, const char *phase, const st
     const double busy_us = some ? fmin(units_us(part->busy_ps), slowest_us) : 0;
     const double busy_pct = slowest_us > 0 ? 100 * busy_us / slowest_us : 0;
     const enum world_resource rival = some ? rival_find(run->cluster, b) : WORLD_RESOURCE_COUNT;
-    const bool less = b->tightest == BOUND_LATENCY && busy_pct < 2 * LATENCY_BOUND_PERCENT;
-    const bool waits = less || busy_pct < LATENCY_BOUND_PERCENT;
-    const bool alone = busy_pct >= PART_BOUND_PERCENT && rival == WORLD_RESOURCE_COUNT;
+    const bool less = b->tightest == BOUND_LATENCY; /* than latency takes */
+    const bool waits = busy_pct < LATENCY_BOUND_PERCENT * (less ? 2 : 1);
+    const bool alone = busy_pct >= PART_BOUND_PERCENT && rival == WORLD_RESOURCE_COUNT && !less;
     record_add_text(record, phase, RECORD_ALL, named,
                     waits   ? "latency"
                     : alone ? world_resource_name(b->busiest)

@@ -140,9 +140,9 @@ void simulate_table_append(const struct record *record, GString *out)
     g_string_append(out,
                     "Bandwidths in GB/s, means over ranks.  Logical: as DeepEP counts, local tokens too.\n"
                     "NIC and NVLink: what crossed them, headers included.  Bound by: the part of any rank that\n"
-                    "is busy for three quarters of the slowest rank's time; no part alone, if none is or parts of\n"
-                    "another kind are busy for three quarters as long; latency, if none is for a quarter, or none\n"
-                    "for half and one message's way, launch included, takes longer.\n");
+                    "is busy for three quarters of the slowest rank's time; no part alone, if none is, parts of\n"
+                    "another kind are busy for three quarters as long, or one message's way, launch included, takes\n"
+                    "longer; latency, if none is for a quarter, or none for half and that way takes longer.\n");
     const char *notes = record_get(record, "notes");
     if (notes) g_string_append_printf(out, "Note: %s.\n", notes);
 }
