@@ -359,7 +359,7 @@ static enum world_resource rival_find(const struct cluster *c, const struct boun
 }
 
 /* Records the bottleneck: the part behind the tightest bound, if it is busy for most of the slowest rank's time and has
- * no rival; "latency", if no part is busy for long, or for half of the time and less than latency takes; else
+ * no rival; "latency", if no part is busy for long, or if none is for half of the time and latency takes longer; else
  * COMPARE_NO_PART.  Also, of the busiest part: its bytes, its rate, the rate that most of its kind have (if that is
  * higher), and its load over the mean. */
 static void record_bottleneck(struct record *record, const char *phase, const struct run *run, const struct bounds *b,
@@ -371,9 +371,9 @@ static void record_bottleneck(struct record *record, const char *phase, const st
     const double busy_us = some ? fmin(units_us(part->busy_ps), slowest_us) : 0;
     const double busy_pct = slowest_us > 0 ? 100 * busy_us / slowest_us : 0;
     const enum world_resource rival = some ? rival_find(run->cluster, b) : WORLD_RESOURCE_COUNT;
-    const bool less = b->tightest == BOUND_LATENCY; /* than latency takes */
-    const bool waits = busy_pct < LATENCY_BOUND_PERCENT * (less ? 2 : 1);
-    const bool alone = busy_pct >= PART_BOUND_PERCENT && rival == WORLD_RESOURCE_COUNT && !less;
+    const bool latency_longer = b->tightest == BOUND_LATENCY; /* longer than any part is busy */
+    const bool waits = busy_pct < LATENCY_BOUND_PERCENT * (latency_longer ? 2 : 1);
+    const bool alone = busy_pct >= PART_BOUND_PERCENT && rival == WORLD_RESOURCE_COUNT && !latency_longer;
     record_add_text(record, phase, RECORD_ALL, named,
                     waits   ? "latency"
                     : alone ? world_resource_name(b->busiest)
