@@ -7,7 +7,7 @@
 
 #define KEY(name, kind, field, choices) \
     { \
-        NULL, name, kind, true, offsetof(struct transport, field), choices, NULL \
+        NULL, name, kind, CLUSTER_PART_NONE, true, offsetof(struct transport, field), choices, NULL \
     }
 static const struct cluster_key keys[] = {
     KEY("provider", KIND_CHOICE, provider, CLUSTER_PROVIDERS),

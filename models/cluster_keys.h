@@ -8,9 +8,23 @@
 #include <stddef.h>
 #include "models/cluster_values.h"
 
+/* The kinds of parts that can be faster (models/predict/faster.h).  Latencies are waits during which no part is busy:
+ * launches, words and messages on their way, fences. */
+enum cluster_part {
+    CLUSTER_PART_NICS,
+    CLUSTER_PART_PEERS,
+    CLUSTER_PART_MEMORY,
+    CLUSTER_PART_SMS,
+    CLUSTER_PART_POSTING,
+    CLUSTER_PART_LINKS,
+    CLUSTER_PART_LATENCIES,
+    CLUSTER_PART_NONE /* their number; a key: of none, like what calls of the host take and nominal rates */
+};
+
 struct cluster_key {
     const char *section, *name;
     enum cluster_kind kind;
+    enum cluster_part part; /* whose time or rate it is */
     bool optional;
     size_t offset;       /* of the member in struct cluster */
     const char *choices; /* KIND_CHOICE: "a|b|c" in the order of an enum; else NULL */

@@ -49,26 +49,28 @@ static void claimed_clear(struct claimed *a)
 
 static uint32_t named, latencies;
 
-/* gain[FASTERS]: by how much the phase is shorter, in percent. */
+/* gain[CLUSTER_PART_NONE]: by how much the phase is shorter, in percent. */
 static void claim_holds(const char *text, const char *phase, const char *bound, const double *gain)
 {
-    const enum faster kind = faster_of(bound);
-    const double least = 0.2, own = gain[FASTER_SM] + gain[FASTER_POSTING] + gain[FASTER_LATENCY];
-    const enum faster ports[] = { FASTER_NIC, FASTER_PEERS, FASTER_MEMORY, FASTER_LINKS };
+    const enum cluster_part kind = faster_of(bound);
+    const double least = 0.2, own = gain[CLUSTER_PART_SMS] + gain[CLUSTER_PART_POSTING] + gain[CLUSTER_PART_LATENCIES];
+    const enum cluster_part ports[] = { CLUSTER_PART_NICS, CLUSTER_PART_PEERS, CLUSTER_PART_MEMORY,
+                                        CLUSTER_PART_LINKS };
     bool holds = true;
     if (strcmp(bound, COMPARE_NO_PART) == 0) return;
-    if (kind == FASTER_LATENCY) {
+    if (kind == CLUSTER_PART_LATENCIES) {
         for (size_t i = 0; i < G_N_ELEMENTS(ports); i++) holds &= gain[ports[i]] < own;
         latencies++;
     } else {
-        holds = kind < FASTERS && gain[kind] > least;
-        for (int other = 0; other < FASTERS && holds; other++) holds = other == (int)kind || gain[other] < gain[kind];
+        holds = kind < CLUSTER_PART_NONE && gain[kind] > least;
+        for (int other = 0; other < CLUSTER_PART_NONE && holds; other++)
+            holds = other == (int)kind || gain[other] < gain[kind];
         named++;
     }
     CU_ASSERT_TRUE(holds);
     if (holds) return;
     fprintf(stderr, "%s: %s is said to be bound by %s; gains in percent:", text, phase, bound);
-    for (int i = 0; i < FASTERS; i++) fprintf(stderr, " %.1f", gain[i]);
+    for (int i = 0; i < CLUSTER_PART_NONE; i++) fprintf(stderr, " %.1f", gain[i]);
     fprintf(stderr, "\n");
 }
 
@@ -76,21 +78,21 @@ static void claims_hold(const char *text)
 {
     struct claimed a;
     CU_ASSERT_TRUE_FATAL(claimed_load(&a, text, NULL));
-    struct record *record = record_new(), *after[FASTERS];
+    struct record *record = record_new(), *after[CLUSTER_PART_NONE];
     CU_ASSERT_TRUE_FATAL(simulate_load(&a.c, a.cluster, &a.load, &(struct simulate_wishes){ 0 }, record, NULL));
-    for (int kind = 0; kind < FASTERS; kind++) {
+    for (int kind = 0; kind < CLUSTER_PART_NONE; kind++) {
         after[kind] = record_new();
-        CU_ASSERT_TRUE_FATAL(faster_predict(&a.c, a.cluster, &a.load, (enum faster)kind, after[kind], NULL));
+        CU_ASSERT_TRUE_FATAL(faster_predict(&a.c, a.cluster, &a.load, (enum cluster_part)kind, after[kind], NULL));
     }
     g_autoptr(GPtrArray) phases = compare_phases(record);
     for (guint i = 0; i < phases->len; i++) {
         const char *phase = g_ptr_array_index(phases, i);
         const struct record_row *bound = record_find(record, phase, RECORD_ALL, "bottleneck");
-        double gain[FASTERS];
-        for (int kind = 0; kind < FASTERS; kind++) gain[kind] = faster_gain_pct(record, after[kind], phase);
+        double gain[CLUSTER_PART_NONE];
+        for (int kind = 0; kind < CLUSTER_PART_NONE; kind++) gain[kind] = faster_gain_pct(record, after[kind], phase);
         if (bound) claim_holds(text, phase, record_row_text(bound), gain);
     }
-    for (int kind = 0; kind < FASTERS; kind++) record_free(after[kind]);
+    for (int kind = 0; kind < CLUSTER_PART_NONE; kind++) record_free(after[kind]);
     record_free(record);
     claimed_clear(&a);
 }

@@ -7,28 +7,18 @@
 #include <stdbool.h>
 #include "models/case.h"
 #include "models/cluster.h"
+#include "models/cluster_keys.h"
 #include "reports/record.h"
 
-enum faster {
-    FASTER_NIC,
-    FASTER_PEERS,
-    FASTER_MEMORY,
-    FASTER_SM,
-    FASTER_POSTING,
-    FASTER_LINKS,
-    FASTER_LATENCY,
-    FASTERS
-};
-
-/* The kind of parts to which a bottleneck of a record belongs ("nic_tx", "latency"); FASTERS: it belongs to none of
- * them, like the cores of a host. */
-enum faster faster_of(const char *bottleneck);
+/* The kind of parts to which a bottleneck of a record belongs ("nic_tx", "latency"); CLUSTER_PART_NONE: it belongs to
+ * none of them, like the cores of a host. */
+enum cluster_part faster_of(const char *bottleneck);
 
 /* Predicts the case, with the parts of a kind twice as fast: double rates, half times.  Kernels still choose their
  * settings by the nominal rates that they had.  False and *error if the prediction fails or the cluster's file cannot
  * be read again. */
 bool faster_predict(const struct case_options *c, const struct cluster *cluster, const struct case_load *load,
-                    enum faster kind, struct record *record, GError **error);
+                    enum cluster_part kind, struct record *record, GError **error);
 
 /* By how much of the slowest rank's time, in percent, a phase is shorter in `after`; NAN: not known. */
 double faster_gain_pct(const struct record *before, const struct record *after, const char *phase);
