@@ -50,7 +50,7 @@ static bool value_read(const struct key_file *file, const char *section, const c
         const struct cluster_key *k = keys, *end = keys + G_N_ELEMENTS(keys);
         while (k < end && strcmp(k->name, name) != 0) k++;
         if (k == end || !cluster_value_parse(k->kind, k->choices, text, (char *)t + k->offset))
-            return error_false(error, CLUSTER_ERROR, CLUSTER_ERROR_VALUE, "%s: expected %s, found %s = %s", place,
+            return error_input(error, "%s: expected %s, found %s = %s", place,
                                k == end     ? "a key that the file's head explains"
                                : k->choices ? k->choices
                                             : cluster_value_expected(k->kind),

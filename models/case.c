@@ -358,7 +358,7 @@ char *case_option_text(const struct case_options *c, uint32_t index)
 
 static bool value_refuse(const struct field *f, const char *expected, const char *text, GError **error)
 {
-    return error_false(error, CASE_ERROR, CASE_ERROR_VALUE, "%s: expected %s, found '%s'", f->name, expected, text);
+    return error_input(error, "%s: expected %s, found '%s'", f->name, expected, text);
 }
 
 static bool count_set(struct case_options *c, const struct field *f, const char *text, GError **error)
@@ -443,7 +443,7 @@ bool case_set(struct case_options *c, const char *name, const char *text, GError
     if (name_matches(name, processes_alias.name))
         return field_set(c, &processes_alias, text, error) && case_set(c, "ranks-per-node", text, error) &&
                (c->num_ranks || case_set(c, "num-ranks", text, error));
-    return error_false(error, CASE_ERROR, CASE_ERROR_NAME, "%s: there is no such option of a case", name);
+    return error_input(error, "%s: there is no such option of a case", name);
 }
 
 /* The case that the options fill.  It is global because GLib passes no data of the caller to callbacks of a

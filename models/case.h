@@ -18,9 +18,6 @@
 #include "traces/edges.h"
 #include "traces/routing.h"
 
-#define CASE_ERROR (g_quark_from_static_string("eptwin-case"))
-enum case_error { CASE_ERROR_NAME, CASE_ERROR_VALUE };
-
 /* Numbers that are 0 and texts that are NULL get their default when the case is used (case_resolve()). */
 struct case_options {
     char *kernel; /* "ll", "normal", "alltoallv", ...: the table in case.c has all */

@@ -78,17 +78,17 @@ static bool tokens_parse(const struct case_options *c, const struct routing *rou
     enum { SCALED = 128, WORD = 4 };
     const uint64_t scales = strcmp(c->dtype, "bf16") == 0 ? 0 : (c->hidden + SCALED - 1) / SCALED * WORD;
     const uint32_t tokens = routing->rank[0].tokens;
-    if (c->size) return case_refuse(error, "size: expected num-tokens and hidden for ag-rs, found '%s'", c->size);
+    if (c->size) return error_input(error, "size: expected num-tokens and hidden for ag-rs, found '%s'", c->size);
     for (uint32_t r = 1; r < routing->ranks; r++)
         if (routing->rank[r].tokens != tokens)
-            return case_refuse(error,
+            return error_input(error,
                                "num-tokens: expected the same of all ranks for ag-rs, found %u of rank 0 and %u of "
                                "rank %u",
                                tokens, routing->rank[r].tokens, r);
     o->size_bytes = (uint64_t)tokens * (row_bytes(c) + scales + UINT64_C(2) * WORD * routing->topk);
     o->combine_bytes = (uint64_t)tokens * 2 * c->hidden;
     if (o->size_bytes * o->ranks <= UINT32_MAX && o->combine_bytes * o->ranks <= UINT32_MAX) return true;
-    return case_refuse(error, "num-tokens: expected at most 4 GiB of tokens of all ranks, found %u", tokens);
+    return error_input(error, "num-tokens: expected at most 4 GiB of tokens of all ranks, found %u", tokens);
 }
 
 static bool size_parse(const struct case_options *c, const struct case_load *load, struct coll_options *o,
@@ -99,11 +99,11 @@ static bool size_parse(const struct case_options *c, const struct case_load *loa
     if (o->kernel == COLL_AG_RS) return tokens_parse(c, &load->routing, o, error);
     if (!c->size) return true;
     if (o->kernel == COLL_ALLTOALLV)
-        return case_refuse(error, "size: expected another kernel than alltoallv, found it");
+        return error_input(error, "size: expected another kernel than alltoallv, found it");
     const bool read = g_ascii_string_to_unsigned(c->size, 10, 0, most, &o->size_bytes, NULL) ||
                       cluster_parse_size(c->size, &o->size_bytes);
     if (read && o->size_bytes >= 1 && o->size_bytes <= most) return true;
-    return case_refuse(error, "size: expected a size from 1 B to 1 GiB, such as 64KiB or 65536, found '%s'", c->size);
+    return error_input(error, "size: expected a size from 1 B to 1 GiB, such as 64KiB or 65536, found '%s'", c->size);
 }
 
 /* Parses "A:B": SMs A to B - 1 of the device. */
@@ -119,15 +119,15 @@ static bool compute_sms_parse(const char *text, uint32_t device_sms, struct coll
     }
     ranges_free(&sms);
     return good ||
-           case_refuse(error, "compute-sms: expected A:B (B excluded) within 0:%u, found '%s'", device_sms, text);
+           error_input(error, "compute-sms: expected A:B (B excluded) within 0:%u, found '%s'", device_sms, text);
 }
 
 static bool compute_parse(const struct case_options *c, uint32_t device_sms, struct coll_options *o, GError **error)
 {
     static const uint64_t most_ps = PS_PER_S;
-    if (!c->compute) return !c->compute_sms || case_refuse(error, "compute-sms: needs compute");
+    if (!c->compute) return !c->compute_sms || error_input(error, "compute-sms: needs compute");
     if (!cluster_parse_time(c->compute, &o->compute_ps) || o->compute_ps == 0 || o->compute_ps > most_ps)
-        return case_refuse(error, "compute: expected a time from 1 ps to 1 s, such as 100us, found '%s'", c->compute);
+        return error_input(error, "compute: expected a time from 1 ps to 1 s, such as 100us, found '%s'", c->compute);
     if (c->compute_sms) return compute_sms_parse(c->compute_sms, device_sms, o, error);
     const bool left = device_sms > o->num_sms;
     o->compute_sm_first = left ? o->num_sms : 0;
@@ -138,7 +138,7 @@ static bool compute_parse(const struct case_options *c, uint32_t device_sms, str
 static bool calls_known(const struct cluster *cluster, const char *issue, GError **error)
 {
     if (!cluster || cluster->host.cores || cluster->calls.wait_ps) return true;
-    return case_refuse(error, "issue: %s: expected a cluster file with [calls], found none", issue);
+    return error_input(error, "issue: %s: expected a cluster file with [calls], found none", issue);
 }
 
 /* Sets who issues messages.  A call of the host issues one message, so p2p then has one message a phase. */
@@ -152,12 +152,12 @@ static bool issue_parse(const struct case_options *c, const struct cluster *clus
     if (o->issue == COLL_BY_KERNEL) return true;
     if (o->kernel == COLL_ALLGATHER && o->issue == COLL_BY_COPY) return calls_known(cluster, c->issue, error);
     if (o->kernel == COLL_ALLTOALLV && o->issue == COLL_BY_NCCL)
-        return !c->nvlink_disabled || case_refuse(error, "disable-nvlink: NCCL's messages are within a node here");
+        return !c->nvlink_disabled || error_input(error, "disable-nvlink: NCCL's messages are within a node here");
     if (o->kernel != COLL_P2P)
-        return case_refuse(error, "issue: expected kernel p2p, copy of allgather or nccl of alltoallv, found %s of %s",
+        return error_input(error, "issue: expected kernel p2p, copy of allgather or nccl of alltoallv, found %s of %s",
                            c->issue, c->kernel);
     if (c->messages != 1 && c->messages != MESSAGES_DEFAULT)
-        return case_refuse(error, "messages: expected 1 with issue %s, found %u", c->issue, c->messages);
+        return error_input(error, "messages: expected 1 with issue %s, found %u", c->issue, c->messages);
     o->messages = 1;
     return calls_known(cluster, c->issue, error);
 }
@@ -264,13 +264,13 @@ static bool nccl_asked(const struct case_options *c, const struct coll_options *
     const bool rings = (gather && o->algorithm == COLL_RING && g_strcmp0(c->issue, "copy") != 0) || reduce ||
                        o->kernel == COLL_REDUCESCATTER || o->kernel == COLL_AG_RS;
     if (c->algorithm && !(o->algorithm == COLL_TREE ? reduce : gather || (reduce && o->algorithm == COLL_RING)))
-        return case_refuse(error, "algorithm: expected %s, found %s of %s",
+        return error_input(error, "algorithm: expected %s, found %s of %s",
                            reduce   ? "ring or tree"
                            : gather ? "hybrid, ring or leader"
                                     : "kernel allgather or allreduce",
                            c->algorithm, c->kernel);
     if (c->protocol && !rings)
-        return case_refuse(error,
+        return error_input(error,
                            "protocol: expected reducescatter, allreduce, ag-rs or allgather by ring, found %s of %s",
                            c->protocol, c->kernel);
     return true;
@@ -292,12 +292,12 @@ static bool options_fill(const struct case_options *c, const struct case_load *l
         .messages = c->messages,
     };
     if (c->num_sms > device_sms)
-        return case_refuse(error, "num-sms: expected at most the GPU's %u, found %u", device_sms, c->num_sms);
+        return error_input(error, "num-sms: expected at most the GPU's %u, found %u", device_sms, c->num_sms);
     if (c->matrix && o->kernel != COLL_ALLTOALLV)
-        return case_refuse(error, "matrix: expected kernel alltoallv, found %s", c->kernel);
+        return error_input(error, "matrix: expected kernel alltoallv, found %s", c->kernel);
     if (!nccl_asked(c, o, error)) return false;
     if (c->mask_timeout || c->fail)
-        return case_refuse(error, "%s: only the low-latency kernels mask ranks", c->fail ? "fail" : "mask-timeout");
+        return error_input(error, "%s: only the low-latency kernels mask ranks", c->fail ? "fail" : "mask-timeout");
     if (!size_parse(c, load, o, error) || !issue_parse(c, cluster, o, error)) return false;
     nccl_find(c, cluster, o);
     process_find(c, cluster, o);
@@ -316,7 +316,7 @@ static struct kernel_job *coll_job(const struct case_options *c, const struct ca
     case_clear(&resolved);
     char text[256];
     const char *refusal = good ? coll_options_refuse(&options, edges, text, sizeof text) : NULL;
-    if (refusal) good = case_refuse(error, "%s", refusal);
+    if (refusal) good = error_input(error, "%s", refusal);
     if (!good) return NULL;
     struct coll_job *job = g_new(struct coll_job, 1);
     coll_job_init(job, &options, edges);

@@ -2,8 +2,8 @@
 #ifndef MODELS_CASE_FAMILY_H
 #define MODELS_CASE_FAMILY_H
 
-#include <stdarg.h>
 #include "models/case.h"
+#include "sim/error.h"
 
 /* The caller passes resolved cases (case_resolve()), except where a default depends on which options were given. */
 struct case_family {
@@ -19,15 +19,5 @@ struct case_family {
 
 extern const struct case_family case_family_moe;  /* case_kernel.c */
 extern const struct case_family case_family_coll; /* case_coll.c */
-
-/* Sets *error to a text in printf's form.  Returns false. */
-static inline G_GNUC_PRINTF(2, 3) bool case_refuse(GError **error, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    if (error) *error = g_error_new_valist(CASE_ERROR, CASE_ERROR_VALUE, format, arguments);
-    va_end(arguments);
-    return false;
-}
 
 #endif

@@ -20,7 +20,7 @@ static bool moe_others_refuse(const struct case_options *c, GError **error)
                                        : NULL;
     const char *found = case_kernel(c);
     return !given ||
-           case_refuse(error, "%s: expected kernel alltoallv, allgather, allreduce or p2p, found %s", given, found);
+           error_input(error, "%s: expected kernel alltoallv, allgather, allreduce or p2p, found %s", given, found);
 }
 
 static bool moe_load(const struct case_options *c, struct case_load *load, GError **error)
@@ -58,7 +58,7 @@ static struct kernel_job *moe_job(const struct case_options *c, const struct cas
 {
     struct moe_options options;
     if (!cluster && (c->compute || c->compute_sms)) {
-        case_refuse(error,
+        error_input(error,
                     "compute: expected a simulation, or kernel alltoallv, allgather, allreduce or p2p, found %s here",
                     case_kernel(c));
         return NULL;

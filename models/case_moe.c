@@ -108,7 +108,7 @@ static bool failures_parse(const char *text, struct moe_options *o, GError **err
     static const char *const call[] = { "dispatch", "combine", "clean" };
     g_auto(GStrv) part = g_strsplit_set(text, "|,", 0);
     if (g_strv_length(part) > MOE_FAILURES_MAX)
-        return case_refuse(error, "fail: expected at most %d ranks, found %u", MOE_FAILURES_MAX, g_strv_length(part));
+        return error_input(error, "fail: expected at most %d ranks, found %u", MOE_FAILURES_MAX, g_strv_length(part));
     for (uint32_t i = 0; part[i]; i++) {
         g_auto(GStrv) side = g_strsplit(part[i], "@", 2);
         guint64 rank = 0;
@@ -116,7 +116,7 @@ static bool failures_parse(const char *text, struct moe_options *o, GError **err
         bool good = g_strv_length(side) == 2 && g_ascii_string_to_unsigned(side[0], 10, 0, UINT16_MAX, &rank, NULL);
         while (good && which < G_N_ELEMENTS(call) && !case_is(side[1], call[which])) which++;
         if (!good || which == G_N_ELEMENTS(call))
-            return case_refuse(error, "fail: expected RANK@dispatch, RANK@combine or RANK@clean, found '%s'", part[i]);
+            return error_input(error, "fail: expected RANK@dispatch, RANK@combine or RANK@clean, found '%s'", part[i]);
         assert(o->failure_count < MOE_FAILURES_MAX);
         o->failure[o->failure_count++] = (struct moe_failure){ .rank = (uint32_t)rank, .call = (enum moe_call)which };
     }
@@ -129,7 +129,7 @@ static bool masking_fill(const struct case_options *c, struct moe_options *o, GE
     uint64_t timeout_ps = 0;
     if (c->mask_timeout) {
         if (!cluster_parse_time(c->mask_timeout, &timeout_ps) || timeout_ps == 0 || timeout_ps > most_ps)
-            return case_refuse(error, "mask-timeout: expected a time from 1 ps to an hour, such as 100us, found '%s'",
+            return error_input(error, "mask-timeout: expected a time from 1 ps to an hour, such as 100us, found '%s'",
                                c->mask_timeout);
         o->mask_timeout_ps = timeout_ps;
     }
@@ -147,11 +147,11 @@ bool case_moe_options(const struct case_options *c, const struct routing *routin
     assert(options->tokens_max > 0 && options->num_sms > 0);
     if (!masking_fill(c, options, error)) return false;
     if (device_sms && options->num_sms > device_sms)
-        return case_refuse(error, "num-sms: expected at most the GPU's %u, found %u", device_sms, options->num_sms);
+        return error_input(error, "num-sms: expected at most the GPU's %u, found %u", device_sms, options->num_sms);
     if (c->nvlink_disabled && options->family != MOE_LOW_LATENCY && !device_sms)
-        return case_refuse(error, "disable-nvlink: here only the low-latency kernels go by the NIC alone");
+        return error_input(error, "disable-nvlink: here only the low-latency kernels go by the NIC alone");
     if (c->nvlink_disabled && options->family >= MOE_ONE_SIDED && options->family != MOE_PPLX)
-        return case_refuse(error, "disable-nvlink: %s reach peers by NVLink alone",
+        return error_input(error, "disable-nvlink: %s reach peers by NVLink alone",
                            options->family == MOE_ONE_SIDED   ? "the one-sided kernels"
                            : options->family == MOE_TWO_SIDED ? "the two-sided kernels"
                            : options->family == MOE_MEGA      ? "MegaMoE's kernels"
@@ -159,5 +159,5 @@ bool case_moe_options(const struct case_options *c, const struct routing *routin
     if (c->nvlink_disabled && (options->family == MOE_V2 || options->family == MOE_PPLX)) options->ranks_per_node = 1;
     char text[256];
     const char *refusal = moe_options_refuse(options, text, sizeof text);
-    return refusal ? case_refuse(error, "%s", refusal) : true;
+    return refusal ? error_input(error, "%s", refusal) : true;
 }

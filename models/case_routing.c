@@ -20,12 +20,12 @@ static uint32_t *tokens_parse(const struct case_options *c, GError **error)
     const guint count = g_strv_length(part);
     uint32_t *tokens = g_new(uint32_t, count);
     bool good = count == c->num_ranks;
-    if (!good) case_refuse(error, "tokens-per-rank: expected %u numbers divided by '|', found %u", c->num_ranks, count);
+    if (!good) error_input(error, "tokens-per-rank: expected %u numbers divided by '|', found %u", c->num_ranks, count);
     for (guint i = 0; good && i < count; i++) {
         guint64 value = 0;
         good = g_ascii_string_to_unsigned(part[i], 10, 1, 1 << 20, &value, NULL);
         if (!good)
-            case_refuse(error, "tokens-per-rank: expected whole numbers from 1 to %u, found '%s'", 1 << 20, part[i]);
+            error_input(error, "tokens-per-rank: expected whole numbers from 1 to %u, found '%s'", 1 << 20, part[i]);
         tokens[i] = (uint32_t)value;
     }
     if (good) return tokens;
@@ -70,8 +70,8 @@ static bool routing_of_generator(const struct case_options *c, struct routing *r
 
 static bool routing_of_traffic(const struct case_options *c, struct routing *routing, GError **error)
 {
-    if (c->routing) return case_refuse(error, "routing: not together with traffic, which says how many go where");
-    if (c->tokens_per_rank) return case_refuse(error, "tokens-per-rank: not together with traffic");
+    if (c->routing) return error_input(error, "routing: not together with traffic, which says how many go where");
+    if (c->tokens_per_rank) return error_input(error, "tokens-per-rank: not together with traffic");
     const struct traffic_options options = {
         .matrix = c->traffic,
         .ranks = c->num_ranks,
@@ -87,7 +87,7 @@ static bool routing_of_traffic(const struct case_options *c, struct routing *rou
 static bool routing_of_trace(const struct case_options *c, struct routing *routing, GError **error)
 {
     if (c->routing || c->traffic || c->tokens_per_rank)
-        return case_refuse(error, "%s: not together with trace",
+        return error_input(error, "%s: not together with trace",
                            c->routing   ? "routing"
                            : c->traffic ? "traffic"
                                         : "tokens-per-rank");
@@ -96,13 +96,13 @@ static bool routing_of_trace(const struct case_options *c, struct routing *routi
     if (!trace) return false;
     const uint32_t topk = trace_info(trace)->topk;
     bool good = !trace_info(trace)->counts ||
-                case_refuse(error,
+                error_input(error,
                             "trace: %s: expected the choices of each token, found counts of experts, which `eptwin "
                             "trace info` shows and `eptwin trace remap --placement` places",
                             c->trace);
     if (good) good = c->num_topk == 0 || c->num_topk == topk;
     if (!good && error && !*error)
-        case_refuse(error, "num-topk: expected the trace's %u or nothing, found %u", topk, c->num_topk);
+        error_input(error, "num-topk: expected the trace's %u or nothing, found %u", topk, c->num_topk);
     good = good && trace_read(trace, c->step, c->layer, c->num_ranks, routing, error);
     trace_close(trace);
     if (good && c->num_tokens)
@@ -132,7 +132,7 @@ bool case_routing(const struct case_options *c, struct routing *routing, GError 
     case_copy(&resolved, c);
     case_resolve(&resolved);
     bool good = resolved.num_ranks && resolved.num_experts % resolved.num_ranks
-                    ? case_refuse(error, "num-experts: expected a multiple of num-ranks %u, found %u",
+                    ? error_input(error, "num-experts: expected a multiple of num-ranks %u, found %u",
                                   resolved.num_ranks, resolved.num_experts)
                 : resolved.trace   ? routing_of_trace(&resolved, routing, error)
                 : resolved.traffic ? routing_of_traffic(&resolved, routing, error)

@@ -18,8 +18,8 @@ static bool parse_value(const struct cluster_key *k, const struct key_file *file
     g_auto(GStrv) choices = g_strsplit(k->choices ? k->choices : "", "|", 0);
     g_autofree char *list = g_strjoinv(", ", choices), *one_of = g_strconcat("one of ", list, NULL);
     g_autofree char *place = key_file_place(file, k->section, k->name);
-    return error_false(error, CLUSTER_ERROR, CLUSTER_ERROR_VALUE, "%s: [%s] %s: expected %s, found \"%s\"", place,
-                       k->section, k->name, k->choices ? one_of : cluster_value_expected(k->kind), text);
+    return error_input(error, "%s: [%s] %s: expected %s, found \"%s\"", place, k->section, k->name,
+                       k->choices ? one_of : cluster_value_expected(k->kind), text);
 }
 
 /* Refuses a section that lacks keys, and lists them all.  If only included files have the section, the error names the
@@ -35,9 +35,8 @@ static bool refuse_lack(const struct key_file *file, const char *section, GError
     }
     g_autofree char *place = key_file_place(file, section, NULL), *own = g_strconcat(file->path, ":", NULL);
     const bool included = !g_str_has_prefix(place, own);
-    return error_false(error, CLUSTER_ERROR, CLUSTER_ERROR_LACKS, "%s: [%s] lacks the key%s %s%s",
-                       included ? file->path : place, section, count > 1 ? "s" : "", names->str,
-                       included ? ", and so do the files that it includes" : "");
+    return error_input(error, "%s: [%s] lacks the key%s %s%s", included ? file->path : place, section,
+                       count > 1 ? "s" : "", names->str, included ? ", and so do the files that it includes" : "");
 }
 
 static bool read_keys(const struct key_file *file, struct cluster *c, GError **error)
@@ -58,9 +57,9 @@ static bool refuse_name(const struct key_file *file, const char *section, const 
                         GError **error)
 {
     g_autofree char *place = key_file_place(file, section, name);
-    return error_false(error, CLUSTER_ERROR, CLUSTER_ERROR_NAME, "%s: [%s]%s%s: unknown %s%s%s%s", place, section,
-                       name ? " " : "", name ? name : "", name ? "key" : "section", nearest ? "; did you mean " : "",
-                       nearest ? nearest : "", nearest ? "?" : "");
+    return error_input(error, "%s: [%s]%s%s: unknown %s%s%s%s", place, section, name ? " " : "", name ? name : "",
+                       name ? "key" : "section", nearest ? "; did you mean " : "", nearest ? nearest : "",
+                       nearest ? "?" : "");
 }
 
 /* The names of a section's keys.  The caller frees the array with g_free(), and not the names. */
@@ -115,8 +114,7 @@ static bool refuse_key(const struct key_file *file, const char *section, const c
         g_auto(GStrv) names = g_strsplit(elsewhere[i].names, " ", -1);
         if (strcmp(section, "gpu") != 0 || !g_strv_contains((const char *const *)names, name)) continue;
         g_autofree char *place = key_file_place(file, section, name);
-        return error_false(error, CLUSTER_ERROR, CLUSTER_ERROR_NAME, "%s: [gpu] %s: unknown key; %s", place, name,
-                           elsewhere[i].where);
+        return error_input(error, "%s: [gpu] %s: unknown key; %s", place, name, elsewhere[i].where);
     }
     g_autofree const char **names = key_names(section);
     const char *nearest = nearest_find(name, names), *other = section_of_key(name);
@@ -167,11 +165,9 @@ static bool check_dcqcn(const struct key_file *file, const struct cluster *c, GE
     if (!c->dcqcn.cnp_ps) return true;
     g_autofree char *place = key_file_place(file, "dcqcn", "mark-all");
     if (!key_file_line(file, "network", NULL))
-        return error_false(error, CLUSTER_ERROR, CLUSTER_ERROR_LACKS,
-                           "%s: [dcqcn]: needs a [network], whose switches mark", place);
+        return error_input(error, "%s: [dcqcn]: needs a [network], whose switches mark", place);
     if (c->dcqcn.mark_all_bytes > c->dcqcn.mark_from_bytes) return true;
-    return error_false(error, CLUSTER_ERROR, CLUSTER_ERROR_VALUE,
-                       "%s: [dcqcn] mark-all: expected more than mark-from, found less", place);
+    return error_input(error, "%s: [dcqcn] mark-all: expected more than mark-from, found less", place);
 }
 
 enum { PCIE_PEERS_MAX = 64 };
@@ -180,8 +176,7 @@ static bool check_peers(const struct key_file *file, const struct cluster *c, GE
 {
     if (c->nvlink.over != CLUSTER_PEERS_BY_PCIE || MAX(c->nvlink.gpus, c->node.gpus) <= PCIE_PEERS_MAX) return true;
     g_autofree char *place = key_file_place(file, "nvlink", "over");
-    return error_false(error, CLUSTER_ERROR, CLUSTER_ERROR_VALUE,
-                       "%s: [nvlink] over: expected at most %d GPUs of a node for pcie, found %u", place,
+    return error_input(error, "%s: [nvlink] over: expected at most %d GPUs of a node for pcie, found %u", place,
                        PCIE_PEERS_MAX, MAX(c->nvlink.gpus, c->node.gpus));
 }
 
@@ -193,8 +188,8 @@ static bool check_cross_rail(const struct key_file *file, const struct cluster *
         (rails && c->nvlink.gpus > 1 && c->nvlink.over != CLUSTER_PEERS_BY_PCIE))
         return true;
     g_autofree char *place = key_file_place(file, "network", "cross-rail");
-    return error_false(
-        error, CLUSTER_ERROR, CLUSTER_ERROR_VALUE,
+    return error_input(
+        error,
         "%s: [network] cross-rail: expected nvlink with topology = rail or links and GPUs joined by NVLink, found %s",
         place, rails ? "no NVLink" : "other leaves");
 }
@@ -207,8 +202,7 @@ static bool check_no_nics(const struct key_file *file, const struct cluster *c, 
         if (!key_file_line(file, sections[i], NULL) || (!strcmp(sections[i], "links") && cluster_node_written(c)))
             continue;
         g_autofree char *place = key_file_place(file, sections[i], NULL);
-        return error_false(error, CLUSTER_ERROR, CLUSTER_ERROR_LACKS,
-                           "%s: [%s]: needs a [nic], whose ports it connects", place, sections[i]);
+        return error_input(error, "%s: [%s]: needs a [nic], whose ports it connects", place, sections[i]);
     }
     return true;
 }
@@ -224,8 +218,8 @@ static bool check_node_written(const struct key_file *file, const struct cluster
         g_autofree char *place = key_file_place(file, "node", keys[i]);
         const uint32_t line = key_file_line(file, "node", keys[i]);
         if (!line || (line != KEY_FILE_SETTING && !g_str_has_prefix(place, own))) continue;
-        return error_false(error, CLUSTER_ERROR, CLUSTER_ERROR_VALUE,
-                           "%s: [node] %s: expected no such key where [links] describe a node's PCIe", place, keys[i]);
+        return error_input(error, "%s: [node] %s: expected no such key where [links] describe a node's PCIe", place,
+                           keys[i]);
     }
     return true;
 }
@@ -246,9 +240,8 @@ static bool check_fetch(const struct key_file *file, const struct cluster *c, GE
 {
     if (c->nic.read_ps <= c->nic.fetch_ps) return true;
     g_autofree char *place = key_file_place(file, "nic", "read");
-    return error_false(error, CLUSTER_ERROR, CLUSTER_ERROR_VALUE,
-                       "%s: [nic] read: expected at most fetch, of which it is a part, %.6g ns, found %.6g ns", place,
-                       (double)c->nic.fetch_ps / 1e3, (double)c->nic.read_ps / 1e3);
+    return error_input(error, "%s: [nic] read: expected at most fetch, of which it is a part, %.6g ns, found %.6g ns",
+                       place, (double)c->nic.fetch_ps / 1e3, (double)c->nic.read_ps / 1e3);
 }
 
 /* Refuses parts that do not fit together, and fills in what they leave open.  A cluster has GPUs with NVLink, or a
@@ -258,13 +251,12 @@ static bool check_parts(const struct key_file *file, struct cluster *c, GError *
     const uint32_t gpu = key_file_line(file, "gpu", NULL), host = key_file_line(file, "host", NULL);
     const char *missing = NULL;
     if (gpu && host)
-        return error_false(error, CLUSTER_ERROR, CLUSTER_ERROR_VALUE,
-                           "%s:%u: has both [gpu] and [host]: ranks run on one of them", c->path, MAX(gpu, host));
+        return error_input(error, "%s:%u: has both [gpu] and [host]: ranks run on one of them", c->path,
+                           MAX(gpu, host));
     if (!gpu && !host) missing = "[gpu] or [host]";
     else if (gpu && !key_file_line(file, "nvlink", NULL)) missing = "[nvlink]";
     else if (gpu && key_file_line(file, "nic", NULL) && !key_file_line(file, "network", NULL)) missing = "[network]";
-    if (missing)
-        return error_false(error, CLUSTER_ERROR, CLUSTER_ERROR_LACKS, "%s: lacks the section %s", c->path, missing);
+    if (missing) return error_input(error, "%s: lacks the section %s", c->path, missing);
     if (gpu && !key_file_line(file, "nic", NULL) && !check_no_nics(file, c, error)) return false;
     if (!check_node_written(file, c, error)) return false;
     if (!check_dcqcn(file, c, error) || !check_cross_rail(file, c, error) || !check_peers(file, c, error)) return false;
@@ -309,7 +301,7 @@ static char *find_file(const char *path, GError **error)
     g_auto(GStrv) folders = share_folders(SHARE_CLUSTERS), names = share_names(SHARE_CLUSTERS);
     g_autofree char *places = g_strjoinv(", ", folders), *known = g_strjoinv(", ", names);
     g_autofree char *meant = names_meant(path, names);
-    return error_null(error, CLUSTER_ERROR, CLUSTER_ERROR_FILE,
+    return error_null(error, EPTWIN_ERROR, ERROR_INPUT,
                       "%s: %s%sexpected a cluster file%s%s, found none of that name here or in %s", path, meant,
                       *meant ? "? " : "", *known ? " or one of " : "", known, places);
 }
@@ -349,12 +341,12 @@ static bool read_link(const struct key_file *file, struct cluster *c, const char
     const bool ends = end[0] && end[1] && *g_strstrip(end[0]) && *g_strstrip(end[1]);
     if (!ends || !value[0] || !cluster_value_parse(KIND_RATE, NULL, g_strstrip(value[0]), &link.rate_bps) ||
         (value[1] && !cluster_value_parse(KIND_TIME, NULL, g_strstrip(value[1]), &link.latency_ps)))
-        return error_false(error, CLUSTER_ERROR, CLUSTER_ERROR_VALUE,
+        return error_input(error,
                            "%s: [links]: expected \"PART - PART = RATE\" or \"... = RATE, TIME\", found \"%s = %s\"",
                            place, name, text);
     if (!cluster_inside_kind(end[0]) != !cluster_inside_kind(end[1]))
-        return error_false(
-            error, CLUSTER_ERROR, CLUSTER_ERROR_VALUE,
+        return error_input(
+            error,
             "%s: [links]: expected two parts of a node (g0, nic0, pcie0, root0), or two of the network, found \"%s\"",
             place, name);
     assert(link.rate_bps > 0);
@@ -416,8 +408,7 @@ static bool include_files(struct key_file *file, const struct key_file *from, ui
         g_autofree char *place = key_file_place(from, "cluster", "include");
         const char *name = g_strstrip(*n);
         if (!*name || depth == INCLUDES_DEEP)
-            return error_false(error, CLUSTER_ERROR, CLUSTER_ERROR_FILE,
-                               "%s: [cluster] include: expected files of at most %d levels, found \"%s\"", place,
+            return error_input(error, "%s: [cluster] include: expected files of at most %d levels, found \"%s\"", place,
                                INCLUDES_DEEP, text);
         g_autofree char *path = include_path(folder, name);
         g_autoptr(key_file) part = key_file_load(path, error);
@@ -445,8 +436,7 @@ static bool settings_put(struct key_file *file, const char *const *settings, GEr
         const char *equals = strchr(*settings, '=');
         const char *dot = equals ? g_strrstr_len(*settings, equals - *settings, ".") : NULL;
         if (!dot || dot == *settings || dot + 1 == equals || !equals[1])
-            return error_false(error, CLUSTER_ERROR, CLUSTER_ERROR_OPTION,
-                               "expected section.key=value, as in nic.rate=50GB/s, found '%s'", *settings);
+            return error_input(error, "expected section.key=value, as in nic.rate=50GB/s, found '%s'", *settings);
         g_autofree char *section = g_strndup(*settings, (gsize)(dot - *settings));
         g_autofree char *key = g_strndup(dot + 1, (gsize)(equals - dot - 1));
         g_autofree char *place = g_strconcat("--set ", *settings, NULL);

@@ -10,15 +10,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CLUSTER_ERROR (g_quark_from_static_string("eptwin-cluster"))
-enum cluster_error {
-    CLUSTER_ERROR_FILE,   /* no file has that name, or includes are nested too deeply */
-    CLUSTER_ERROR_NAME,   /* an unknown section or key */
-    CLUSTER_ERROR_LACKS,  /* a section or key */
-    CLUSTER_ERROR_VALUE,  /* of a key */
-    CLUSTER_ERROR_OPTION, /* an option of the command, or a setting */
-};
-
 /* How fast warps do one kind of work on rows (copy, cast, reduce, store to a peer).  A row takes one warp row_ps
  * (waits that nothing hides) plus the time of its bytes at warp_rate.  All warps of an SM share sm_rate. */
 struct cluster_work {

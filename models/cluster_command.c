@@ -69,8 +69,8 @@ static void help_print(FILE *out)
 static int list_run(int argc, char **argv)
 {
     if (argc > 1) {
-        return command_line_fail("cluster list", g_error_new(COMMAND_LINE_ERROR, COMMAND_LINE_ERROR_OPTION,
-                                                             "expected no argument, found '%s'", argv[1]));
+        return command_line_fail("cluster list",
+                                 g_error_new(EPTWIN_ERROR, ERROR_INPUT, "expected no argument, found '%s'", argv[1]));
     }
     g_auto(GStrv) names = share_names(SHARE_CLUSTERS);
     if (!*names) {
@@ -114,8 +114,8 @@ static bool show_parse(struct show_arguments *a, int *argc, char ***argv, GError
     const guint count = a->rest ? g_strv_length(a->rest) : 0;
     if (count < 1 || count > 2 ||
         (count == 2 && !g_ascii_string_to_unsigned(a->rest[1], 10, 1, NODES_MAX, &a->nodes, NULL)))
-        g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_OPTION, "expected FILE [NODES], NODES from 1 to %d", NODES_MAX);
-    else if (a->marks && !a->svg) g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_OPTION, "--mark: needs --svg");
+        error_input(error, "expected FILE [NODES], NODES from 1 to %d", NODES_MAX);
+    else if (a->marks && !a->svg) error_input(error, "--mark: needs --svg");
     else return true;
     return false;
 }
@@ -126,9 +126,8 @@ static bool svg_write(const struct show_arguments *a, const struct cluster *clus
     g_autoptr(drawing) drawing = cluster_draw(cluster, graph);
     for (char **mark = a->marks; mark && *mark; mark++) {
         if (drawing_has(drawing, *mark)) continue;
-        return error_false(
-            error, CLUSTER_ERROR, CLUSTER_ERROR_OPTION,
-            "--mark: expected the name of a part, of a link as PART-PART, or of a resource of %s, found \"%s\"",
+        return error_input(
+            error, "--mark: expected the name of a part, of a link as PART-PART, or of a resource of %s, found \"%s\"",
             cluster->name, *mark);
     }
     g_autoptr(GString) text = g_string_new(NULL);
@@ -198,8 +197,8 @@ static int backends_run(int argc, char **argv)
 {
     static const char *const order[] = { "in order", "signals wait for acknowledgements", "put in order by software" };
     if (argc > 1) {
-        return command_line_fail("cluster backends", g_error_new(COMMAND_LINE_ERROR, COMMAND_LINE_ERROR_OPTION,
-                                                                 "expected no argument, found '%s'", argv[1]));
+        return command_line_fail("cluster backends",
+                                 g_error_new(EPTWIN_ERROR, ERROR_INPUT, "expected no argument, found '%s'", argv[1]));
     }
     for (uint32_t i = 0; backends_at(i); i++) {
         const struct transport *t = backends_at(i);

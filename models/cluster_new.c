@@ -59,8 +59,7 @@ static const struct {
 
 static bool refuse(GError **error, const char *option, const char *expected, const char *found)
 {
-    return error_false(error, CLUSTER_ERROR, CLUSTER_ERROR_OPTION, "--%s: expected %s, found '%s'", option, expected,
-                       found);
+    return error_input(error, "--%s: expected %s, found '%s'", option, expected, found);
 }
 
 /* Parses "8x400G" or, if a NIC has two ports, "4x2x200G". */
@@ -290,12 +289,5 @@ int cluster_new_run(int argc, char **argv)
     good = good && text_check(text, (uint32_t)a.nodes, &error) &&
            whole_file_write(a.output ? a.output : "-", text, strlen(text), &error);
     cluster_free(plan.gpu);
-    g_free(a.gpu);
-    g_free(a.nic);
-    g_free(a.fabric);
-    g_free(a.topology);
-    g_free(a.oversubscription);
-    g_free(a.name);
-    g_free(a.output);
     return good ? EXIT_OK : command_line_fail("cluster new", error);
 }

@@ -157,8 +157,7 @@ static bool refuse(const char *what, GError **error)
                         strchr(what, '.') ? g_strconcat(key->section, ".", key->name, NULL) : g_strdup(key->name));
     g_ptr_array_add(names, NULL);
     const char *nearest = nearest_find(what, (const char *const *)names->pdata);
-    return error_false(error, CLUSTER_ERROR, CLUSTER_ERROR_NAME,
-                       "expected a section, a key, SECTION.KEY or all, found '%s'%s%s%s", what,
+    return error_input(error, "expected a section, a key, SECTION.KEY or all, found '%s'%s%s%s", what,
                        nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
 }
 

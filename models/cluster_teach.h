@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 /* Appends the keys of a section ("nic"), the keys of one name ("rate", "nic.rate"), all keys ("all"), or the most
- * important ones (NULL). False and *error (CLUSTER_ERROR, with the nearest name) for any other name. */
+ * important ones (NULL). False and *error (with the nearest name) for any other name. */
 bool cluster_teach(const char *what, GString *out, GError **error);
 
 /* Appends eptwin-cluster(5): the file's form and all keys, for man(1). */

@@ -15,8 +15,7 @@ struct scan {
 
 static bool syntax_error(const struct scan *scan, const char *found, GError **error)
 {
-    return error_false(error, KEY_FILE_ERROR, KEY_FILE_ERROR_SYNTAX,
-                       "%s:%u: expected \"[section]\", \"key = value\" or \"# comment\", found \"%s\"",
+    return error_input(error, "%s:%u: expected \"[section]\", \"key = value\" or \"# comment\", found \"%s\"",
                        scan->file->path, scan->line, found);
 }
 
@@ -26,9 +25,8 @@ static bool note_line(const struct scan *scan, char *name, GError **error)
     const uint32_t first = GPOINTER_TO_UINT(g_hash_table_lookup(scan->file->lines, name));
     if (!first) return g_hash_table_insert(scan->file->lines, name, GUINT_TO_POINTER(scan->line));
     char *key = strchr(name, '\n');
-    g_set_error(error, KEY_FILE_ERROR, KEY_FILE_ERROR_TWICE, "%s:%u: [%.*s]%s%s: stands in line %u already",
-                scan->file->path, scan->line, key ? (int)(key - name) : (int)strlen(name), name, key ? " " : "",
-                key ? key + 1 : "", first);
+    error_input(error, "%s:%u: [%.*s]%s%s: stands in line %u already", scan->file->path, scan->line,
+                key ? (int)(key - name) : (int)strlen(name), name, key ? " " : "", key ? key + 1 : "", first);
     g_free(name);
     return false;
 }
@@ -47,8 +45,8 @@ static bool scan_line(struct scan *scan, char *text, GError **error)
     }
     if (!equals || equals == text) return syntax_error(scan, text, error);
     if (!scan->section)
-        return error_false(error, KEY_FILE_ERROR, KEY_FILE_ERROR_SYNTAX,
-                           "%s:%u: expected a \"[section]\" first, found \"%s\"", scan->file->path, scan->line, text);
+        return error_input(error, "%s:%u: expected a \"[section]\" first, found \"%s\"", scan->file->path, scan->line,
+                           text);
     *equals = '\0';
     return note_line(scan, g_strdup_printf("%s\n%s", scan->section, g_strchomp(text)), error);
 }
@@ -56,9 +54,7 @@ static bool scan_line(struct scan *scan, char *text, GError **error)
 static bool scan_text(const struct key_file *file, const char *text, size_t size, GError **error)
 {
     struct scan scan = { .file = file };
-    if (strlen(text) != size)
-        return error_false(error, KEY_FILE_ERROR, KEY_FILE_ERROR_SYNTAX, "%s: expected text, found a byte of 0",
-                           file->path);
+    if (strlen(text) != size) return error_input(error, "%s: expected text, found a byte of 0", file->path);
     g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
     bool good = true;
     for (char **line = lines; good && *line; line++) {
@@ -71,7 +67,7 @@ static bool scan_text(const struct key_file *file, const char *text, size_t size
 
 static bool read_failed(const char *path, const char *cause, GError **error)
 {
-    return error_false(error, KEY_FILE_ERROR, KEY_FILE_ERROR_IO, "%s: cannot read: %s", path, cause);
+    return error_input(error, "%s: cannot read: %s", path, cause);
 }
 
 /* Reads the file's text, which ends with a byte of 0 that size does not count. */

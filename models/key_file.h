@@ -11,9 +11,6 @@
 #include <glib.h>
 #include <stdint.h>
 
-#define KEY_FILE_ERROR (g_quark_from_static_string("eptwin-key-file"))
-enum key_file_error { KEY_FILE_ERROR_IO, KEY_FILE_ERROR_SYNTAX, KEY_FILE_ERROR_TWICE };
-
 struct key_file {
     char *path;
     GKeyFile *keys;

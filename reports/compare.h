@@ -12,7 +12,7 @@
 #include "reports/record.h"
 
 #define COMPARE_ERROR (g_quark_from_static_string("eptwin-compare"))
-enum compare_error { COMPARE_ERROR_OPTION, COMPARE_ERROR_CASE, COMPARE_ERROR_NOTHING }; /* NOTHING: to compare */
+enum compare_error { COMPARE_ERROR_CASE, COMPARE_ERROR_NOTHING }; /* NOTHING: to compare */
 
 enum { COMPARE_NO_RANK = -2 };
 

@@ -181,7 +181,7 @@ static void error_put(const struct command_line *line, GError *glib, GError **er
         g_propagate_error(error, glib);
         return;
     }
-    g_set_error_literal(error, COMMAND_LINE_ERROR, COMMAND_LINE_ERROR_OPTION, text ? text : glib->message);
+    error_input(error, "%s", text ? text : glib->message);
     g_error_free(glib);
 }
 
@@ -225,10 +225,26 @@ static bool argument_check(const struct command_line *line, const char *text, GE
         for (const GOptionEntry *e = t->entries; e->long_name; e++) {
             if (strcmp(e->long_name, name) != 0) continue;
             if (e->arg != G_OPTION_ARG_NONE && !(e->flags & G_OPTION_FLAG_NO_ARG)) return true;
-            return error_false(error, COMMAND_LINE_ERROR, COMMAND_LINE_ERROR_OPTION,
-                               "--%s: expected no value, found '%s'", name, equals + 1);
+            return error_input(error, "--%s: expected no value, found '%s'", name, equals + 1);
         }
     return true;
+}
+
+/* Keeps memory reachable until the process ends. */
+static void keep(void *memory)
+{
+    static GPtrArray *kept;
+    if (!kept) kept = g_ptr_array_new();
+    g_ptr_array_add(kept, memory);
+}
+
+static void texts_keep(const struct command_line *line)
+{
+    for (const struct command_topic *t = line->topics; t->title; t++)
+        for (const GOptionEntry *e = t->entries; e->long_name; e++)
+            if (e->arg == G_OPTION_ARG_STRING || e->arg == G_OPTION_ARG_FILENAME ||
+                e->arg == G_OPTION_ARG_STRING_ARRAY || e->arg == G_OPTION_ARG_FILENAME_ARRAY)
+                keep(*(void **)e->arg_data);
 }
 
 bool command_line_parse(const struct command_line *line, int argc, char **argv, char ***words, GError **error)
@@ -255,9 +271,8 @@ bool command_line_parse(const struct command_line *line, int argc, char **argv, 
         error_put(line, glib, error);
         return false;
     }
-    if (rest && *rest && !words)
-        return error_false(error, COMMAND_LINE_ERROR, COMMAND_LINE_ERROR_OPTION, "expected options only, found '%s'",
-                           *rest);
-    if (words) *words = rest ? g_steal_pointer(&rest) : g_new0(char *, 1);
+    if (rest && *rest && !words) return error_input(error, "expected options only, found '%s'", *rest);
+    texts_keep(line);
+    if (words) keep(*words = rest ? g_steal_pointer(&rest) : g_new0(char *, 1));
     return true;
 }

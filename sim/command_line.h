@@ -7,9 +7,7 @@
 
 #include <glib.h>
 #include <stdbool.h>
-
-#define COMMAND_LINE_ERROR (g_quark_from_static_string("eptwin-command-line"))
-enum command_line_error { COMMAND_LINE_ERROR_OPTION };
+#include "sim/error.h"
 
 /* A title in --help and the options below it.  entries end with a zero entry; callbacks get NULL as data. */
 struct command_topic {
@@ -27,9 +25,10 @@ struct command_line {
 };
 
 /* Reads argv, whose first word is the command's name, into the variables of the entries.  *words gets the words that
- * are not options, in order, NULL-terminated (free with g_strfreev()).  If words is NULL, there must be none.  With -h
- * or --help it prints the help to standard output and ends the process, with status 0, or 1 if the help could not be
- * written.  After "--help all" the help explains shared topics, too. */
+ * are not options, in order, NULL-terminated.  If words is NULL, there must be none.  Words and texts of entries last
+ * until the process ends, because it reads one command line.  With -h or --help it prints the help to standard output
+ * and ends the process, with status 0, or 1 if the help could not be written.  After "--help all" the help explains
+ * shared topics, too. */
 bool command_line_parse(const struct command_line *line, int argc, char **argv, char ***words, GError **error);
 
 /* Prints "eptwin NAME: MESSAGE" to standard error, frees error, and returns the exit status for the error's code. */

@@ -1,9 +1,9 @@
 /* error.h - which exit status follows from the code of an error.
  *
- * Every module that reports errors (GError) has a domain and an enum of codes.  Codes from ERROR_RUN on say that the
- * input was good and the run failed (exit status 1).  All other codes, and GLib's, say that the input is wrong: a
- * file, an option, a case (status 2).  So the code that reports an error decides the status, and no command needs to
- * guess. */
+ * Codes from ERROR_RUN on say that the input was good and the run failed (exit status 1).  All other codes, and GLib's,
+ * say that the input is wrong: a file, an option, a case (status 2).  So the code that reports an error decides the
+ * status, and no command needs to guess.  A module whose callers tell its errors apart has a domain and codes of its
+ * own. */
 #ifndef SIM_ERROR_H
 #define SIM_ERROR_H
 
@@ -11,12 +11,18 @@
 #include <stdbool.h>
 #include "sim/command.h"
 
-enum { ERROR_RUN = 1000 };
+#define EPTWIN_ERROR (g_quark_from_static_string("eptwin"))
+enum error_code { ERROR_INPUT, ERROR_RUN = 1000 };
 
 static inline int error_status(const GError *error)
 {
     return error->code >= ERROR_RUN ? EXIT_RUN_FAILED : EXIT_BAD_INPUT;
 }
+
+/* Sets *error to a message in printf's form, and returns false.  error_input(): the input is wrong.  error_run(): the
+ * run failed. */
+bool error_input(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
+bool error_run(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
 
 /* g_set_error() for a return statement.  The value is false, or NULL. */
 #define error_false(...) (g_set_error(__VA_ARGS__), false)

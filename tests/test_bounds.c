@@ -42,8 +42,8 @@ static struct record *predicted(const char *text)
     if (cluster) case_node_settle(&c, cluster->nvlink.gpus);
     good = cluster && case_load(&c, &load, &error) &&
            simulate_load(&c, cluster, &load, &(struct simulate_wishes){ .per_rank = true }, record, &error);
-    if (!good && error->code == SIMULATE_ERROR_RUN) fprintf(stderr, "%s: %s\n", text, error->message);
-    CU_ASSERT_TRUE(good || error->code != SIMULATE_ERROR_RUN);
+    if (!good && error->code == ERROR_RUN) fprintf(stderr, "%s: %s\n", text, error->message);
+    CU_ASSERT_TRUE(good || error->code != ERROR_RUN);
     if (!good) g_clear_pointer(&record, record_free);
     case_load_free(&load);
     return record;

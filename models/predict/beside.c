@@ -14,7 +14,7 @@ enum { ROUNDS = 6 };
 
 static bool refuse(GError **error, const char *option, const char *expected, const char *found)
 {
-    return error_false(error, BESIDE_ERROR, BESIDE_ERROR_TEXT, "%s: expected %s, found '%s'", option, expected, found);
+    return error_input(error, "%s: expected %s, found '%s'", option, expected, found);
 }
 
 uint32_t beside_rounds(const struct beside *beside) { return beside->read && !beside->wanted ? 1 : ROUNDS; }
@@ -126,7 +126,7 @@ bool beside_parse(const struct case_options *c, const struct cluster *cluster, u
         !load_parse(c->compute, cluster, beside, error))
         return false;
     if (!pressure_known(&cluster->gpu))
-        return error_false(error, BESIDE_ERROR, BESIDE_ERROR_TEXT,
+        return error_input(error,
                            "compute: expected hbm-queue in [gpu] of %s, which says what loads wait for, found none",
                            cluster->path);
     beside->load.flight_bytes = PRESSURE_FLIGHT_BYTES;

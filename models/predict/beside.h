@@ -11,9 +11,6 @@
 #include "models/hardware/sm/pressure.h"
 #include "models/hardware/world/world.h"
 
-#define BESIDE_ERROR (g_quark_from_static_string("eptwin-beside"))
-enum beside_error { BESIDE_ERROR_TEXT };
-
 enum { BESIDE_PHASES_MAX = 16 };
 
 struct beside { /* all zero before it is read */

@@ -76,15 +76,10 @@ static bool compare_run_parse(struct compare_run *run, int argc, char **argv, en
     bool done = command_line_parse(&line, argc, argv, &run->paths, error);
     run->options = (struct compare_options){ .by_rank = by_rank, .force = force };
     run->path_count = run->paths ? g_strv_length(run->paths) : 0;
-    if (done && (run->path_count == 0 || run->path_count % 2 != 0)) {
-        g_set_error(error, COMPARE_ERROR, COMPARE_ERROR_OPTION, "expected pairs of records, found %u", run->path_count);
-        done = false;
-    }
-    if (done && !(run->error_pct_max >= 0)) {
-        g_set_error(error, COMPARE_ERROR, COMPARE_ERROR_OPTION, "--max-error: expected a percentage, found %g",
-                    run->error_pct_max);
-        done = false;
-    }
+    if (done && (run->path_count == 0 || run->path_count % 2 != 0))
+        done = error_input(error, "expected pairs of records, found %u", run->path_count);
+    if (done && !(run->error_pct_max >= 0))
+        done = error_input(error, "--max-error: expected a percentage, found %g", run->error_pct_max);
     return done && record_table_format_parse(run->format_name ? run->format_name : "csv", format, error);
 }
 
@@ -96,7 +91,7 @@ static bool compare_pair_read(struct compare_pair *pair, const struct compare_op
     GError *cause = NULL;
     pair->compare = compare_new(pair->a, pair->b, options, &cause);
     if (pair->compare) return true;
-    g_set_error(error, COMPARE_ERROR, COMPARE_ERROR_CASE, "%s, %s: %s", pair->a_path, pair->b_path, cause->message);
+    error_input(error, "%s, %s: %s", pair->a_path, pair->b_path, cause->message);
     g_error_free(cause);
     return false;
 }
@@ -137,9 +132,8 @@ static bool compare_pair_diagnose(const struct compare_pair *pair, struct machin
     }
     path = machines_path(machines, compare->predicted);
     if (!path)
-        return error_false(
-            error, COMPARE_ERROR, COMPARE_ERROR_OPTION,
-            "--diagnose: expected --cluster FILE with the cluster \"%s\" of %s, which does not ship with eptwin",
+        return error_input(
+            error, "--diagnose: expected --cluster FILE with the cluster \"%s\" of %s, which does not ship with eptwin",
             record_get(compare->predicted, "cluster") ? record_get(compare->predicted, "cluster") : "",
             compare->swapped ? pair->b_path : pair->a_path);
     g_auto(case_options) base;
@@ -338,9 +332,5 @@ int command_compare(int argc, char **argv)
     const int status = done ? compare_verdict(pairs, count, run.error_pct_max) : command_line_fail("compare", error);
     for (guint p = 0; p < count; p++) compare_pair_clear(&pairs[p]);
     machines_free(machines);
-    g_strfreev(run.clusters);
-    g_strfreev(run.paths);
-    g_free(run.output);
-    g_free(run.format_name);
     return status;
 }

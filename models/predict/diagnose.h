@@ -17,9 +17,6 @@
 #include "models/cluster.h"
 #include "models/predict/validate.h"
 
-#define DIAGNOSE_ERROR (g_quark_from_static_string("eptwin-diagnose"))
-enum diagnose_error { DIAGNOSE_ERROR_INPUT };
-
 enum { CAUSE_SETTINGS_MAX = 6, CAUSE_OPTIONS_MAX = 2, CAUSE_VARIANTS_MAX = 4 };
 
 enum cause_scope {

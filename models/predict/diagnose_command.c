@@ -69,10 +69,9 @@ static bool options_parse(struct diagnose_options *o, int argc, char **argv, GEr
     case_topics(&o->base, topics + 1);
     if (!command_line_parse(&line, argc, argv, &o->paths, error)) return false;
     if (!o->list && g_strv_length(o->paths) != 1)
-        return error_false(error, DIAGNOSE_ERROR, DIAGNOSE_ERROR_INPUT,
+        return error_input(error,
                            "expected one table of measurements, as in: eptwin diagnose measured.csv --cluster FILE");
-    if (o->jobs < 0 || o->most < 0)
-        return error_false(error, DIAGNOSE_ERROR, DIAGNOSE_ERROR_INPUT, "--jobs, --most: expected a number from 1");
+    if (o->jobs < 0 || o->most < 0) return error_input(error, "--jobs, --most: expected a number from 1");
     const char *const inputs[] = { o->list ? "-" : o->paths[0], o->baseline ? o->baseline : "-" };
     if (o->output && (!new_file_possible(o->output, error) || !new_file_spares(o->output, inputs, 2, error)))
         return false;
@@ -91,8 +90,7 @@ static bool cluster_named(const struct diagnose_options *o, const struct validat
 {
     if (!o->base.cluster) {
         if (validate_column_find(table, "cluster") >= 0) return true;
-        return error_false(error, DIAGNOSE_ERROR, DIAGNOSE_ERROR_INPUT,
-                           "--cluster: expected a cluster file, found none (nor a column 'cluster')");
+        return error_input(error, "--cluster: expected a cluster file, found none (nor a column 'cluster')");
     }
     g_autoptr(cluster) cluster = cluster_load(o->base.cluster, error);
     return cluster != NULL;
@@ -102,16 +100,13 @@ static bool cluster_named(const struct diagnose_options *o, const struct validat
 static struct validate_table *table_open(const struct diagnose_options *o, const char *path, GError **error)
 {
     if (profile_begins(path))
-        return error_null(error, DIAGNOSE_ERROR, DIAGNOSE_ERROR_INPUT,
+        return error_null(error, EPTWIN_ERROR, ERROR_INPUT,
                           "%s: expected measured cases, found a profile: eptwin explain-trace %s --cluster FILE", path,
                           path);
-    struct validate_table *table = diagnose_table_read(path, &o->base, error);
-    if (table && !cluster_named(o, table, error)) {
-        validate_table_free(table);
-        return NULL;
-    }
-    if (table && table->warning) fputs(table->warning, stderr);
-    return table;
+    g_autoptr(validate_table) table = diagnose_table_read(path, &o->base, error);
+    if (!table || !cluster_named(o, table, error)) return NULL;
+    if (table->warning) fputs(table->warning, stderr);
+    return g_steal_pointer(&table);
 }
 
 /* Prints the text, unless standard output gets the table. */
@@ -148,12 +143,9 @@ static void first_told(const struct diagnosis *d, const struct validate_table *f
 
 static int diagnose(struct diagnose_options *o, GError **error)
 {
-    struct validate_table *baseline = o->baseline ? table_open(o, o->baseline, error) : NULL;
+    g_autoptr(validate_table) baseline = o->baseline ? table_open(o, o->baseline, error) : NULL;
     g_autoptr(validate_table) table = *error ? NULL : table_open(o, o->paths[0], error);
-    if (!table) {
-        validate_table_free(baseline);
-        return error_status(*error);
-    }
+    if (!table) return error_status(*error);
     const struct diagnose_how how = { .workers = (uint32_t)o->jobs,
                                       .flat = o->flat,
                                       .baseline = baseline,
@@ -165,9 +157,7 @@ static int diagnose(struct diagnose_options *o, GError **error)
     const uint32_t problems = validate_problems_print(table) + (baseline ? validate_problems_print(baseline) : 0);
     if (o->first_error && !*error) g_propagate_error(error, g_steal_pointer(&o->first_error));
     const bool told = o->told || (diagnosis && diagnosis_print(o, diagnosis, table, error));
-    const int status = !told ? error_status(*error) : problems ? EXIT_RUN_FAILED : EXIT_OK;
-    validate_table_free(baseline);
-    return status;
+    return !told ? error_status(*error) : problems ? EXIT_RUN_FAILED : EXIT_OK;
 }
 
 int command_diagnose(int argc, char **argv)
@@ -182,8 +172,5 @@ int command_diagnose(int argc, char **argv)
     }
     if (error) status = command_line_fail("diagnose", error);
     case_clear(&options.base);
-    g_free(options.output);
-    g_free(options.baseline);
-    g_strfreev(options.paths);
     return status;
 }

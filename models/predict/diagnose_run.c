@@ -362,8 +362,7 @@ struct diagnosis *diagnose_run(struct validate_table *table, const struct diagno
     g_autofree double *before = g_new(double, table->row_count + 1);
     g_autofree bool *waits = g_new0(bool, table->row_count + 1);
     if (good && !rows_compare(d, table, before, waits))
-        g_set_error(&cause, DIAGNOSE_ERROR, DIAGNOSE_ERROR_INPUT,
-                    "%s: expected rows with measured_us or measured_gbs that can be predicted%s, found none",
+        error_input(&cause, "%s: expected rows with measured_us or measured_gbs that can be predicted%s, found none",
                     table->path, how->baseline ? " and that the baseline has" : "");
     struct compared compared = { .table = table, .how = how, .before = before, .waits = waits };
     if (good && !cause && causes_find(d, &compared, guess, &cause)) {

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "sim/error.h"
 #include "sim/stats.h"
 
 const char *explain_part_name(enum explain_part part)
@@ -165,17 +166,13 @@ struct explain *explain_new(GPtrArray *profiles, GError **error)
     g_array_sort(e->ranks, rank_order);
     for (guint r = 1; good && r < e->ranks->len; r++) {
         if (rank_of(e, r)->rank != rank_of(e, r - 1)->rank) continue;
-        g_set_error(error, IMPORT_ERROR, IMPORT_ERROR_FORMAT,
-                    "%s: distributedInfo: expected another rank, found rank %d again", rank_of(e, r)->profile->source,
-                    rank_of(e, r)->rank);
-        good = false;
+        good = error_input(error, "%s: distributedInfo: expected another rank, found rank %d again",
+                           rank_of(e, r)->profile->source, rank_of(e, r)->rank);
     }
-    if (good && !calls) {
-        g_set_error(error, IMPORT_ERROR, IMPORT_ERROR_NOTHING,
-                    "%s: expected communication kernels (of DeepEP, NCCL, ...), found none among %u kernels and copies",
-                    rank_of(e, 0)->profile->source, rank_of(e, 0)->profile->kernels->len);
-        good = false;
-    }
+    if (good && !calls)
+        good = error_input(
+            error, "%s: expected communication kernels (of DeepEP, NCCL, ...), found none among %u kernels and copies",
+            rank_of(e, 0)->profile->source, rank_of(e, 0)->profile->kernels->len);
     if (good && rank_of(e, 0)->calls->len) clocks_align(e);
     if (good) return e;
     explain_free(e);

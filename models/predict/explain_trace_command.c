@@ -14,9 +14,6 @@
 #include "sim/version.h"
 #include "traces/trace.h"
 
-#define EXPLAIN_ERROR (g_quark_from_static_string("eptwin-explain"))
-enum explain_error { EXPLAIN_ERROR_INPUT };
-
 static const char explain_about[] =
     "Says where the time of communication kernels in a profile went: the wire, waiting for other ranks, contention\n"
     "with kernels beside them, imbalance, launching.\n"
@@ -61,9 +58,8 @@ static bool options_parse(struct explain_options *o, int argc, char **argv, GErr
     enum record_format format;
     if (!command_line_parse(&line, argc, argv, &o->paths, error)) return false;
     if (!o->paths[0] || !o->given.cluster)
-        return error_false(
-            error, EXPLAIN_ERROR, EXPLAIN_ERROR_INPUT,
-            "expected profiles and --cluster, as in: eptwin explain-trace rank*.json.gz --cluster h800-cx7");
+        return error_input(
+            error, "expected profiles and --cluster, as in: eptwin explain-trace rank*.json.gz --cluster h800-cx7");
     if (o->format && !record_table_format_parse(o->format, &format, error)) return false;
     const char *const outputs[] = { o->output, o->page };
     for (int i = 0; i < 2; i++)
@@ -315,9 +311,5 @@ int command_explain_trace(int argc, char **argv)
     const bool good = options_parse(&o, argc, argv, &error) && explain(&o, &error);
     case_clear(&o.c);
     case_clear(&o.given);
-    g_free(o.output);
-    g_free(o.format);
-    g_free(o.page);
-    g_strfreev(o.paths);
     return good ? EXIT_OK : command_line_fail("explain-trace", error);
 }

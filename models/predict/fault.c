@@ -10,7 +10,7 @@
 
 static bool refuse(const char *fault, const char *expected, GError **error)
 {
-    return error_false(error, FAULT_ERROR, FAULT_ERROR_TEXT, "fault: expected %s, found \"%s\"", expected, fault);
+    return error_input(error, "fault: expected %s, found \"%s\"", expected, fault);
 }
 
 /* Reads the factor of an edit such as "rate=0.5": from a thousandth to `most`. */
@@ -51,7 +51,7 @@ static bool nic_fault(const struct fault_target *t, const char *where, const cha
     const uint32_t number = graph_find(g, where);
     const struct part *part = number == UINT32_MAX ? NULL : graph_part(g, number);
     if (!part || !g->nics || (part->kind != PART_GPU && part->kind != PART_NIC))
-        return error_false(error, FAULT_ERROR, FAULT_ERROR_PLACE,
+        return error_input(error,
                            "fault: nic: expected a GPU as n0.g0 or a NIC as n0.nic0 of %u nodes with %u GPUs and %u "
                            "NICs, found \"%s\"",
                            g->nodes, g->gpus, g->nics, fault);

@@ -8,9 +8,6 @@
 #include "models/hardware/machine/graph.h"
 #include "models/hardware/machine/transport.h"
 
-#define FAULT_ERROR (g_quark_from_static_string("eptwin-fault"))
-enum fault_error { FAULT_ERROR_TEXT, FAULT_ERROR_PLACE }; /* malformed; no such part */
-
 struct fault_target {
     struct graph *graph;
     struct transport *transport;

@@ -70,12 +70,9 @@ static bool import_parse(struct import_arguments *a, int argc, char **argv, GErr
     };
     case_topics(&a->given, topics + 1);
     if (!command_line_parse(&line, argc, argv, &a->paths, error)) return false;
-    if (!a->paths[0])
-        return error_false(error, IMPORT_ERROR, IMPORT_ERROR_OPTION,
-                           "expected a log, as in: eptwin import test.log --output measured.csv");
+    if (!a->paths[0]) return error_input(error, "expected a log, as in: eptwin import test.log --output measured.csv");
     if (a->format && !record_format_parse(a->format, &a->record_format, error)) return false;
-    if (a->record && a->output)
-        return error_false(error, IMPORT_ERROR, IMPORT_ERROR_OPTION, "--record: expected alone, found --output, too");
+    if (a->record && a->output) return error_input(error, "--record: expected alone, found --output, too");
     return true;
 }
 
@@ -149,8 +146,8 @@ static bool case_of_row(const struct import_row *row, const struct case_options 
         const char *cell = row->cell[i];
         if (!cell) continue;
         if (strcmp(cell, "?") == 0)
-            g_set_error(error, IMPORT_ERROR, IMPORT_ERROR_SILENT, "%s:%u: %s: the log does not state it: give --%s",
-                        row->source, row->line, import_column_name(i), import_column_name(i));
+            error_input(error, "%s:%u: %s: the log does not state it: give --%s", row->source, row->line,
+                        import_column_name(i), import_column_name(i));
         else if (case_set(c, import_column_name(i), cell, error)) continue;
         else g_prefix_error(error, "%s:%u: ", row->source, row->line);
         return false;
@@ -214,16 +211,13 @@ static bool record_output(const struct import_arguments *a, const GPtrArray *row
 {
     g_autoptr(GPtrArray) cases = import_cases(rows);
     const int number = a->case_number ? a->case_number : 1;
-    if (cases->len == 0)
-        g_set_error(error, IMPORT_ERROR, IMPORT_ERROR_NOTHING,
-                    "--record: expected a case of dispatch or combine, found none");
+    if (cases->len == 0) error_input(error, "--record: expected a case of dispatch or combine, found none");
     else if ((cases->len > 1 && !a->case_number) || number < 1 || (guint)number > cases->len) {
         g_autoptr(GString) list = g_string_new(NULL);
         import_cases_append(cases, list);
         fputs(list->str, stderr);
         g_autofree char *found = a->case_number ? g_strdup_printf("%d", a->case_number) : g_strdup("none");
-        g_set_error(error, IMPORT_ERROR, IMPORT_ERROR_OPTION,
-                    "--case: expected a number from 1 to %u, the cases above, found %s", cases->len, found);
+        error_input(error, "--case: expected a number from 1 to %u, the cases above, found %s", cases->len, found);
     } else {
         return record_case_write(a, g_ptr_array_index(cases, number - 1), error);
     }
@@ -278,9 +272,5 @@ int command_import(int argc, char **argv)
     case_init(&a.given);
     const bool good = import_parse(&a, argc, argv, &error) && import_run(&a, &error);
     case_clear(&a.given);
-    g_free(a.output);
-    g_free(a.record);
-    g_free(a.format);
-    g_strfreev(a.paths);
     return good ? EXIT_OK : command_line_fail("import", error);
 }

@@ -16,8 +16,7 @@
 
 static bool refuse(const char *option, const char *expected, const char *text, GError **error)
 {
-    return error_false(error, LAUNCHES_ERROR, LAUNCHES_ERROR_TEXT, "%s: expected %s, found \"%s\"", option, expected,
-                       text);
+    return error_input(error, "%s: expected %s, found \"%s\"", option, expected, text);
 }
 
 static bool time_parse(const char *text, uint64_t *time_ps)
@@ -34,8 +33,7 @@ static bool times_list(char **word, uint32_t ranks, const char *where, uint64_t 
             return refuse(where, "a time from 0 to 10 s such as \"3us\"", word[count], error);
     }
     if (count == ranks && !word[count]) return true;
-    return error_false(error, LAUNCHES_ERROR, LAUNCHES_ERROR_COUNT,
-                       "%s: expected %u times, one for each rank, found %s", where, ranks,
+    return error_input(error, "%s: expected %u times, one for each rank, found %s", where, ranks,
                        count == ranks ? "more" : "fewer");
 }
 
@@ -44,7 +42,7 @@ static bool times_file(const char *path, uint32_t ranks, uint64_t *time_ps, GErr
     g_autofree char *text = NULL;
     GError *cause = NULL;
     if (!g_file_get_contents(path, &text, NULL, &cause)) {
-        g_set_error(error, LAUNCHES_ERROR, LAUNCHES_ERROR_FILE, "arrival: %s", cause->message);
+        error_input(error, "arrival: %s", cause->message);
         g_error_free(cause);
         return false;
     }
@@ -56,14 +54,13 @@ static bool times_file(const char *path, uint32_t ranks, uint64_t *time_ps, GErr
         const char *word = g_strstrip(line[i]);
         if (!*word) continue;
         if (count == ranks || !time_parse(word, &time_ps[count]))
-            return error_false(
-                error, LAUNCHES_ERROR, LAUNCHES_ERROR_FILE, "%s:%u: time: expected %s, found \"%s\"", path, i + 1,
-                count == ranks ? "no more times than ranks" : "a time from 0 to 10 s such as \"3us\"", word);
+            return error_input(error, "%s:%u: time: expected %s, found \"%s\"", path, i + 1,
+                               count == ranks ? "no more times than ranks" : "a time from 0 to 10 s such as \"3us\"",
+                               word);
         count++;
     }
     if (count == ranks) return true;
-    return error_false(error, LAUNCHES_ERROR, LAUNCHES_ERROR_COUNT,
-                       "%s: expected %u times, one for each rank, found %u", path, ranks, count);
+    return error_input(error, "%s: expected %u times, one for each rank, found %u", path, ranks, count);
 }
 
 /* Reads ranks' starts from a record, which has a row for each rank that survived to the end. */
@@ -76,15 +73,14 @@ static bool times_record(const char *path, const struct launches_kernel *kernel,
         good = row && row->value >= 0 && row->value * (double)PS_PER_US <= (double)ARRIVAL_PS_MAX;
         if (good) time_ps[r] = (uint64_t)llround(row->value * (double)PS_PER_US);
         else
-            g_set_error(error, LAUNCHES_ERROR, LAUNCHES_ERROR_COUNT,
+            error_input(error,
                         "%s: %s: arrival_us: expected a time from 0 to 10 s of rank %u, as a replay on one host "
                         "records it, found %s",
                         path, kernel->phase, r, row ? "another value" : "none");
     }
     const bool more = good && record_find(record, kernel->phase, (int32_t)kernel->ranks, "arrival_us");
     if (more)
-        g_set_error(error, LAUNCHES_ERROR, LAUNCHES_ERROR_COUNT,
-                    "%s: %s: arrival_us: expected %u ranks, as the case has, found more", path, kernel->phase,
+        error_input(error, "%s: %s: arrival_us: expected %u ranks, as the case has, found more", path, kernel->phase,
                     kernel->ranks);
     return good && !more;
 }

@@ -8,9 +8,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define LAUNCHES_ERROR (g_quark_from_static_string("eptwin-launches"))
-enum launches_error { LAUNCHES_ERROR_TEXT, LAUNCHES_ERROR_COUNT, LAUNCHES_ERROR_FILE };
-
 /* A kernel that ranks launch. */
 struct launches_kernel {
     uint32_t ranks;

@@ -59,14 +59,13 @@ static bool report_run_parse(struct report_run *run, int argc, char **argv, GErr
     run->count = run->paths ? g_strv_length(run->paths) : 0;
     if (!run->output && !run->text && run->count > 0) {
         if (!g_str_has_suffix(run->paths[0], ".html") && strcmp(run->paths[0], "-") != 0)
-            return error_false(error, RECORD_ERROR, RECORD_ERROR_OPTION,
-                               "expected the page's name (OUT.html) first, or --output or --text, found '%s'",
+            return error_input(error, "expected the page's name (OUT.html) first, or --output or --text, found '%s'",
                                run->paths[0]);
-        run->output = g_strdup(run->paths[0]);
+        run->output = run->paths[0];
         run->first = 1;
         run->count--;
     }
-    if (run->count == 0) return error_false(error, RECORD_ERROR, RECORD_ERROR_OPTION, "expected records, found none");
+    if (run->count == 0) return error_input(error, "expected records, found none");
     return true;
 }
 
@@ -86,8 +85,7 @@ static bool report_input_add(struct report_input *input, const struct report_run
     if (!text) return false;
     if (sweep_results_told(text)) {
         if (run->text)
-            return error_false(error, RECORD_ERROR, RECORD_ERROR_OPTION,
-                               "--text: expected records, found the sweep %s (see `eptwin sweep show`)", source);
+            return error_input(error, "--text: expected records, found the sweep %s (see `eptwin sweep show`)", source);
         struct sweep_table *table = sweep_table_parse(source, text, error);
         if (table) g_ptr_array_add(input->sweeps, table);
         return table != NULL;
@@ -134,8 +132,5 @@ int command_report(int argc, char **argv)
     g_ptr_array_unref(input.records);
     g_ptr_array_unref(input.paths);
     g_ptr_array_unref(input.sweeps);
-    g_strfreev(run.clusters);
-    g_strfreev(run.paths);
-    g_free(run.output);
     return done ? EXIT_OK : command_line_fail("report", error);
 }

@@ -81,11 +81,11 @@ static bool machine_make(struct run *run, const struct case_options *c, const st
     const struct kernel_job *o = run->job;
     const struct transport *backend = c->backend ? backends_find(c->backend) : NULL;
     if (c->backend && !backend)
-        return error_false(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
-                           "backend: expected one that `eptwin cluster backends` lists, found \"%s\"", c->backend);
+        return error_input(error, "backend: expected one that `eptwin cluster backends` lists, found \"%s\"",
+                           c->backend);
     if (c->backend && run->cluster->host.cores)
-        return error_false(
-            error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
+        return error_input(
+            error,
             "backend: expected none, as %s describes a host, whose links were measured with their own, found \"%s\"",
             run->cluster->path, c->backend);
     run->transport = own ? *own : backend ? *backend : transport_of(&run->cluster->nic);
@@ -114,7 +114,7 @@ static bool nvlink_disable(struct run *run, const struct case_options *c, GError
 {
     if (!c->nvlink_disabled || g_strcmp0(c->kernel, "normal") != 0) return true;
     if (!graph_peers_by_pcie(run->cluster, &run->by_pcie))
-        return error_false(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
+        return error_input(error,
                            "disable-nvlink: normal kernels then store over PCIe: expected pcie-rate in [node] of %s, "
                            "found none (PCIe 5.0 x16: --set node.pcie-rate=57GB/s)",
                            run->cluster->path);
@@ -130,11 +130,11 @@ static bool run_init(struct run *run, const struct case_options *c, const struct
     const bool by_nic = c->nvlink_disabled && run->cluster != &run->by_pcie;
     const bool rdma = by_nic ? o->ranks > 1 : o->ranks > o->ranks_per_node;
     if (rdma && !graph_node_nics(run->cluster, 1))
-        return error_false(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
-                           "%s: ranks of several nodes need a [nic] and a [network] section", run->cluster->path);
+        return error_input(error, "%s: ranks of several nodes need a [nic] and a [network] section",
+                           run->cluster->path);
     const uint32_t together = MIN(o->ranks, o->ranks_per_node), joined = MAX(run->cluster->nvlink.gpus, 1);
     if (!run->cluster->host.cores && !by_nic && together > joined)
-        return error_false(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
+        return error_input(error,
                            "ranks-per-node: expected at most the %u GPU%s that %s joins by NVLink or PCIe ([nvlink] "
                            "gpus), found %u (leave it out: other ranks of a node go by the NIC)",
                            joined, joined > 1 ? "s" : "", run->cluster->path, together);
@@ -640,8 +640,7 @@ static bool run_kernels(struct run *run, uint32_t first, uint32_t count, uint32_
     char text[256] = "";
     uint32_t stuck = 0;
     if (!world_run_program(run->world, &program, &stuck, text, sizeof text))
-        return error_false(error, SIMULATE_ERROR, SIMULATE_ERROR_RUN, "%s can never end: %s",
-                           kernel_phase_name(run->job, first + stuck % count), text);
+        return error_run(error, "%s can never end: %s", kernel_phase_name(run->job, first + stuck % count), text);
     for (uint32_t r = 0; r < ranks; r++) waits_keep(run, r);
     return true;
 }

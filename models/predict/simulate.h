@@ -11,9 +11,6 @@
 #include "sim/error.h"
 #include "sim/timeline.h"
 
-#define SIMULATE_ERROR (g_quark_from_static_string("eptwin-simulate"))
-enum simulate_error { SIMULATE_ERROR_INPUT, SIMULATE_ERROR_RUN = ERROR_RUN }; /* the case is wrong; the run failed */
-
 /* What a caller wants in addition to the rows for all ranks. */
 struct simulate_wishes {
     bool per_rank;           /* rows of each rank */

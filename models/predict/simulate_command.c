@@ -76,31 +76,22 @@ static bool parse(struct case_options *c, struct arguments *a, int argc, char **
     if (!command_line_parse(&line, argc, argv, NULL, error)) return false;
     if (a->waits) a->per_rank = TRUE;
     if (!c->cluster)
-        g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
-                    "--cluster: expected a file or a name that eptwin cluster list prints, found none");
+        error_input(error, "--cluster: expected a file or a name that eptwin cluster list prints, found none");
     else if (a->format && strcmp(a->format, "text") && !record_format_parse(a->format, &format, NULL))
-        g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
-                    "--format: expected csv, json, collectivex or text, found \"%s\"", a->format);
+        error_input(error, "--format: expected csv, json, collectivex or text, found \"%s\"", a->format);
     else if (a->explain && (a->steps || a->layers))
-        g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
-                    "--explain: expected one --step and one --layer, found several");
+        error_input(error, "--explain: expected one --step and one --layer, found several");
     else if (a->explain && a->output && !strcmp(a->output, "-"))
-        g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
-                    "--explain: expected --output FILE or none: standard output takes the words");
-    else if ((a->steps || a->layers) && !c->trace)
-        g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT, "--steps, --layers: need --trace");
+        error_input(error, "--explain: expected --output FILE or none: standard output takes the words");
+    else if ((a->steps || a->layers) && !c->trace) error_input(error, "--steps, --layers: need --trace");
     else if (a->timeline && (a->steps || a->layers))
-        g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
-                    "--timeline: expected one --step and one --layer, found several");
+        error_input(error, "--timeline: expected one --step and one --layer, found several");
     else if (a->waits && (a->steps || a->layers))
-        g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
-                    "--waits: expected one --step and one --layer, found several");
+        error_input(error, "--waits: expected one --step and one --layer, found several");
     else if (a->usage && (a->steps || a->layers))
-        g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
-                    "--usage: expected one --step and one --layer, found several");
+        error_input(error, "--usage: expected one --step and one --layer, found several");
     else if (a->timeline && !strcmp(a->timeline, "-") && (!a->output || !strcmp(a->output, "-")))
-        g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
-                    "--timeline: expected a file, or --output FILE too: standard output takes the record");
+        error_input(error, "--timeline: expected a file, or --output FILE too: standard output takes the record");
     else return true;
     return false;
 }
@@ -229,11 +220,11 @@ static bool run_and_write(const struct case_options *c, const struct arguments *
 
 int command_simulate(int argc, char **argv)
 {
-    struct case_options c;
+    g_auto(case_options) c;
     struct arguments a = { 0 };
     GError *error = NULL;
-    struct cluster *cluster = NULL;
-    struct record *record = record_new();
+    g_autoptr(cluster) cluster = NULL;
+    g_autoptr(record) record = record_new();
     case_init(&c);
     bool good = parse(&c, &a, argc, argv, &error) &&
                 (cluster = cluster_load_set(c.cluster, (const char *const *)a.set, &error)) != NULL;
@@ -250,15 +241,5 @@ int command_simulate(int argc, char **argv)
         if (note) fprintf(stderr, "eptwin simulate: note: %s\n", note);
         good = run_and_write(&c, &a, cluster, record, &error);
     }
-    const int status = good ? EXIT_OK : command_line_fail("simulate", error);
-    record_free(record);
-    cluster_free(cluster);
-    case_clear(&c);
-    g_free(a.output);
-    g_free(a.format);
-    g_strfreev(a.set);
-    g_free(a.steps);
-    g_free(a.layers);
-    g_free(a.timeline);
-    return status;
+    return good ? EXIT_OK : command_line_fail("simulate", error);
 }

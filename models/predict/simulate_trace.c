@@ -46,8 +46,7 @@ static bool numbers_parse(const char *text, const char *name, uint32_t only, uin
         return true;
     }
     if (text && ranges_parse(text, count, count, numbers)) return true;
-    return error_false(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
-                       "--%s: expected " RANGES_GRAMMAR ", each once and below %u, found '%s'", name, count,
+    return error_input(error, "--%s: expected " RANGES_GRAMMAR ", each once and below %u, found '%s'", name, count,
                        text ? text : "the case's own");
 }
 

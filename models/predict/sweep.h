@@ -27,7 +27,7 @@
 #include "sim/error.h"
 
 #define SWEEP_ERROR (g_quark_from_static_string("eptwin-sweep"))
-enum sweep_error { SWEEP_ERROR_INPUT, SWEEP_ERROR_RUN = ERROR_RUN, SWEEP_ERROR_BUSY };
+enum sweep_error { SWEEP_ERROR_BUSY = ERROR_RUN };
 
 enum { SWEEP_VALUES_MAX = 10000, SWEEP_POINTS_MAX = 10000000, SWEEP_FILE_BYTES_MAX = 1 << 30 };
 

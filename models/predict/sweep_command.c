@@ -48,12 +48,6 @@ struct sweep_arguments {
     int jobs, top;
 };
 
-static bool refuse(GError **error, const char *text)
-{
-    g_set_error_literal(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, text);
-    return false;
-}
-
 static bool sweep_parse(struct sweep_arguments *a, int argc, char **argv, GError **error)
 {
     GOptionEntry own[] = {
@@ -83,8 +77,8 @@ static bool sweep_parse(struct sweep_arguments *a, int argc, char **argv, GError
                                        .topics = topics };
     sweep_entries_topics(&a->plan, a->values, topics + 1);
     if (!command_line_parse(&line, argc, argv, &a->words, error)) return false;
-    if (a->jobs < 0) return refuse(error, "--jobs: expected a whole number from 1, found a negative one");
-    if (a->top < 1) return refuse(error, "--top: expected a whole number from 1");
+    if (a->jobs < 0) return error_input(error, "--jobs: expected a whole number from 1, found a negative one");
+    if (a->top < 1) return error_input(error, "--top: expected a whole number from 1");
     struct sweep_goal goal = { 0 };
     const bool good = !a->best || sweep_goal_parse(a->best, &goal, error);
     sweep_goal_clear(&goal);
@@ -99,10 +93,8 @@ static bool plan_fill(struct sweep_arguments *a, GError **error)
     for (char **set = a->set; good && set && *set; set++) {
         const char *equals = strchr(*set, '=');
         g_autofree char *name = equals ? g_strndup(*set, (gsize)(equals - *set)) : NULL;
-        if (!name || !strchr(name, '.')) {
-            g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "--set: expected SECTION.KEY=VALUES, found '%s'", *set);
-            return false;
-        }
+        if (!name || !strchr(name, '.'))
+            return error_input(error, "--set: expected SECTION.KEY=VALUES, found '%s'", *set);
         good = sweep_plan_add(&a->plan, name, true, equals + 1, error);
         if (!good) g_prefix_error(error, "--set: ");
     }
@@ -150,13 +142,11 @@ static bool share_find(const struct sweep_arguments *a, struct share *share, GEr
     guint64 index, count;
     if (g_strv_length(part) == 2 && g_ascii_string_to_unsigned(part[0], 10, 1, 1000000, &index, NULL) &&
         g_ascii_string_to_unsigned(part[1], 10, 1, 1000000, &count, NULL) && index <= count) {
-        if (share->mpi) return refuse(error, "--shard: expected no MPI with it, found both");
+        if (share->mpi) return error_input(error, "--shard: expected no MPI with it, found both");
         *share = (struct share){ (uint32_t)index - 1, (uint32_t)count, false };
         return true;
     }
-    g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "--shard: expected K/N with K from 1 to N, found '%s'",
-                a->shard);
-    return false;
+    return error_input(error, "--shard: expected K/N with K from 1 to N, found '%s'", a->shard);
 }
 
 /* ---- running ---- */
@@ -272,7 +262,7 @@ static bool run(struct sweep_arguments *a, GError **error)
     struct share share;
     if (!plan_fill(a, error) || !share_find(a, &share, error) || !html_spares(a, output, error)) return false;
     if (strcmp(output, "-") == 0)
-        return refuse(error, "--output: expected a file, because a sweep goes on from what it has");
+        return error_input(error, "--output: expected a file, because a sweep goes on from what it has");
     const struct sweep_run_options options = {
         .path = output,
         .shard = share.index,
@@ -297,22 +287,19 @@ static bool run(struct sweep_arguments *a, GError **error)
 
 static bool merge(const struct sweep_arguments *a, GError **error)
 {
-    if (!a->words[1] || !a->output) return refuse(error, "merge: expected files and --output FILE");
+    if (!a->words[1] || !a->output) return error_input(error, "merge: expected files and --output FILE");
     if (!html_spares(a, a->output, error)) return false;
     struct sweep_results *all = sweep_results_read(a->words[1], error);
     bool good = all != NULL;
     for (char **path = a->words + 2; good && *path; path++) {
         good = g_file_test(*path, G_FILE_TEST_EXISTS) && sweep_results_add_file(all, *path, error);
-        if (!good && error && !*error)
-            g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "%s: cannot open: no such file", *path);
+        if (!good && error && !*error) error_input(error, "%s: cannot open: no such file", *path);
     }
-    if (good && sweep_results_points(all) < all->points) {
-        g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT,
-                    "merge: expected %" G_GUINT64_FORMAT " points, found %" G_GUINT64_FORMAT
-                    ": a shard is missing or not done",
-                    all->points, sweep_results_points(all));
-        good = false;
-    }
+    if (good && sweep_results_points(all) < all->points)
+        good = error_input(error,
+                           "merge: expected %" G_GUINT64_FORMAT " points, found %" G_GUINT64_FORMAT
+                           ": a shard is missing or not done",
+                           all->points, sweep_results_points(all));
     good = good && sweep_results_write(all, NULL, a->output, error) && show(a, all, error) &&
            html_write(a, a->output, error);
     sweep_results_free(all);
@@ -321,7 +308,7 @@ static bool merge(const struct sweep_arguments *a, GError **error)
 
 static bool show_file(const struct sweep_arguments *a, GError **error)
 {
-    if (!a->words[1] || a->words[2]) return refuse(error, "show: expected one file");
+    if (!a->words[1] || a->words[2]) return error_input(error, "show: expected one file");
     if (!html_spares(a, a->words[1], error)) return false;
     struct sweep_results *results = sweep_results_read(a->words[1], error);
     const bool good = results && show(a, results, error) && html_write(a, a->words[1], error);
@@ -334,9 +321,7 @@ static bool dispatch_words(struct sweep_arguments *a, GError **error)
     if (!a->words[0]) return run(a, error);
     if (strcmp(a->words[0], "merge") == 0) return merge(a, error);
     if (strcmp(a->words[0], "show") == 0) return show_file(a, error);
-    g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "expected options, show FILE or merge FILE..., found '%s'",
-                a->words[0]);
-    return false;
+    return error_input(error, "expected options, show FILE or merge FILE..., found '%s'", a->words[0]);
 }
 
 int command_sweep(int argc, char **argv)
@@ -347,14 +332,5 @@ int command_sweep(int argc, char **argv)
     const bool good = sweep_parse(&a, argc, argv, &error) && dispatch_words(&a, &error);
     sweep_plan_clear(&a.plan);
     g_ptr_array_unref(a.values);
-    g_strfreev(a.set);
-    g_strfreev(a.words);
-    g_free(a.baseline);
-    g_free(a.output);
-    g_free(a.best);
-    g_free(a.compare);
-    g_free(a.shard);
-    g_free(a.html);
-    if (good) return EXIT_OK;
-    return command_line_fail("sweep", error);
+    return good ? EXIT_OK : command_line_fail("sweep", error);
 }

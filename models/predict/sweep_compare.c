@@ -28,7 +28,7 @@ int sweep_compare_column(const struct sweep_results *results, const char *name, 
     g_autoptr(GString) swept = g_string_new(NULL);
     for (uint32_t i = 0; i < results->names; i++)
         g_string_append_printf(swept, "%s%s", i ? ", " : "", results->column[1 + i]);
-    g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "--compare: expected a name that is swept (%s), found '%s'",
+    error_input(error, "--compare: expected a name that is swept (%s), found '%s'",
                 swept->len ? swept->str : "there is none", name);
     return -1;
 }
@@ -49,9 +49,8 @@ static bool values_gather(struct side_by_side *s, const GArray *points, GError *
             g_ptr_array_add(s->values, cell[1 + s->name]);
     }
     if (s->values->len <= COMPARED_MAX) return true;
-    g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "--compare: expected at most %d values of %s, found more",
-                COMPARED_MAX, s->results->column[1 + s->name]);
-    return false;
+    return error_input(error, "--compare: expected at most %d values of %s, found more", COMPARED_MAX,
+                       s->results->column[1 + s->name]);
 }
 
 static void combos_gather(struct side_by_side *s, const GArray *points)

@@ -151,7 +151,7 @@ static struct sweep_results *file_begin(const char *path, const char *text, cons
     char **metrics = file ? file->column + 1 + file->names : NULL;
     if (file && (metrics_are(metrics, false) || metrics_are(metrics, true))) return file;
     sweep_results_free(file);
-    g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "%s: expected the results of a sweep, found others", path);
+    error_input(error, "%s: expected the results of a sweep, found others", path);
     return NULL;
 }
 
@@ -183,15 +183,12 @@ static bool inputs_add(struct sweep_results *results, const struct sweep_results
         if (!own) g_ptr_array_add(results->inputs, g_strdup(found));
         if (!own || strcmp(own, found) == 0) continue;
         const size_t bytes = input_name_bytes(own);
-        g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT,
-                    "%s: holds results of another %.*s: expected digest%s, found%s; choose another file or remove it",
-                    path, (int)bytes, own, own + bytes, found + bytes);
-        return false;
+        return error_input(
+            error, "%s: holds results of another %.*s: expected digest%s, found%s; choose another file or remove it",
+            path, (int)bytes, own, own + bytes, found + bytes);
     }
     if (file->inputs->len) return true;
-    g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT,
-                "%s: expected digests of its inputs, found none; choose another file or remove it", path);
-    return false;
+    return error_input(error, "%s: expected digests of its inputs, found none; choose another file or remove it", path);
 }
 
 static bool text_add(struct sweep_results *results, const char *path, const char *text, GError **error)
@@ -207,7 +204,7 @@ static bool text_add(struct sweep_results *results, const char *path, const char
         sweep_results_add_text(file, rows);
         whole_points_add(results, file);
     } else if (!same) {
-        g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "%s: holds another sweep: %s%s%s", path,
+        error_input(error, "%s: holds another sweep: %s%s%s", path,
                     strcmp(results->header, file->header) != 0 ? header : "its columns are ",
                     strcmp(results->header, file->header) != 0 ? "" : found, "; choose another file or remove it");
     }

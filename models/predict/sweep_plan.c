@@ -48,9 +48,8 @@ static bool range_expand(const char *word, bool key, GPtrArray *values, GError *
     struct ranges numbers;
     if (strspn(word, "0123456789:x") != strlen(word) || !strchr(word, ':') || (key && is_ratio(word))) return false;
     if (!ranges_parse(word, UINT32_MAX, SWEEP_VALUES_MAX, &numbers)) {
-        return error_false(
-            error, SWEEP_ERROR, SWEEP_ERROR_INPUT,
-            "expected A:B, A:B:STEP or A:B:xFACTOR that rise to B (excluded), at most %d values, found '%s'",
+        return error_input(
+            error, "expected A:B, A:B:STEP or A:B:xFACTOR that rise to B (excluded), at most %d values, found '%s'",
             SWEEP_VALUES_MAX, word);
     }
     for (uint32_t i = 0; i < numbers.count; i++) g_ptr_array_add(values, g_strdup_printf("%u", numbers.number[i]));
@@ -66,18 +65,15 @@ static char **values_expand(const char *text, bool key, GError **error)
     GError *failure = NULL;
     for (char **p = part; *p && !failure; p++) {
         char *word = g_strstrip(*p);
-        if (!*word)
-            g_set_error(&failure, SWEEP_ERROR, SWEEP_ERROR_INPUT, "expected values between commas, found '%s'", text);
+        if (!*word) error_input(&failure, "expected values between commas, found '%s'", text);
         else if (!range_expand(word, key, values, &failure) && !failure) g_ptr_array_add(values, g_strdup(word));
     }
     if (!failure && (values->len == 0 || values->len > SWEEP_VALUES_MAX))
-        g_set_error(&failure, SWEEP_ERROR, SWEEP_ERROR_INPUT, "expected 1 to %d values, found '%s'", SWEEP_VALUES_MAX,
-                    text);
+        error_input(&failure, "expected 1 to %d values, found '%s'", SWEEP_VALUES_MAX, text);
     for (guint i = 0; !failure && i < values->len; i++)
         for (guint k = 0; !failure && k < i; k++)
             if (strcmp(values->pdata[i], values->pdata[k]) == 0)
-                g_set_error(&failure, SWEEP_ERROR, SWEEP_ERROR_INPUT, "expected each value once, found '%s' twice",
-                            (char *)values->pdata[i]);
+                error_input(&failure, "expected each value once, found '%s' twice", (char *)values->pdata[i]);
     if (failure) {
         g_propagate_error(error, failure);
         g_ptr_array_unref(values);
@@ -103,8 +99,7 @@ static bool values_check(const struct sweep_name *name, GError **error)
 {
     for (uint32_t i = 0; i < name->count; i++) {
         if (name->count > 1 && strpbrk(name->value[i], "\",\n\r")) {
-            return error_false(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "%s: expected a value without quotes, found '%s'",
-                               name->name, name->value[i]);
+            return error_input(error, "%s: expected a value without quotes, found '%s'", name->name, name->value[i]);
         }
         struct case_options c;
         struct step_options o;
@@ -129,12 +124,10 @@ bool sweep_plan_add(struct sweep_plan *plan, const char *name, bool key, const c
 {
     const char *of_case = key ? NULL : case_option_find(name), *of_step = key ? NULL : step_option_find(name);
     const char *option = key ? name : of_case ? of_case : of_step;
-    if (!option) {
-        return error_false(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "%s: there is no such option of a case", name);
-    }
+    if (!option) { return error_input(error, "%s: there is no such option of a case", name); }
     for (guint i = 0; i < plan->names->len; i++)
         if (strcmp(name_at(plan, i)->name, option) == 0) {
-            return error_false(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "%s: expected once, found twice", option);
+            return error_input(error, "%s: expected once, found twice", option);
         }
     const bool whole = of_step && strcmp(of_step, "work") == 0; /* one value, because its grammar has commas */
     struct sweep_name added = { .name = g_strdup(option),
@@ -183,7 +176,7 @@ static bool baseline_check(const struct sweep_plan *plan, GError **error)
                      g_strv_contains((const char *const *)name->value, equals + 1);
         }
         if (known) continue;
-        return error_false(error, SWEEP_ERROR, SWEEP_ERROR_INPUT,
+        return error_input(error,
                            "--baseline: expected NAME=VALUE of a name and a value that "
                            "are swept, found '%s'",
                            *p);
@@ -208,8 +201,7 @@ static bool steps_check(const struct sweep_plan *plan, GError **error)
     for (uint32_t i = 0; step_option_name(i) && !sweep_plan_of_steps(plan); i++) {
         g_autofree char *shared = step_option_text(&plan->step, i);
         if (!shared && !name_find(plan, step_option_name(i))) continue;
-        return error_false(error, SWEEP_ERROR, SWEEP_ERROR_INPUT,
-                           "--%s: expected --net or --work with it, found neither", step_option_name(i));
+        return error_input(error, "--%s: expected --net or --work with it, found neither", step_option_name(i));
     }
     return true;
 }
@@ -229,8 +221,7 @@ bool sweep_plan_settle(struct sweep_plan *plan, GError **error)
         fits = points <= SWEEP_POINTS_MAX;
     }
     if (fits) return steps_check(plan, error) && baseline_check(plan, error);
-    return error_false(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "expected at most %d combinations, found more",
-                       SWEEP_POINTS_MAX);
+    return error_input(error, "expected at most %d combinations, found more", SWEEP_POINTS_MAX);
 }
 
 uint64_t sweep_plan_points(const struct sweep_plan *plan)
@@ -364,6 +355,6 @@ struct cluster *sweep_plan_cluster(const struct sweep_plan *plan, uint32_t index
     }
     g_ptr_array_add(settings, NULL);
     if (path) return cluster_load_set(path, (const char *const *)settings->pdata, error);
-    g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "--cluster: expected a cluster file or several, found none");
+    error_input(error, "--cluster: expected a cluster file or several, found none");
     return NULL;
 }

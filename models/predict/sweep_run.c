@@ -158,9 +158,8 @@ static bool part_write(int part, const char *path, const char *text, size_t size
         const ssize_t n = write(part, text + written, size_bytes - written);
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0) {
-            g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_RUN,
-                        "%s: cannot write: %s; the next run goes on from what it has", path,
-                        g_strerror(n ? errno : EIO));
+            error_run(error, "%s: cannot write: %s; the next run goes on from what it has", path,
+                      g_strerror(n ? errno : EIO));
             return false;
         }
         written += (size_t)n;
@@ -252,11 +251,10 @@ static bool own_file(const char *path, bool links, GError **error)
 {
     struct stat status;
     if ((links ? stat : lstat)(path, &status) != 0 || S_ISREG(status.st_mode)) return true;
-    g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "%s: expected a file or nothing, found %s", path,
-                S_ISLNK(status.st_mode)   ? "a symbolic link"
-                : S_ISDIR(status.st_mode) ? "a folder"
-                                          : "a pipe or a device");
-    return false;
+    return error_input(error, "%s: expected a file or nothing, found %s", path,
+                       S_ISLNK(status.st_mode)   ? "a symbolic link"
+                       : S_ISDIR(status.st_mode) ? "a folder"
+                                                 : "a pipe or a device");
 }
 
 /* Removes copies that killed sweeps left behind.  Their contents are in the file with the copy's name, or in the
@@ -291,7 +289,7 @@ static bool part_open(struct sweep_threads *t, const char *part, GError **error)
     if ((!locked && t->part >= 0 && errno == EWOULDBLOCK) ||
         (locked && fstat(t->part, &status) == 0 && !status.st_nlink)) /* the other sweep has just ended */
         return error_false(error, SWEEP_ERROR, SWEEP_ERROR_BUSY, "%s: another sweep is writing it", part);
-    if (!locked) return error_false(error, SWEEP_ERROR, SWEEP_ERROR_RUN, "%s: %s", part, g_strerror(errno));
+    if (!locked) return error_run(error, "%s: %s", part, g_strerror(errno));
     if (!sweep_results_add_file(t->results, part, error)) return false;
     g_autoptr(GString) text = g_string_new(NULL);
     g_autofree char *begin = sweep_results_begin(t->results);

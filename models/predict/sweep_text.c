@@ -14,13 +14,11 @@ bool sweep_goal_parse(const char *text, struct sweep_goal *goal, GError **error)
 {
     const char *dot = strrchr(text, '.');
     *goal = (struct sweep_goal){ 0 };
-    if (!dot || dot == text || !dot[1]) {
-        g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT,
-                    "--best: expected PHASE.METRIC, as in combine.slowest_us or "
-                    "dispatch+combine.slowest_us, found '%s'",
-                    text);
-        return false;
-    }
+    if (!dot || dot == text || !dot[1])
+        return error_input(error,
+                           "--best: expected PHASE.METRIC, as in combine.slowest_us or "
+                           "dispatch+combine.slowest_us, found '%s'",
+                           text);
     g_autofree char *phases = g_strndup(text, (gsize)(dot - text));
     goal->phase = g_strsplit(phases, "+", 0);
     goal->metric = g_strdup(dot + 1);
@@ -272,16 +270,14 @@ static void best_append(const struct sweep_results *results, const GArray *list,
 GArray *sweep_points_rank(const struct sweep_results *results, const struct sweep_goal *goal, GError **error)
 {
     if (sweep_results_column(results, goal->metric) < 0) {
-        g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT,
-                    "--best: expected a metric that is a column of the results, found '%s'", goal->metric);
+        error_input(error, "--best: expected a metric that is a column of the results, found '%s'", goal->metric);
         return NULL;
     }
     GArray *list = points_rank(results, goal);
     if (list->len) return list;
     const int problem = sweep_results_column(results, "problem");
     const char *why = results->row->len ? ((char **)g_ptr_array_index(results->row, 0))[problem] : "";
-    g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "expected a point with the phases of --best, found none%s%s",
-                *why ? ": " : "", why);
+    error_input(error, "expected a point with the phases of --best, found none%s%s", *why ? ": " : "", why);
     g_array_unref(list);
     return NULL;
 }

@@ -4,9 +4,6 @@
 
 #include "models/predict/sweep.h"
 
-#define TUNE_ERROR (g_quark_from_static_string("eptwin-tune"))
-enum tune_error { TUNE_ERROR_OPTION, TUNE_ERROR_KERNEL };
-
 struct tune_step_options {
     uint32_t jobs, max_sms;
     double slack;    /* the share of tokens a second that may be given up for fewer SMs */

@@ -358,8 +358,7 @@ static bool standard_find(struct tune *t, GError **error)
     static const char *const both[] = { "dispatch", "combine", NULL };
     g_autoptr(record) record = record_new();
     if (simulate_phases(&t->base, t->cluster, &t->load, both, record, error))
-        g_set_error(error, TUNE_ERROR, TUNE_ERROR_KERNEL,
-                    "expected kernels with phases dispatch and combine, found others");
+        error_input(error, "expected kernels with phases dispatch and combine, found others");
     return false;
 }
 
@@ -467,7 +466,7 @@ struct arguments {
 
 static bool refuse(GError **error, const char *option, const char *expected, double found)
 {
-    return error_false(error, TUNE_ERROR, TUNE_ERROR_OPTION, "--%s: expected %s, found %g", option, expected, found);
+    return error_input(error, "--%s: expected %s, found %g", option, expected, found);
 }
 
 static bool tune_parse(struct arguments *a, int argc, char **argv, GError **error)
@@ -503,17 +502,13 @@ static bool kernels_check(struct arguments *a, struct tune *t, GError **error)
     t->v2 = kernel && strcmp(kernel, "v2") == 0;
     case_copy(&t->base, &a->plan.base);
     if (a->plan.names->len)
-        g_set_error(error, TUNE_ERROR, TUNE_ERROR_OPTION,
-                    "--%s: expected one value without --net or --work, found several",
+        error_input(error, "--%s: expected one value without --net or --work, found several",
                     g_array_index(a->plan.names, struct sweep_name, 0).name);
-    else if (a->limit)
-        g_set_error(error, TUNE_ERROR, TUNE_ERROR_OPTION, "--limit: expected --net or --work with it, found neither");
-    else if (!t->base.cluster)
-        g_set_error(error, TUNE_ERROR, TUNE_ERROR_OPTION, "--cluster: expected a cluster file, found none");
+    else if (a->limit) error_input(error, "--limit: expected --net or --work with it, found neither");
+    else if (!t->base.cluster) error_input(error, "--cluster: expected a cluster file, found none");
     else if (!kernel || strcmp(kernel, "ll") == 0)
-        g_set_error(
-            error, TUNE_ERROR, TUNE_ERROR_KERNEL,
-            "--kernel: expected normal or v2, found %s: the low-latency kernels take all SMs and have no chunks",
+        error_input(
+            error, "--kernel: expected normal or v2, found %s: the low-latency kernels take all SMs and have no chunks",
             kernel ? kernel : "none, which is ll");
     else return sweep_plan_settle(&a->plan, error);
     return false;
@@ -563,8 +558,7 @@ static bool steps_tune(struct arguments *a, GError **error)
     uint64_t limit_ps = 0;
     g_autoptr(GString) text = g_string_new(NULL);
     if (a->limit && (!cluster_parse_time(a->limit, &limit_ps) || !limit_ps)) {
-        return error_false(error, TUNE_ERROR, TUNE_ERROR_OPTION, "--limit: expected a time as 50ms, found '%s'",
-                           a->limit);
+        return error_input(error, "--limit: expected a time as 50ms, found '%s'", a->limit);
     }
     const struct tune_step_options options = { .jobs = a->jobs > 0 ? (uint32_t)a->jobs : g_get_num_processors(),
                                                .max_sms =
@@ -585,6 +579,5 @@ int command_tune(int argc, char **argv)
                       (sweep_plan_of_steps(&a.plan) ? steps_tune(&a, &error) : kernels_tune(&a, &error));
     sweep_plan_clear(&a.plan);
     g_ptr_array_unref(a.given);
-    g_free(a.limit);
     return good ? EXIT_OK : command_line_fail("tune", error);
 }

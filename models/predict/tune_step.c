@@ -134,11 +134,10 @@ static bool search_run(struct search *s, GError **error)
         return true;
     }
     if (isinf(merit_of(s, s->best))) /* all points were refused, and the first one's row says why */
-        g_set_error(error, TUNE_ERROR, TUNE_ERROR_OPTION, "expected a step that can be, found none: %s",
+        error_input(error, "expected a step that can be, found none: %s",
                     row_of(s, s->best)[sweep_results_column(s->results, "problem")]);
     else
-        g_set_error(error, TUNE_ERROR, TUNE_ERROR_OPTION,
-                    "--limit: expected a time that a step keeps, found %g ms; %g ms is the shortest found",
+        error_input(error, "--limit: expected a time that a step keeps, found %g ms; %g ms is the shortest found",
                     s->options->limit_us / 1e3, metric_of(s, s->best, "slowest_us") / 1e3);
     return false;
 }
@@ -223,8 +222,7 @@ static bool choices_check(const struct sweep_plan *plan, GError **error)
     for (guint i = 0; i < plan->names->len; i++) {
         const char *name = g_array_index(plan->names, struct sweep_name, i).name;
         if (!sweep_name_is_work(name) || strcmp(name, "batch") == 0 || strcmp(name, "num-ranks") == 0) continue;
-        return error_false(error, TUNE_ERROR, TUNE_ERROR_OPTION,
-                           "--%s: expected one value, for it is no choice, found %u", name,
+        return error_input(error, "--%s: expected one value, for it is no choice, found %u", name,
                            g_array_index(plan->names, struct sweep_name, i).count);
     }
     return true;
@@ -261,8 +259,7 @@ bool tune_step(struct sweep_plan *plan, const struct tune_step_options *options,
 {
     if (!open_add(plan, options, error) || !sweep_plan_settle(plan, error) || !choices_check(plan, error)) return false;
     if (plan->names->len == 0) {
-        return error_false(error, TUNE_ERROR, TUNE_ERROR_OPTION,
-                           "expected an option with several values to choose among, found none");
+        return error_input(error, "expected an option with several values to choose among, found none");
     }
     struct search s = { .plan = plan, .options = options, .results = sweep_results_new(plan) };
     const bool good = search_run(&s, error) && words_append(&s, out, error);

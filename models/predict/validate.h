@@ -15,9 +15,6 @@
 #include "models/cluster.h"
 #include "sim/error.h"
 
-#define VALIDATE_ERROR (g_quark_from_static_string("eptwin-validate"))
-enum validate_error { VALIDATE_ERROR_OPTION, VALIDATE_ERROR_TABLE, VALIDATE_ERROR_RUN = ERROR_RUN };
-
 struct validate_row {
     uint32_t line; /* the line on which it begins */
     char **cell;   /* one for each column, as read; NULL-terminated */

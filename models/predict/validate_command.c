@@ -45,12 +45,6 @@ struct validate_options {
     int jobs;
 };
 
-static bool options_refuse(GError **error, const char *text)
-{
-    g_set_error_literal(error, VALIDATE_ERROR, VALIDATE_ERROR_OPTION, text);
-    return false;
-}
-
 static bool options_parse(struct validate_options *o, int argc, char **argv, GError **error)
 {
     GOptionEntry entries[] = {
@@ -69,18 +63,10 @@ static bool options_parse(struct validate_options *o, int argc, char **argv, GEr
     case_topics(&o->base, topics + 1);
     if (!command_line_parse(&line, argc, argv, &o->paths, error)) return false;
     if (g_strv_length(o->paths) != 1)
-        return options_refuse(error, "expected one table of cases, as in: eptwin validate cases.csv --cluster FILE");
-    if (o->jobs < 0) return options_refuse(error, "--jobs: expected a whole number from 1, found a negative one");
+        return error_input(error, "expected one table of cases, as in: eptwin validate cases.csv --cluster FILE");
+    if (o->jobs < 0) return error_input(error, "--jobs: expected a whole number from 1, found a negative one");
     if (o->jobs == 0) o->jobs = (int)g_get_num_processors();
     return true;
-}
-
-static void options_clear(struct validate_options *o)
-{
-    case_clear(&o->base);
-    g_free(o->output);
-    g_strfreev(o->by);
-    g_strfreev(o->paths);
 }
 
 /* Refuses a mistake in the command line, which would spoil all rows, before any row is simulated. */
@@ -88,12 +74,11 @@ static bool options_check(const struct validate_options *o, const struct validat
 {
     for (char **by = o->by; by && *by; by++)
         if (validate_column_find(table, *by) < 0 && !case_has(*by))
-            return error_false(error, VALIDATE_ERROR, VALIDATE_ERROR_OPTION,
-                               "--by: expected a column of %s or an option, found '%s'", table->path, *by);
+            return error_input(error, "--by: expected a column of %s or an option, found '%s'", table->path, *by);
     if (o->output && !new_file_possible(o->output, error)) return false;
     if (!o->base.cluster) {
         if (validate_column_find(table, "cluster") >= 0) return true;
-        return options_refuse(error, "--cluster: expected a cluster file, found none (nor a column 'cluster')");
+        return error_input(error, "--cluster: expected a cluster file, found none (nor a column 'cluster')");
     }
     g_autoptr(cluster) cluster = cluster_load(o->base.cluster, error);
     return cluster != NULL;
@@ -155,20 +140,13 @@ static int validate_run(const struct validate_options *o)
     GError *error = NULL;
     g_autoptr(validate_table) table = validate_table_read(o->paths[0], &o->base, &error);
     if (!table) return command_line_fail("validate", error);
-    int status = EXIT_OK;
     if (table->warning) fputs(table->warning, stderr);
-    const bool sound = options_check(o, table, &error);
-    if (sound) estimate_say(o, table);
-    if (!sound) {
-        status = command_line_fail("validate", error);
-    } else if (!validate_table_run(table, (uint32_t)o->jobs, &error)) {
-        status = command_line_fail("validate", error);
-    } else {
-        const uint32_t problems = validate_problems_print(table);
-        if (!results_write(o, table, problems, &error)) status = command_line_fail("validate", error);
-        else if (problems) status = EXIT_RUN_FAILED;
-    }
-    return status;
+    if (!options_check(o, table, &error)) return command_line_fail("validate", error);
+    estimate_say(o, table);
+    if (!validate_table_run(table, (uint32_t)o->jobs, &error)) return command_line_fail("validate", error);
+    const uint32_t problems = validate_problems_print(table);
+    if (!results_write(o, table, problems, &error)) return command_line_fail("validate", error);
+    return problems ? EXIT_RUN_FAILED : EXIT_OK;
 }
 
 int command_validate(int argc, char **argv)
@@ -178,6 +156,6 @@ int command_validate(int argc, char **argv)
     case_init(&options.base);
     const bool parsed = options_parse(&options, argc, argv, &error);
     const int status = parsed ? validate_run(&options) : command_line_fail("validate", error);
-    options_clear(&options);
+    case_clear(&options.base);
     return status;
 }

@@ -276,8 +276,7 @@ static bool run_init(struct run *run, struct validate_table *table, GError **err
     run->shared_bytes = sizeof *run->shared + row_bytes + table->job_count * sizeof(struct shared_job);
     void *memory = mmap(NULL, run->shared_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
-        return error_false(error, VALIDATE_ERROR, VALIDATE_ERROR_RUN, "%zu bytes shared with workers: %s",
-                           run->shared_bytes, g_strerror(errno));
+        return error_run(error, "%zu bytes shared with workers: %s", run->shared_bytes, g_strerror(errno));
     run->shared = memory;
     run->shared->row = (struct shared_row *)(run->shared + 1);
     run->shared->job = (struct shared_job *)(void *)((char *)run->shared->row + row_bytes);
@@ -325,7 +324,7 @@ static bool workers_run(struct run *run, uint32_t workers, GError **error)
         good = worker_start(run) > 0;
         alive += good;
     }
-    if (!good) g_set_error(error, VALIDATE_ERROR, VALIDATE_ERROR_RUN, "cannot start a worker: %s", g_strerror(errno));
+    if (!good) error_run(error, "cannot start a worker: %s", g_strerror(errno));
     while (alive > 0) {
         int status;
         const pid_t ended = waitpid(-1, &status, good ? WNOHANG : 0);

@@ -170,9 +170,8 @@ static void header_check(struct reader *reader)
         g_autofree char *meaning = g_ascii_strdown(column_meaning(name), -1);
         const char *before = *name ? g_hash_table_lookup(seen, meaning) : NULL;
         if (before)
-            g_set_error(&reader->error, VALIDATE_ERROR, VALIDATE_ERROR_TABLE,
-                        "%s:%u: expected each column once, found '%s' and '%s'", table->path, reader->line, before,
-                        name);
+            error_input(&reader->error, "%s:%u: expected each column once, found '%s' and '%s'", table->path,
+                        reader->line, before, name);
         g_hash_table_insert(seen, g_steal_pointer(&meaning), table->column[i]);
         if (nearest)
             g_string_append_printf(warning, "%s:%u: warning: column '%s' is taken as a label; did you mean '%s'?\n",
@@ -213,8 +212,7 @@ static void reader_row(int end, void *context)
 static bool parse_refuse(const struct reader *reader, struct csv_parser *parser, GError **error)
 {
     const int code = csv_error(parser);
-    return error_false(error, VALIDATE_ERROR, VALIDATE_ERROR_TABLE, "%s:%u: expected CSV, found %s",
-                       reader->table->path, reader->line,
+    return error_input(error, "%s:%u: expected CSV, found %s", reader->table->path, reader->line,
                        code == CSV_EPARSE ? "a quote within a field or one that is not closed" : csv_strerror(code));
 }
 
@@ -283,7 +281,7 @@ static bool table_columns_check(const struct validate_table *table, GError **err
     else if (validate_column_find(table, "phase") < 0) problem = "expected a column 'phase', found none";
     else if (table->row_count == 0) problem = "expected a case a line after the header, found none";
     if (!problem) return true;
-    return error_false(error, VALIDATE_ERROR, VALIDATE_ERROR_TABLE, "%s: %s", table->path, problem);
+    return error_input(error, "%s: %s", table->path, problem);
 }
 
 struct validate_table *validate_table_read(const char *path, const struct case_options *base, GError **error)

@@ -141,7 +141,7 @@ bool which_begin(struct which *w, GError **error)
     for (uint32_t i = 0; good && i < w->backends; i++)
         if (backend_asked(w, &w->backend[i], w->ranks)) return true;
     if (good)
-        g_set_error(error, WHICH_ERROR, WHICH_ERROR_OPTION,
+        error_input(error,
                     "expected --kernel ll, normal, v2, ag-rs, mori, mori-ll, pplx or (within a node) one-sided or "
                     "two-sided and a --backend that posts for it (ibgda, gdaki, gin-proxy, nixl, uccl, uccl-efa, "
                     "fabric-lib or fabric-lib-efa), found %s and %s",

@@ -13,9 +13,6 @@
 #include "models/cluster.h"
 #include "reports/record.h"
 
-#define WHICH_ERROR (g_quark_from_static_string("eptwin-which"))
-enum which_error { WHICH_ERROR_OPTION, WHICH_ERROR_NONE };
-
 /* The maker of the GPUs for which a library's kernels are written. */
 enum which_gpus { WHICH_NVIDIA = 1, WHICH_AMD = 2, WHICH_BOTH = 3 };
 

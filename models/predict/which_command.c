@@ -38,31 +38,24 @@ struct which_arguments {
     struct ranges tokens, ranks;
 };
 
-static bool refuse(GError **error, const char *text)
-{
-    g_set_error_literal(error, WHICH_ERROR, WHICH_ERROR_OPTION, text);
-    return false;
-}
-
 static bool numbers_parse(const char *option, const char *text, uint32_t most, struct ranges *numbers, GError **error)
 {
     if (!text || strcmp(text, "none") == 0) return true;
     bool good = ranges_parse(text, most + 1, POINTS_MAX, numbers);
     for (uint32_t i = 0; good && i < numbers->count; i++) good = numbers->number[i] > 0;
     if (good) return true;
-    g_set_error(error, WHICH_ERROR, WHICH_ERROR_OPTION,
-                "--%s: expected 1 to %d numbers from 1 to %u (N, A:B, A:B:STEP, A:B:xFACTOR or a list), or none, found "
-                "'%s'",
-                option, POINTS_MAX, most, text);
-    return false;
+    return error_input(
+        error,
+        "--%s: expected 1 to %d numbers from 1 to %u (N, A:B, A:B:STEP, A:B:xFACTOR or a list), or none, found "
+        "'%s'",
+        option, POINTS_MAX, most, text);
 }
 
 static bool by_parse(const char *text, enum which_time *by, GError **error)
 {
     for (*by = 0; *by < WHICH_TIMES; (*by)++)
         if (!text || strcmp(text, which_time_name(*by)) == 0) return true;
-    g_set_error(error, WHICH_ERROR, WHICH_ERROR_OPTION, "--by: expected layer, dispatch or combine, found '%s'", text);
-    return false;
+    return error_input(error, "--by: expected layer, dispatch or combine, found '%s'", text);
 }
 
 static bool which_parse(struct which *w, struct which_arguments *a, int argc, char **argv, GError **error)
@@ -97,16 +90,16 @@ static bool which_parse(struct which *w, struct which_arguments *a, int argc, ch
     if (!numbers_parse("at-tokens", a->at_tokens, TOKENS_MAX, &a->tokens, error)) return false;
     if (!numbers_parse("at-ranks", a->at_ranks, RANKS_MAX, &a->ranks, error)) return false;
     if (a->format && !record_table_format_parse(a->format, &format, error)) return false;
-    if (a->jobs < 0) return refuse(error, "--jobs: expected a whole number from 1, found a negative one");
-    if (a->format && !a->output) return refuse(error, "--format: expected --output with it, found none");
+    if (a->jobs < 0) return error_input(error, "--jobs: expected a whole number from 1, found a negative one");
+    if (a->format && !a->output) return error_input(error, "--format: expected --output with it, found none");
     if (!w->base.cluster)
-        return refuse(error, "--cluster: expected a file or a name that eptwin cluster list prints, found none");
+        return error_input(error, "--cluster: expected a file or a name that eptwin cluster list prints, found none");
     if (g_strcmp0(w->base.trace, "-") == 0)
-        return refuse(error, "--trace: expected a file, because it is read for each batch, found standard input");
+        return error_input(error, "--trace: expected a file, because it is read for each batch, found standard input");
     if (a->tokens.count && (w->base.tokens_per_rank || w->base.traffic))
-        return refuse(error, "--at-tokens: expected no --tokens-per-rank and no --traffic with it, found one");
+        return error_input(error, "--at-tokens: expected no --tokens-per-rank and no --traffic with it, found one");
     if (a->ranks.count && (w->base.tokens_per_rank || w->base.traffic))
-        return refuse(error, "--at-ranks: expected no --tokens-per-rank and no --traffic with it, found one");
+        return error_input(error, "--at-ranks: expected no --tokens-per-rank and no --traffic with it, found one");
     return true;
 }
 
@@ -226,9 +219,7 @@ static bool which_run(struct which *w, struct which_arguments *a, GError **error
     if (a->output && !new_file_possible(a->output, error)) return false;
     if (!which_begin(w, error) || !points_run(w, a, error) || !which_write(w, a, error)) return false;
     const struct which_point *own = w->points->pdata[0];
-    if (!own->good)
-        g_set_error(error, WHICH_ERROR, WHICH_ERROR_NONE, "%s: none of %u backends can run", w->cluster->path,
-                    own->asked);
+    if (!own->good) error_input(error, "%s: none of %u backends can run", w->cluster->path, own->asked);
     return own->good > 0;
 }
 
@@ -237,7 +228,7 @@ int command_which(int argc, char **argv)
     GError *error = NULL;
     struct which w = { 0 };
     struct which_arguments a = { 0 };
-    struct cluster *cluster = NULL;
+    g_autoptr(cluster) cluster = NULL;
     case_init(&w.base);
     bool good = which_parse(&w, &a, argc, argv, &error) &&
                 (cluster = cluster_load_set(w.base.cluster, (const char *const *)a.set, &error)) != NULL;
@@ -245,14 +236,7 @@ int command_which(int argc, char **argv)
     good = good && which_run(&w, &a, &error);
     const int status = good ? EXIT_OK : command_line_fail("which", error);
     which_clear(&w);
-    cluster_free(cluster);
     ranges_free(&a.tokens);
     ranges_free(&a.ranks);
-    g_free(a.output);
-    g_free(a.format);
-    g_free(a.by);
-    g_free(a.at_tokens);
-    g_free(a.at_ranks);
-    g_strfreev(a.set);
     return status;
 }

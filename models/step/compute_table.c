@@ -8,6 +8,7 @@
 #include "models/step/step_gpu.h"
 #include "reports/record.h"
 #include "reports/whole_file.h"
+#include "sim/error.h"
 
 enum { FILE_BYTES_MAX = 1 << 26 };
 enum column { OP, GPU, DTYPE, SHAPE, TOKENS, CONTEXT, US, COLUMNS };
@@ -45,8 +46,7 @@ static void header_take(struct reader *r)
         for (guint i = 0; i < r->cell->len; i++)
             if (g_ascii_strcasecmp(r->cell->pdata[i], column_names[c]) == 0) r->place[c] = (int)i;
         if (r->place[c] >= 0 || r->error) continue;
-        g_set_error(&r->error, COMPUTE_TABLE_ERROR, COMPUTE_TABLE_ERROR_COLUMN,
-                    "%s:%u: expected a column \"%s\", found none", r->source, r->line, column_names[c]);
+        error_input(&r->error, "%s:%u: expected a column \"%s\", found none", r->source, r->line, column_names[c]);
     }
 }
 
@@ -62,9 +62,8 @@ static bool number_take(struct reader *r, int column, double *value)
     char *end;
     *value = g_ascii_strtod(text, &end);
     if (end != text && !*end && isfinite(*value) && *value > 0 && *value < 1e12) return true;
-    g_set_error(&r->error, COMPUTE_TABLE_ERROR, COMPUTE_TABLE_ERROR_CELL,
-                "%s:%u: %s: expected a positive number, found \"%.40s\"", r->source, r->line, column_names[column],
-                text);
+    error_input(&r->error, "%s:%u: %s: expected a positive number, found \"%.40s\"", r->source, r->line,
+                column_names[column], text);
     return false;
 }
 
@@ -73,8 +72,7 @@ static void row_take(struct reader *r)
     struct point point;
     for (int c = OP; c <= SHAPE; c++) {
         if (*cell_of(r, c)) continue;
-        g_set_error(&r->error, COMPUTE_TABLE_ERROR, COMPUTE_TABLE_ERROR_CELL,
-                    "%s:%u: %s: expected a word, found nothing", r->source, r->line, column_names[c]);
+        error_input(&r->error, "%s:%u: %s: expected a word, found nothing", r->source, r->line, column_names[c]);
         return;
     }
     if (!number_take(r, TOKENS, &point.tokens) || !number_take(r, CONTEXT, &point.context) ||
@@ -119,10 +117,8 @@ static bool surfaces_sort(const struct compute_table *table, const char *source,
         for (guint k = 1; k < points->len; k++) {
             const struct point *p = &g_array_index(points, struct point, k);
             if (points_compare(p - 1, p) != 0 || p->us == p[-1].us) continue;
-            g_set_error(error, COMPUTE_TABLE_ERROR, COMPUTE_TABLE_ERROR_CELL,
-                        "%s: %s: expected one time for %g tokens and context %g, found two, %g and %g us", source,
-                        (const char *)key, p->tokens, p->context, p[-1].us, p->us);
-            return false;
+            return error_input(error, "%s: %s: expected one time for %g tokens and context %g, found two, %g and %g us",
+                               source, (const char *)key, p->tokens, p->context, p[-1].us, p->us);
         }
     }
     return true;
@@ -141,12 +137,10 @@ struct compute_table *compute_table_parse(const char *source, const char *text, 
                        csv_fini(&parser, cell_take, line_take, &reader) == 0;
     csv_free(&parser);
     g_ptr_array_free(reader.cell, TRUE);
-    if (!reader.error && whole && reader.line == 1)
-        g_set_error(&reader.error, COMPUTE_TABLE_ERROR, COMPUTE_TABLE_ERROR_CELL, "%s: expected rows, found none",
-                    source);
+    if (!reader.error && whole && reader.line == 1) error_input(&reader.error, "%s: expected rows, found none", source);
     if (!reader.error && (!whole || reader.line == 0))
-        g_set_error(&reader.error, COMPUTE_TABLE_ERROR, COMPUTE_TABLE_ERROR_COLUMN,
-                    "%s: expected CSV with a header, found %s", source, whole ? "nothing" : "something else");
+        error_input(&reader.error, "%s: expected CSV with a header, found %s", source,
+                    whole ? "nothing" : "something else");
     if (!reader.error && surfaces_sort(table, source, &reader.error)) return table;
     g_propagate_error(error, reader.error);
     compute_table_free(table);
@@ -161,8 +155,8 @@ static struct compute_table *record_table(const char *path, const char *text, si
     const char *name = record_get(record, "gpu");
     struct step_gpu *gpu = step_gpu_load(NULL, name ? name : "", NULL);
     if (!gpu) {
-        g_set_error(error, COMPUTE_TABLE_ERROR, COMPUTE_TABLE_ERROR_CELL,
-                    "%s: gpu: expected the name of a GPU that --gpu knows, found \"%.40s\"", path, name ? name : "");
+        error_input(error, "%s: gpu: expected the name of a GPU that --gpu knows, found \"%.40s\"", path,
+                    name ? name : "");
         return NULL;
     }
     g_autoptr(GString) table = g_string_new("op,gpu,dtype,shape,tokens,context,us\n");
@@ -178,7 +172,7 @@ static struct compute_table *record_table(const char *path, const char *text, si
     }
     step_gpu_free(gpu);
     if (table->len > header) return compute_table_parse(path, table->str, table->len, error);
-    g_set_error(error, COMPUTE_TABLE_ERROR, COMPUTE_TABLE_ERROR_CELL,
+    error_input(error,
                 "%s: expected rows of gemm, as eptwin measure --fabric cuda writes them where cuBLASLt is, found none",
                 path);
     return NULL;

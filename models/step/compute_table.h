@@ -23,9 +23,6 @@
 #include <glib.h>
 #include <stdbool.h>
 
-#define COMPUTE_TABLE_ERROR (g_quark_from_static_string("eptwin-compute-table"))
-enum compute_table_error { COMPUTE_TABLE_ERROR_COLUMN, COMPUTE_TABLE_ERROR_CELL };
-
 struct compute_table;
 
 /* Loads a table, or makes one of the GEMMs in a record of `eptwin measure --fabric cuda`.  NULL and *error,

@@ -156,9 +156,7 @@ bool costs_table_check(const struct compute_table *table, const char *source, GE
     g_auto(GStrv) all = g_strv_builder_end(ops);
     g_autofree char *found = compute_table_stranger(table, (const char *const *)all), *known = known_ops(all);
     if (!found) return true;
-    g_set_error(error, COMPUTE_TABLE_ERROR, COMPUTE_TABLE_ERROR_CELL, "%s: op: expected one of %s; found \"%.40s\"",
-                source, known, found);
-    return false;
+    return error_input(error, "%s: op: expected one of %s; found \"%.40s\"", source, known, found);
 }
 
 /* The time by the first table and GPU that have the op; source gets their names.  NAN: none has it.  *last gets the

@@ -4,6 +4,7 @@
 #include <jansson.h>
 #include <string.h>
 #include "reports/whole_file.h"
+#include "sim/error.h"
 #include "sim/share.h"
 
 enum { FILE_BYTES_MAX = 1 << 20, SIZE_MAX_OF_NET = 1 << 24, DEPTH_MAX_OF_NET = 1 << 12 };
@@ -17,9 +18,7 @@ struct reader {
 
 static void reader_refuse(struct reader *r, const char *key, const char *expected, const char *found)
 {
-    if (r->good)
-        g_set_error(r->error, NET_ERROR, NET_ERROR_FIELD, "%s: %s: expected %s, found %s", r->source, key, expected,
-                    found);
+    if (r->good) error_input(r->error, "%s: %s: expected %s, found %s", r->source, key, expected, found);
     r->good = false;
 }
 
@@ -94,8 +93,8 @@ struct net *net_parse(const char *source, const char *text, size_t size_bytes, G
     json_error_t problem;
     json_t *config = json_loadb(text, size_bytes, JSON_REJECT_DUPLICATES, &problem);
     if (!json_is_object(config)) {
-        g_set_error(error, NET_ERROR, NET_ERROR_FILE, "%s:%d: expected a config.json, found %s", source,
-                    config ? 1 : problem.line, config ? "another value than an object" : problem.text);
+        error_input(error, "%s:%d: expected a config.json, found %s", source, config ? 1 : problem.line,
+                    config ? "another value than an object" : problem.text);
         json_decref(config);
         return NULL;
     }
@@ -144,8 +143,7 @@ struct net *net_load(const char *path_or_name, GError **error)
     if (!shipped && !strchr(path_or_name, '/') && !g_file_test(path, G_FILE_TEST_EXISTS)) {
         g_auto(GStrv) names = share_names(SHARE_NETS);
         g_autofree char *list = g_strjoinv(", ", names);
-        g_set_error(error, NET_ERROR, NET_ERROR_FILE, "--net: expected a config.json or one of %s; found \"%s\"", list,
-                    path_or_name);
+        error_input(error, "--net: expected a config.json or one of %s; found \"%s\"", list, path_or_name);
         return NULL;
     }
     g_autofree char *text = whole_file_read(path, FILE_BYTES_MAX, &size_bytes, error);

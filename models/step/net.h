@@ -9,9 +9,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define NET_ERROR (g_quark_from_static_string("eptwin-net"))
-enum net_error { NET_ERROR_FILE, NET_ERROR_FIELD };
-
 struct net {
     char *name;                    /* of the file, without its ending */
     uint32_t layers, dense_layers; /* all layers; those of them, the first ones, that have no experts */

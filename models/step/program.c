@@ -83,22 +83,18 @@ bool program_work_parse(const char *text, struct program_work *work, GError **er
     }
     const bool parts = work->us[STEP_PROJECT] > 0 || work->us[STEP_CORE] > 0;
     if (good && !(parts && work->us[STEP_ATTENTION] > 0)) return true;
-    g_set_error(error, PROGRAM_ERROR, PROGRAM_ERROR_WORK,
-                "--work: expected " PROGRAM_WORK_GRAMMAR ", each once, found '%s'", text);
-    return false;
+    return error_input(error, "--work: expected " PROGRAM_WORK_GRAMMAR ", each once, found '%s'", text);
 }
 
 bool program_work_fits(const struct program_work *work, enum step_overlap overlap, GError **error)
 {
     if (overlap == STEP_SHARED_ASIDE && work->us[STEP_SHARED] <= 0)
-        return error_false(
-            error, PROGRAM_ERROR, PROGRAM_ERROR_WORK,
-            "--work: expected a time of shared, which --schedule shared runs during dispatch, found none");
+        return error_input(
+            error, "--work: expected a time of shared, which --schedule shared runs during dispatch, found none");
     if (overlap != STEP_STAGES || work->us[STEP_ATTENTION] <= 0) return true;
-    g_set_error(error, PROGRAM_ERROR, PROGRAM_ERROR_WORK,
-                "--work: expected attention's parts, project and core, which --schedule stages runs apart, found "
-                "attention");
-    return false;
+    return error_input(
+        error, "--work: expected attention's parts, project and core, which --schedule stages runs apart, found "
+               "attention");
 }
 
 double program_work_us(const struct program_work *work, enum step_op op, double rows)

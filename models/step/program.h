@@ -12,9 +12,6 @@
 #include "models/kernel.h"
 #include "models/step/schedule.h"
 
-#define PROGRAM_ERROR (g_quark_from_static_string("eptwin-program"))
-enum program_error { PROGRAM_ERROR_WORK };
-
 /* Whether kernels with this name dispatch and combine in the way that a step needs. */
 #define PROGRAM_KERNELS "ll, normal, v2, one-sided or ag-rs"
 bool program_runs(const char *kernel);

@@ -1,6 +1,7 @@
 /* schedule.c - the programs that engines run on their streams, by overlap; see schedule.h.  Their orders are those of
  * SGLang's operations strategies (python/sglang/srt/batch_overlap) and of DeepSeek's profiles. */
 #include "models/step/schedule.h"
+#include "sim/error.h"
 
 #include <assert.h>
 #include <string.h>
@@ -260,8 +261,7 @@ static void train(struct maker *m, const struct schedule_layers *layers, bool ov
 static bool train_refuse(enum step_overlap overlap, GError **error)
 {
     if (overlap == STEP_SEQUENTIAL || overlap == STEP_TWO_BATCH) return false;
-    g_set_error(error, SCHEDULE_ERROR, SCHEDULE_ERROR_OVERLAP,
-                "--schedule %s: expected sequential or two-batch in training", overlap_names[overlap]);
+    error_input(error, "--schedule %s: expected sequential or two-batch in training", overlap_names[overlap]);
     return true;
 }
 
@@ -270,7 +270,7 @@ static bool phases_refuse(enum step_overlap overlap, const struct schedule_phase
     const bool hooked = phases->hooks && phases->count == 4;
     if (phases->backward) return train_refuse(overlap, error);
     if (overlap == STEP_STAGES ? hooked : overlap != STEP_TWO_BATCH || !phases->hooks) return false;
-    g_set_error(error, SCHEDULE_ERROR, SCHEDULE_ERROR_OVERLAP, "--schedule %s: expected %s", overlap_names[overlap],
+    error_input(error, "--schedule %s: expected %s", overlap_names[overlap],
                 overlap == STEP_STAGES ? "low-latency kernels with --hook, and no --mask-timeout"
                                        : "kernels without --hook (\"stages\" is for those with it)");
     return true;

@@ -9,9 +9,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SCHEDULE_ERROR (g_quark_from_static_string("eptwin-schedule"))
-enum schedule_error { SCHEDULE_ERROR_OVERLAP };
-
 enum step_op {
     STEP_ATTENTION,
     STEP_PROJECT, /* schedules that divide attention: what precedes its core; STEP_CORE is the core */

@@ -27,8 +27,7 @@ const char *step_phase_name(enum step_phase phase) { return phase_names[phase]; 
 
 static bool refuse(GError **error, const char *option, const char *expected, const char *found)
 {
-    g_set_error(error, STEP_ERROR, STEP_ERROR_OPTION, "--%s: expected %s, found %s", option, expected, found);
-    return false;
+    return error_input(error, "--%s: expected %s, found %s", option, expected, found);
 }
 
 /* Loads the tables of compute times, and the GPU's description. */
@@ -204,12 +203,12 @@ static bool memory_check(struct step_plan *p, GError **error)
     p->cache_bytes = costs_cache_bytes(&p->costs, p->batch);
     const double most = p->gpu->memory_gb * 1e9;
     if (p->weight_bytes + p->cache_bytes <= most) return true;
-    g_set_error(error, STEP_ERROR, STEP_ERROR_MEMORY,
-                "--%s: expected what %g GB of %s hold, found %.1f GB of weights and %.1f GB of cache (%u tokens, "
-                "context %g, %u ranks)",
-                p->weight_bytes > most ? "num-ranks" : "batch", p->gpu->memory_gb, p->gpu->name, p->weight_bytes / 1e9,
-                p->cache_bytes / 1e9, p->batch, p->costs.context, routing->ranks);
-    return false;
+    return error_input(
+        error,
+        "--%s: expected what %g GB of %s hold, found %.1f GB of weights and %.1f GB of cache (%u tokens, "
+        "context %g, %u ranks)",
+        p->weight_bytes > most ? "num-ranks" : "batch", p->gpu->memory_gb, p->gpu->name, p->weight_bytes / 1e9,
+        p->cache_bytes / 1e9, p->batch, p->costs.context, routing->ranks);
 }
 
 static bool layers_settle(struct step_plan *p, const struct step_options *o, GError **error)

@@ -48,11 +48,9 @@ enum { TOPICS_OWN = 2 };
 static bool arguments_check(const struct case_options *c, const struct arguments *a, GError **error)
 {
     if (!c->cluster)
-        g_set_error(error, STEP_ERROR, STEP_ERROR_OPTION,
-                    "--cluster: expected a file or a name that eptwin cluster list prints, found none");
+        error_input(error, "--cluster: expected a file or a name that eptwin cluster list prints, found none");
     else if (a->format && strcmp(a->format, "csv") && strcmp(a->format, "json") && strcmp(a->format, "text"))
-        g_set_error(error, STEP_ERROR, STEP_ERROR_OPTION, "--format: expected csv, json or text, found \"%s\"",
-                    a->format);
+        error_input(error, "--format: expected csv, json or text, found \"%s\"", a->format);
     else return true;
     return false;
 }
@@ -135,24 +133,16 @@ static bool run(const struct case_options *c, const struct arguments *a, const s
 
 int command_step(int argc, char **argv)
 {
-    struct case_options c;
+    g_auto(case_options) c;
     struct arguments a = { 0 };
     GError *error = NULL;
-    struct cluster *cluster = NULL;
-    struct record *record = record_new();
+    g_autoptr(cluster) cluster = NULL;
+    g_autoptr(record) record = record_new();
     case_init(&c);
     step_options_init(&a.step);
     const bool good = parse(&c, &a, argc, argv, &error) &&
                       (cluster = cluster_load_set(c.cluster, (const char *const *)a.set, &error)) != NULL &&
                       run(&c, &a, cluster, record, &error);
-    const int status = good ? EXIT_OK : command_line_fail("step", error);
     step_options_clear(&a.step);
-    g_strfreev(a.set);
-    g_free(a.output);
-    g_free(a.format);
-    g_free(a.timeline);
-    record_free(record);
-    cluster_free(cluster);
-    case_clear(&c);
-    return status;
+    return good ? EXIT_OK : command_line_fail("step", error);
 }

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include "models/key_file.h"
+#include "sim/error.h"
 #include "sim/share.h"
 
 enum { LIKE_MAX = 4 };
@@ -52,9 +53,8 @@ static bool keys_read(const struct key_file *file, struct step_gpu *gpu, GError 
         g_autofree char *text = text_of(file, gpu->name, keys[i].name);
         double *value = (double *)(void *)((char *)gpu + keys[i].offset);
         if (number_parse(text, value)) continue;
-        g_set_error(error, STEP_GPU_ERROR, STEP_GPU_ERROR_KEY, "%s: [%s] %s: expected a positive number, found \"%s\"",
-                    file->path, gpu->name, keys[i].name, text ? text : "");
-        return false;
+        return error_input(error, "%s: [%s] %s: expected a positive number, found \"%s\"", file->path, gpu->name,
+                           keys[i].name, text ? text : "");
     }
     gpu->tables = key_file_text(file, gpu->name, "tables");
     g_autofree char *rate = gpu->tables ? text_of(file, gpu->tables, "memory-gbs") : NULL;
@@ -80,14 +80,13 @@ struct step_gpu *step_gpu_load(const char *name, const char *cluster, GError **e
 {
     g_autofree char *path = share_find(SHARE_TABLES, "gpus");
     g_autoptr(key_file) file = path ? key_file_load(path, error) : NULL;
-    if (!path)
-        g_set_error(error, STEP_GPU_ERROR, STEP_GPU_ERROR_NAME, "gpus.ini: expected it next to the tables, found none");
+    if (!path) error_input(error, "gpus.ini: expected it next to the tables, found none");
     if (!file) return NULL;
     g_autofree char *section = name ? g_ascii_strdown(name, -1) : section_of(file, cluster);
     if (!section || !g_key_file_has_group(file->keys, section)) {
         g_auto(GStrv) sections = g_key_file_get_groups(file->keys, NULL);
         g_autofree char *list = g_strjoinv(", ", sections);
-        g_set_error(error, STEP_GPU_ERROR, STEP_GPU_ERROR_NAME, "--gpu: expected one of %s; found %s%s", list,
+        error_input(error, "--gpu: expected one of %s; found %s%s", list,
                     name ? name : "none that is in the cluster's name, ", name ? "" : cluster);
         return NULL;
     }

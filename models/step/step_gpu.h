@@ -5,9 +5,6 @@
 #include <glib.h>
 #include <stdbool.h>
 
-#define STEP_GPU_ERROR (g_quark_from_static_string("eptwin-step-gpu"))
-enum step_gpu_error { STEP_GPU_ERROR_NAME, STEP_GPU_ERROR_KEY };
-
 struct step_gpu {
     char *name, *tables; /* tables: the GPU whose surfaces are used for ops for which this GPU has none; NULL: no GPU */
     double bf16_tflops, fp8_tflops;

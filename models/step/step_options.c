@@ -112,7 +112,7 @@ bool step_option_is_work(const char *name)
 
 static bool refuse(const struct field *f, const char *expected, const char *text, GError **error)
 {
-    return error_false(error, STEP_ERROR, STEP_ERROR_OPTION, "%s: expected %s, found %s", f->name, expected, text);
+    return error_input(error, "%s: expected %s, found %s", f->name, expected, text);
 }
 
 static bool count_set(struct step_options *o, const struct field *f, const char *text, GError **error)

@@ -9,9 +9,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define STEP_ERROR (g_quark_from_static_string("eptwin-step"))
-enum step_error { STEP_ERROR_OPTION, STEP_ERROR_MEMORY };
-
 struct step_options {
     char *net, *work, *gpu, *table, *phase, *schedule, *layers, *clock; /* as given; NULL: the default */
     int batch, context, attention_tp, redundant, draws;                 /* 0: the default */

@@ -150,23 +150,16 @@ static bool world_make(struct step_run *run, GError **error)
     const struct kernel_job *job = first_comm(run)->job;
     const struct transport *backend = c->backend ? backends_find(c->backend) : NULL;
     uint32_t gpus;
-    if (c->backend && !backend) {
-        g_set_error(error, STEP_RUN_ERROR, STEP_RUN_ERROR_INPUT,
-                    "backend: expected one that `eptwin cluster backends` lists, found \"%s\"", c->backend);
-        return false;
-    }
-    if (job->ranks > job->ranks_per_node && !graph_node_nics(cluster, 1)) {
-        g_set_error(error, STEP_RUN_ERROR, STEP_RUN_ERROR_INPUT,
-                    "%s: ranks of several nodes need a [nic] and a [network] section", cluster->path);
-        return false;
-    }
+    if (c->backend && !backend)
+        return error_input(error, "backend: expected one that `eptwin cluster backends` lists, found \"%s\"",
+                           c->backend);
+    if (job->ranks > job->ranks_per_node && !graph_node_nics(cluster, 1))
+        return error_input(error, "%s: ranks of several nodes need a [nic] and a [network] section", cluster->path);
     const uint32_t together = MIN(job->ranks, job->ranks_per_node), joined = MAX(cluster->nvlink.gpus, 1);
-    if (!c->nvlink_disabled && !cluster->host.cores && together > joined) {
-        g_set_error(error, STEP_RUN_ERROR, STEP_RUN_ERROR_INPUT,
-                    "ranks-per-node: expected at most the %u GPUs that %s joins ([nvlink] gpus), found %u", joined,
-                    cluster->path, together);
-        return false;
-    }
+    if (!c->nvlink_disabled && !cluster->host.cores && together > joined)
+        return error_input(error,
+                           "ranks-per-node: expected at most the %u GPUs that %s joins ([nvlink] gpus), found %u",
+                           joined, cluster->path, together);
     run->slow = g_new0(uint32_t, job->ranks);
     if (!launches_slow(c->slow, job->ranks, run->slow, error)) return false;
     run->transport = backend ? *backend : transport_of(&cluster->nic);
@@ -241,8 +234,7 @@ static void alone_launch(void *context, uint32_t rank, uint32_t kernel, struct f
 
 static bool hangs(const struct kernel_job *job, uint32_t phase, const char *text, GError **error)
 {
-    g_set_error(error, STEP_RUN_ERROR, STEP_RUN_ERROR_STUCK, "%s can never end: %s", kernel_phase_name(job, phase),
-                text);
+    error_run(error, "%s can never end: %s", kernel_phase_name(job, phase), text);
     return false;
 }
 
@@ -399,7 +391,7 @@ static bool schedule_run(struct step_run *run, GError **error)
                                                        .gap_ps = o->gap_ps });
     if (world_run_agenda(run->world, &agenda, text, sizeof text) && device_finished(run->device, text, sizeof text))
         return true;
-    g_set_error(error, STEP_RUN_ERROR, STEP_RUN_ERROR_STUCK, "the step can never end: %s", text);
+    error_run(error, "the step can never end: %s", text);
     return false;
 }
 
@@ -443,8 +435,7 @@ struct step_run *step_run_new(const struct step_run_options *options, GError **e
     pthread_mutex_init(&run->launching, NULL);
     const bool timed = options->costs->work != NULL; /* times are given, so the cluster needs no GPUs */
     if (!options->cluster->gpu.sms && !timed) {
-        g_set_error(error, STEP_RUN_ERROR, STEP_RUN_ERROR_INPUT, "%s: expected GPUs, found a host",
-                    options->cluster->path);
+        error_input(error, "%s: expected GPUs, found a host", options->cluster->path);
         step_run_free(run);
         return NULL;
     }

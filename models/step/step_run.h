@@ -17,9 +17,6 @@
 #include "models/step/schedule.h"
 #include "sim/error.h"
 
-#define STEP_RUN_ERROR (g_quark_from_static_string("eptwin-step-run"))
-enum step_run_error { STEP_RUN_ERROR_INPUT, STEP_RUN_ERROR_STUCK = ERROR_RUN };
-
 struct step_run_options {
     const struct case_options *c; /* the communication kernels, with the tokens of one batch */
     const struct cluster *cluster;

@@ -21,7 +21,6 @@ enum import_error {
     IMPORT_ERROR_OPTION,
     IMPORT_ERROR_FORMAT,  /* no JSON where JSON was expected */
     IMPORT_ERROR_NOTHING, /* no measurement that a reader knows */
-    IMPORT_ERROR_SILENT,  /* the log does not state what a case needs */
 };
 
 /* The words of a row.  Those from KERNEL to MESSAGE have the names of simulate's options. */
