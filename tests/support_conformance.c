@@ -286,6 +286,20 @@ static void suite_check(struct suite *s, uint32_t rank, uint32_t worker, uint64_
     suite_op(s, rank, worker, (struct op){ .kind = OP_CHECK, .size = size, .target = target, .value = pattern });
 }
 
+/* A write of a new pattern to the peer, from and to places of its own; `size` bytes each. */
+static struct op suite_block(struct suite *s, uint32_t peer, uint16_t queue, uint32_t size)
+{
+    struct op op = { .peer = (uint16_t)peer, .queue = queue, .size = size, .value = ++s->next_pattern };
+    op.source = suite_heap(s, size);
+    op.target = suite_heap(s, size);
+    return op;
+}
+
+static void suite_flush(struct suite *s, uint32_t rank, uint32_t worker, uint32_t peer, uint16_t queue)
+{
+    suite_op(s, rank, worker, (struct op){ .kind = OP_FLUSH, .peer = (uint16_t)peer, .queue = queue });
+}
+
 /* Fills the source of a write, then writes it by an operation of this kind. */
 static void suite_write(struct suite *s, uint32_t rank, uint32_t worker, struct op op, enum op_kind kind)
 {
@@ -386,15 +400,7 @@ static void case_signal_after_data(struct suite *s)
     {
         const uint16_t queue = suite_queue(s);
         for (uint32_t i = 0; i < BLOCKS; i++) {
-            const uint64_t source = suite_heap(s, sizes[i]), target = suite_heap(s, sizes[i]);
-            const uint64_t pattern = ++s->next_pattern;
-            struct op op = { .peer = (uint16_t)to,
-                             .queue = queue,
-                             .size = sizes[i],
-                             .source = source,
-                             .target = target,
-                             .value = pattern,
-                             .kind = OP_FILL };
+            const struct op op = suite_block(s, to, queue, sizes[i]);
             suite_write(s, from, 0, op, OP_WRITE);
             suite_signal(s, from, 0, to, queue, words + from, i + 1);
             suite_wait(s, to, 1, words + from, i + 1);
@@ -432,22 +438,15 @@ static void case_back_pressure(struct suite *s)
         const uint32_t to = (from + 1) % s->world->rank_count;
         const uint64_t source = suite_heap(s, PUTS * SIZE), target = suite_heap(s, PUTS * SIZE);
         const uint64_t pattern = s->next_pattern;
-        for (uint32_t i = 0; i < PUTS; i++) {
-            struct op op = { .kind = OP_FILL,
-                             .peer = (uint16_t)to,
-                             .size = SIZE,
-                             .value = ++s->next_pattern,
-                             .source = source + i * SIZE,
-                             .target = target + i * SIZE };
-            suite_op(s, from, 0, op);
-        }
-        for (uint32_t i = 0; i < PUTS; i++)
-            suite_op(s, from, 0,
-                     (struct op){ .kind = OP_WRITE,
-                                  .peer = (uint16_t)to,
-                                  .size = SIZE,
-                                  .source = source + i * SIZE,
-                                  .target = target + i * SIZE });
+        struct op op = { .peer = (uint16_t)to, .size = SIZE };
+        for (op.kind = OP_FILL; op.kind <= OP_WRITE; op.kind++)
+            for (uint32_t i = 0; i < PUTS; i++) {
+                op.source = source + i * SIZE;
+                op.target = target + i * SIZE;
+                op.value = pattern + i + 1;
+                suite_op(s, from, 0, op);
+            }
+        s->next_pattern += PUTS;
         suite_signal(s, from, 0, to, 0, words, 1);
         suite_wait(s, to, 0, words, 1);
         for (uint32_t i = 0; i < PUTS; i++) suite_check(s, to, 0, target + i * SIZE, SIZE, pattern + i + 1);
@@ -472,17 +471,12 @@ static void case_ownership(struct suite *s)
         const uint32_t to = (from + 1) % s->world->rank_count;
         const uint16_t queue = suite_queue(s);
         const uint64_t source = suite_heap(s, SIZE), target = suite_heap(s, TURNS * SIZE);
+        struct op op = { .peer = (uint16_t)to, .queue = queue, .size = SIZE, .source = source };
         for (uint32_t i = 0; i < TURNS; i++) {
-            struct op op = { .kind = OP_FILL,
-                             .peer = (uint16_t)to,
-                             .queue = queue,
-                             .size = SIZE,
-                             .source = source,
-                             .target = target + i * SIZE,
-                             .value = ++s->next_pattern };
+            op.target = target + i * SIZE;
+            op.value = ++s->next_pattern;
             suite_write(s, from, 0, op, OP_WRITE);
-            op.kind = OP_FLUSH; /* where the path is a store, a flush returns 0 at once */
-            suite_op(s, from, 0, op);
+            suite_flush(s, from, 0, to, queue); /* where the path is a store, it returns 0 at once */
         }
         suite_op(s, from, 0, (struct op){ .kind = OP_FILL, .source = source, .size = SIZE, .value = UINT32_MAX });
         suite_signal(s, from, 0, to, queue, words, 1);
@@ -504,25 +498,20 @@ static void case_zero_size(struct suite *s)
     {
         const uint64_t source = suite_heap(s, GUARD);
         const uint64_t guard = suite_heap(s, GUARD), target = suite_heap(s, GUARD);
-        struct op op = { .peer = (uint16_t)to,
-                         .source = source,
-                         .target = target,
-                         .size = GUARD,
-                         .value = ++s->next_pattern,
-                         .kind = OP_FILL };
+        struct op op = { OP_FILL, .peer = (uint16_t)to, .source = source, .target = target, .size = GUARD };
+        struct op empty = { OP_WRITE, .peer = (uint16_t)to, .source = source, .target = guard };
+        op.value = ++s->next_pattern;
         suite_op(s, from, 0, op);
-        for (uint32_t i = 0; i < 4; i++)
-            suite_op(s, from, 0,
-                     (struct op){ .kind = OP_WRITE,
-                                  .peer = (uint16_t)to,
-                                  .source = source,
-                                  .target = guard,
-                                  .value = i & 1,
-                                  .flags = i & 2 ? FABRIC_DEFER : 0 });
+        for (uint32_t i = 0; i < 4; i++) {
+            empty.value = i & 1;
+            empty.flags = i & 2 ? FABRIC_DEFER : 0;
+            suite_op(s, from, 0, empty);
+        }
         op.kind = OP_WRITE;
         op.flags = FABRIC_DEFER;
         suite_op(s, from, 0, op);
-        suite_op(s, from, 0, (struct op){ .kind = OP_WRITE, .peer = (uint16_t)to, .source = source, .target = guard });
+        empty.value = empty.flags = 0;
+        suite_op(s, from, 0, empty);
         suite_signal(s, from, 0, to, 0, words + from, 1);
     }
     EACH_RANK(s, to) EACH_RANK(s, from)
@@ -547,17 +536,11 @@ static void case_flush_is_complete(struct suite *s)
     {
         const uint32_t to = (from + s->world->rank_count - 1) % s->world->rank_count;
         for (uint32_t i = 0; i < PUTS; i++) {
-            const uint64_t source = suite_heap(s, SIZE), target = suite_heap(s, SIZE);
-            struct op op = { .kind = OP_FILL,
-                             .peer = (uint16_t)to,
-                             .size = SIZE,
-                             .value = ++s->next_pattern,
-                             .source = source,
-                             .target = target,
-                             .flags = i % 2 ? FABRIC_DEFER : 0 };
+            struct op op = suite_block(s, to, 0, SIZE);
+            op.flags = i % 2 ? FABRIC_DEFER : 0;
             suite_write(s, from, 0, op, OP_WRITE);
         }
-        suite_op(s, from, 0, (struct op){ .kind = OP_FLUSH, .peer = (uint16_t)to });
+        suite_flush(s, from, 0, to, 0);
         suite_signal(s, from, 0, to, 1, words, 1);
         suite_wait(s, to, 0, words, 1);
         for (uint32_t i = 0; i < PUTS; i++) {
@@ -640,15 +623,9 @@ static void case_put_signal(struct suite *s)
         const uint16_t queue = suite_queue(s);
         for (uint32_t i = 0; i < BLOCKS; i++) {
             const uint32_t size = sizes[i % (sizeof sizes / sizeof sizes[0])];
-            struct op op = { .peer = (uint16_t)to,
-                             .queue = queue,
-                             .size = size,
-                             .source = suite_heap(s, size),
-                             .target = suite_heap(s, size),
-                             .value = ++s->next_pattern,
-                             .kind = OP_FILL,
-                             .word = words + from,
-                             .raise = i + 1 };
+            struct op op = suite_block(s, to, queue, size);
+            op.word = words + from;
+            op.raise = i + 1;
             suite_write(s, from, 0, op, OP_WRITE_SIGNAL);
             suite_wait(s, to, 1, words + from, i + 1);
             suite_check(s, to, 1, op.target, op.size, op.value);
@@ -718,13 +695,12 @@ static void case_get(struct suite *s)
     enum { BLOCKS = 3 * (sizeof sizes / sizeof sizes[0]), BLOCK_BYTES = 9001 };
     suite_begin(s, 1);
     const uint32_t words = suite_words(s, s->world->rank_count), ends = suite_words(s, s->world->rank_count);
-    uint64_t source[BLOCKS], pattern[BLOCKS];
+    uint64_t source[BLOCKS];
     for (uint32_t i = 0; i < BLOCKS; i++) source[i] = suite_heap(s, BLOCK_BYTES);
     EACH_RANK(s, rank) for (uint32_t i = 0; i < BLOCKS; i++)
     {
-        pattern[i] = 1000 * (rank + 1) + i;
-        suite_op(s, rank, 0,
-                 (struct op){ .kind = OP_FILL, .source = source[i], .size = BLOCK_BYTES, .value = pattern[i] });
+        const uint64_t pattern = 1000 * (rank + 1) + i;
+        suite_op(s, rank, 0, (struct op){ OP_FILL, .source = source[i], .size = BLOCK_BYTES, .value = pattern });
     }
     EACH_RANK(s, rank)
     EACH_RANK(s, to)
@@ -736,17 +712,12 @@ static void case_get(struct suite *s)
         uint64_t target[BLOCKS];
         suite_wait(s, rank, 0, words + from, 1);
         for (uint32_t i = 0; i < BLOCKS; i++) {
-            const uint32_t size = sizes[i % (sizeof sizes / sizeof sizes[0])];
-            target[i] = suite_heap(s, size);
-            suite_op(s, rank, 0,
-                     (struct op){ .kind = OP_GET,
-                                  .peer = (uint16_t)from,
-                                  .queue = queue,
-                                  .size = size,
-                                  .source = source[i],
-                                  .target = target[i] });
+            struct op op = { OP_GET, .peer = (uint16_t)from, .queue = queue, .source = source[i] };
+            op.size = sizes[i % (sizeof sizes / sizeof sizes[0])];
+            op.target = target[i] = suite_heap(s, op.size);
+            suite_op(s, rank, 0, op);
         }
-        suite_op(s, rank, 0, (struct op){ .kind = OP_FLUSH, .peer = (uint16_t)from, .queue = queue });
+        suite_flush(s, rank, 0, from, queue);
         for (uint32_t i = 0; i < BLOCKS; i++)
             suite_check(s, rank, 0, target[i], sizes[i % (sizeof sizes / sizeof sizes[0])], 1000 * (from + 1) + i);
         suite_signal(s, rank, 0, from, queue, ends + rank, 1);
@@ -797,15 +768,8 @@ static void suite_message(struct suite *s, uint32_t words, uint32_t worker, uint
 {
     const uint32_t size = 1 + (uint32_t)rng_below(&s->rng, 3000);
     const uint16_t queue = (uint16_t)worker;
-    const uint64_t source = suite_heap(s, size), target = suite_heap(s, size);
-    struct op op = { .kind = OP_FILL,
-                     .peer = (uint16_t)to,
-                     .queue = queue,
-                     .size = size,
-                     .source = source,
-                     .target = target,
-                     .value = ++s->next_pattern,
-                     .flags = rng_below(&s->rng, 2) ? FABRIC_DEFER : 0 };
+    struct op op = suite_block(s, to, queue, size);
+    op.flags = rng_below(&s->rng, 2) ? FABRIC_DEFER : 0;
     const uint32_t word = words + from * 2 + worker;
     suite_write(s, from, worker, op, OP_WRITE);
     suite_signal(s, from, worker, to, queue, word, n);
@@ -814,7 +778,7 @@ static void suite_message(struct suite *s, uint32_t words, uint32_t worker, uint
 }
 
 /* Everybody to everybody with two sending and two receiving workers, sizes and order drawn from the seed. */
-static void suite_all_to_all(struct suite *s)
+static void case_all_to_all(struct suite *s)
 {
     enum { ROUNDS = 5 };
     const uint32_t ranks = s->world->rank_count;
@@ -828,8 +792,6 @@ static void suite_all_to_all(struct suite *s)
             }
     suite_run(s);
 }
-
-static void case_all_to_all(struct suite *s) { suite_all_to_all(s); }
 
 /* One number for the heaps of all local ranks, from offset on. */
 static uint64_t suite_digest(const struct suite *s, uint64_t from, uint64_t to)
@@ -853,7 +815,7 @@ static void case_reproducible(struct suite *s)
         s->rng = rng;
         s->next_pattern = pattern;
         start = s->next_heap;
-        suite_all_to_all(s);
+        case_all_to_all(s);
         if (s->why[0]) return;
         digest[i] = suite_digest(s, start, s->next_heap);
         if (i == 0) suite_end(s);

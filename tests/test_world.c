@@ -174,6 +174,13 @@ static struct stage *stage_new(uint32_t ranks, uint32_t ranks_per_node)
     return s;
 }
 
+/* Another stage in its place. */
+static void stage_renew(struct stage **s, uint32_t ranks, uint32_t ranks_per_node)
+{
+    free(*s);
+    *s = stage_new(ranks, ranks_per_node);
+}
+
 /* Adds a player with warps on its own SM, and its operations up to the first END. */
 static void stage_add(struct stage *s, uint16_t rank, uint16_t warps, const struct operation *operation, uint32_t count)
 {
@@ -252,6 +259,13 @@ static struct loops *stage_loops(struct stage *s)
     return loops;
 }
 
+static struct world *stage_world(const struct stage *s)
+{
+    struct world *world = world_new(&s->cluster, &s->options);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(world);
+    return world;
+}
+
 /* Runs the stage in a new world; frees nothing of it.  Returns how many events ran. */
 static uint64_t stage_run(struct stage *s)
 {
@@ -275,30 +289,34 @@ static bool took(const struct stage *s, uint32_t rank, uint64_t time_ps)
     return as_expected;
 }
 
+/* Runs the stage; the kernel of the rank took this time. */
+static void stage_takes(struct stage *s, uint32_t rank, uint64_t time_ps)
+{
+    stage_run(s);
+    CU_ASSERT(took(s, rank, time_ps));
+}
+
 /* ---- GPUs and NVLink ---- */
 
 /* GPUs without NVLink store over the PCIe of their node, which others use too: four GPUs below two roots, 0.5 GB/s from
  * root to root. */
 TEST("stores over PCIe")
 {
-    struct stage *s = stage_new(4, 4);
+    g_autofree struct stage *s = stage_new(4, 4);
     s->cluster.nvlink.over = CLUSTER_PEERS_BY_PCIE;
     s->cluster.node = (struct cluster_node){
         .gpus = 4, .nics = 1, .sockets = 2, .pcie_rate_bps = 32000000000, .socket_rate_bps = 4000000000
     };
     PLAY(s, 0, 1, STORES(1, 4000)); /* below one root: the warp's 1 GB/s */
-    stage_run(s);
-    CU_ASSERT(took(s, 0, 5110000)); /* 1000 + 10 + 4000 B at 1 GB/s + row 100 */
+    stage_takes(s, 0, 5110000);     /* 1000 + 10 + 4000 B at 1 GB/s + row 100 */
     s->player[0].operation[0].peer = 2;
-    stage_run(s);
-    CU_ASSERT(took(s, 0, 9100000)); /* 1000 + 8000 from root to root, in which the step goes by, + row 100 */
+    stage_takes(s, 0, 9100000); /* 1000 + 8000 from root to root, in which the step goes by, + row 100 */
     PLAY(s, 1, 1, STORES(3, 4000));
     stage_run(s); /* both cross, one after the other */
     CU_ASSERT(took(s, 0, 9100000) && took(s, 1, 17100000));
-    free(s);
     uint64_t seen_ps[2];
     for (uint16_t peer = 1; peer < 3; peer++) { /* a flag crosses the sockets 300 later */
-        s = stage_new(4, 4);
+        stage_renew(&s, 4, 4);
         s->cluster.nvlink.over = CLUSTER_PEERS_BY_PCIE;
         s->cluster.node =
             (struct cluster_node){ .gpus = 4, .nics = 1, .sockets = 2, .socket_latency_ps = 300 * PS_PER_NS };
@@ -306,7 +324,6 @@ TEST("stores over PCIe")
         PLAY(s, peer, 1, WAITS(1));
         stage_run(s);
         seen_ps[peer - 1] = s->result[peer].time_ps;
-        free(s);
     }
     CU_ASSERT_EQUAL(seen_ps[1], seen_ps[0] + 300 * PS_PER_NS);
 }
@@ -319,18 +336,16 @@ TEST("stores over a link for each pair")
         s->cluster.nvlink.over = CLUSTER_PEERS_BY_XGMI;
         s->cluster.nvlink.gpus = 5;
         for (int i = 0; i < 16; i++) PLAY(s, 0, 16, STORES((uint16_t)(1 + i % peers), 10000, .rows = 16));
-        stage_run(s);
-        CU_ASSERT(took(s, 0, peers == 1 ? 7500000 : 4300000)); /* 16 or 8 * 400, row 100 */
+        stage_takes(s, 0, peers == 1 ? 7500000 : 4300000); /* 16 or 8 * 400, row 100 */
         CU_ASSERT_EQUAL(s->result[0].use[WORLD_NVLINK_EGRESS].busy_ps, 1600000);
     }
 }
 
 TEST("one store")
 {
-    struct stage *s = stage_new(2, 2);
+    g_autofree struct stage *s = stage_new(2, 2);
     PLAY(s, 0, 1, STORES(1, 1000));
-    stage_run(s);
-    CU_ASSERT(took(s, 0, 2110000)); /* 1000 + 10 + 1000 B at 1 GB/s + row 100 */
+    stage_takes(s, 0, 2110000);     /* 1000 + 10 + 1000 B at 1 GB/s + row 100 */
     CU_ASSERT(took(s, 1, 1000000)); /* nothing but a launch */
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_SM].busy_ps, 100000);
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_HBM].busy_ps, 1000);
@@ -338,35 +353,26 @@ TEST("one store")
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_NVLINK_EGRESS].bytes, 1000);
     CU_ASSERT_EQUAL(s->result[1].use[WORLD_NVLINK_INGRESS].busy_ps, 10000);
     CU_ASSERT_EQUAL(s->result[1].use[WORLD_NVLINK_EGRESS].bytes, 0);
-    free(s);
-    s = stage_new(2, 2);
+    stage_renew(&s, 2, 2);
     PLAY(s, 0, 1, STORES(1, 0));
     PLAY(s, 1, 1, STORES(1, 1000));
-    stage_run(s);
-    CU_ASSERT(took(s, 0, 1110000)); /* a row without bytes */
+    stage_takes(s, 0, 1110000);     /* a row without bytes */
     CU_ASSERT(took(s, 1, 2110000)); /* to itself: over no link */
     CU_ASSERT_EQUAL(s->result[1].use[WORLD_NVLINK_EGRESS].bytes, 0);
-    free(s);
 }
 
 TEST("rows and warps")
 {
-    struct stage *s = stage_new(1, 1);
+    g_autofree struct stage *s = stage_new(1, 1);
     PLAY(s, 0, 4, COPIES(8, 8000));
-    stage_run(s);
-    CU_ASSERT(took(s, 0, 3210000)); /* 8000 B on 4 warps 2000, two rows a warp 200 */
-    free(s);
-    s = stage_new(1, 1);
+    stage_takes(s, 0, 3210000); /* 8000 B on 4 warps 2000, two rows a warp 200 */
+    stage_renew(&s, 1, 1);
     PLAY(s, 0, 4, COPIES(1, 1000, .warps = 1), COPIES(1, 1000, .warps = 1), COPIES(1, 1000, .warps = 1),
          COPIES(1, 1000, .warps = 1));
-    stage_run(s);
-    CU_ASSERT(took(s, 0, 2110000)); /* side by side, each on a warp */
-    free(s);
-    s = stage_new(1, 1);
+    stage_takes(s, 0, 2110000); /* side by side, each on a warp */
+    stage_renew(&s, 1, 1);
     PLAY(s, 0, 1, COPIES(1, 1000, .warps = 1), COPIES(1, 1000, .warps = 1));
-    stage_run(s);
-    CU_ASSERT(took(s, 0, 3210000)); /* one warp: one after the other */
-    free(s);
+    stage_takes(s, 0, 3210000); /* one warp: one after the other */
 }
 
 /* What an H200 was measured to move, GB/s by one SM, where rows read start at .line of a 128-byte line and the buffers
@@ -434,29 +440,23 @@ static void bulk_halves(struct stage *s)
 /* One load feeds several stores: the engine takes 1000 B in for 100 ns, out for 200, to a peer for 250. */
 TEST("bulk halves")
 {
-    struct stage *s = stage_new(2, 2);
+    g_autofree struct stage *s = stage_new(2, 2);
     bulk_halves(s);
     PLAY(s, 0, 1, STAGE_ROW);
-    stage_run(s);
-    CU_ASSERT(took(s, 0, 1210000)); /* 1000 + 10 + waits 200 for it */
-    free(s);
-    s = stage_new(2, 2);
+    stage_takes(s, 0, 1210000); /* 1000 + 10 + waits 200 for it */
+    stage_renew(&s, 2, 2);
     bulk_halves(s);
     PLAY(s, 0, 1, STAGE_ROW, STAGED_TO(0), STAGED_TO(1));
     PLAY(s, 1, 1, STAGE_ROW);
-    stage_run(s);
-    CU_ASSERT(took(s, 0, 1550000)); /* 1000 + 100 + 200 + 250 of the engine */
+    stage_takes(s, 0, 1550000); /* 1000 + 100 + 200 + 250 of the engine */
     CU_ASSERT(took(s, 1, 1210000));
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_NVLINK_EGRESS].busy_ps, 10000);
     /* The row is written at the peer 50 ns later, and the way there and back takes 2 us. */
     CU_ASSERT_EQUAL(s->result[0].let_ps, 3600000);
-    free(s);
-    s = stage_new(2, 2);
+    stage_renew(&s, 2, 2);
     bulk_halves(s);
     PLAY(s, 0, 1, STAGE_ROW, STAGED_TO(1), STAGE_ROW);
-    stage_run(s);
-    CU_ASSERT(took(s, 0, 3600000)); /* 1000 + 350 + 50 + 2000 until the buffer is free, 200 */
-    free(s);
+    stage_takes(s, 0, 3600000); /* 1000 + 350 + 50 + 2000 until the buffer is free, 200 */
 }
 
 /* Links carry less for a buffer that is not at a 128-byte line in shared memory, both out of a GPU and into the
@@ -470,8 +470,7 @@ TEST("bulk sectors")
     PLAY(s, 0, 1, STAGE_ROW, STAGED_TO(1));
     PLAY(s, 1, 1, STAGE_ROW, STAGED_TO(0));
     s->player[1].operation[0].loop = "bulk 1, shared 32";
-    stage_run(s);
-    CU_ASSERT(took(s, 0, 2000000)); /* 1000 + 1000 B at 1 GB/s; a step has no other time */
+    stage_takes(s, 0, 2000000);     /* 1000 + 1000 B at 1 GB/s; a step has no other time */
     CU_ASSERT(took(s, 1, 3000000)); /* at half of it */
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_NVLINK_INGRESS].busy_ps - s->result[1].use[WORLD_NVLINK_INGRESS].busy_ps,
                     1000000); /* as much longer in as out */
@@ -585,8 +584,7 @@ TEST("a release apart")
         struct operation second = store;
         second.first = rows[i].first;
         PLAY(s, 0, 4, store, release, second, release);
-        stage_run(s);
-        CU_ASSERT(took(s, 0, (1010 + rows[i].ns) * PS_PER_NS));
+        stage_takes(s, 0, (1010 + rows[i].ns) * PS_PER_NS);
     }
 }
 
@@ -731,8 +729,7 @@ TEST("scopes")
     s->cluster.gpu.release_ps = 300000;
     PLAY(s, 0, 1, { .verb = ADD, .word = 3 });
     PLAY(s, 0, 1, WAITS(3));
-    stage_run(s);
-    CU_ASSERT(took(s, 0, 1520000)); /* 1000 + 10 + release 300 + a word 100 + poll 100 + step 10 */
+    stage_takes(s, 0, 1520000); /* 1000 + 10 + release 300 + a word 100 + poll 100 + step 10 */
 }
 
 /* An addition of 0 changes nothing: a worker that watches the word is not stepped. */
@@ -742,8 +739,7 @@ TEST("nothing added")
     PLAY(s, 0, 1, { .verb = TOUCH, .word = 3 }, STORES(0, 1000), { .verb = ADD, .word = 3 });
     PLAY(s, 0, 1, WAITS(3));
     PLAY(s, 0, 1, WAITS(3));
-    stage_run(s);
-    CU_ASSERT(took(s, 0, 2320000)); /* 1000 + 10 + store 1100 + a word 100 + poll 100 + step 10 */
+    stage_takes(s, 0, 2320000); /* 1000 + 10 + store 1100 + a word 100 + poll 100 + step 10 */
     CU_ASSERT_EQUAL(s->player[1].steps, 2);
     CU_ASSERT_EQUAL(s->player[2].steps, 2);
 }
@@ -759,42 +755,33 @@ TEST("counters")
         PLAY(s, 0, 1, STORES(0, 1000), { .verb = ADD, .word = 3 });
         PLAY(s, 0, 1, { .verb = ADD, .word = 4 });
         PLAY(s, 0, 1, WAITS(first), WAITS(then));
-        stage_run(s);
-        CU_ASSERT(took(s, 0, 2320000)); /* as above; word 4 is there from 1110 on, and makes a step at 1210 */
+        stage_takes(s, 0, 2320000); /* as above; word 4 is there from 1110 on, and makes a step at 1210 */
         CU_ASSERT_EQUAL(s->player[2].steps, 3);
     }
 }
 
 TEST("signals")
 {
-    struct stage *s = stage_new(2, 2);
+    g_autofree struct stage *s = stage_new(2, 2);
     PLAY(s, 0, 1, STORES(1, 1000), SIGNALS(1, 3));
     PLAY(s, 1, 1, WAITS(3));
-    stage_run(s);
-    CU_ASSERT(took(s, 0, 3110000)); /* 1000 + 10 + store 1100 + fence 500, and 500 until the peer has the signal */
+    stage_takes(s, 0, 3110000);     /* 1000 + 10 + store 1100 + fence 500, and 500 until the peer has the signal */
     CU_ASSERT(took(s, 1, 3720000)); /* 1610 + NVLink 1000 + poll 100 + step 10 */
-    free(s);
-    s = stage_new(2, 2); /* the data carry flags: no fence */
+    stage_renew(&s, 2, 2);          /* the data carry flags: no fence */
     PLAY(s, 0, 1, STORES(1, 1000), SIGNALS(1, 3, .polled = true));
     PLAY(s, 1, 1, WAITS(3));
-    stage_run(s);
-    CU_ASSERT(took(s, 0, 2610000));
+    stage_takes(s, 0, 2610000);
     CU_ASSERT(took(s, 1, 3220000)); /* 1110 + NVLink 1000 + poll 100 + step 10 */
-    free(s);
-    s = stage_new(2, 2); /* nothing stored: no fence */
+    stage_renew(&s, 2, 2);          /* nothing stored: no fence */
     PLAY(s, 0, 1, SIGNALS(1, 3));
     PLAY(s, 1, 1, WAITS(3));
-    stage_run(s);
-    CU_ASSERT(took(s, 0, 1510000));
+    stage_takes(s, 0, 1510000);
     CU_ASSERT(took(s, 1, 2120000)); /* 10 + 1000 + 100 + 10 */
-    free(s);
-    s = stage_new(1, 1); /* within the GPU: 100 */
+    stage_renew(&s, 1, 1);          /* within the GPU: 100 */
     PLAY(s, 0, 1, SIGNALS(0, 1));
     PLAY(s, 0, 1, { .verb = ADD, .word = 2 });
     PLAY(s, 0, 1, WAITS(1), WAITS(2));
-    stage_run(s);
-    CU_ASSERT(took(s, 0, 1220000)); /* 10 + 100 + 100 + 10 */
-    free(s);
+    stage_takes(s, 0, 1220000); /* 10 + 100 + 100 + 10 */
 }
 
 /* In a world with NICs, all signals that one step sends for one time are one event, whichever ranks get them.  The
@@ -803,68 +790,57 @@ TEST("signals of one step")
 {
     const struct operation one = SIGNALS(1, 3), other = SIGNALS(2, 3);
     const struct operation two = SIGNALS(1, 4), rest = { .verb = REST };
-    struct stage *s = stage_new(6, 3);
+    g_autofree struct stage *s = stage_new(6, 3);
     PLAY(s, 0, 1, one);
     PLAY(s, 1, 1, WAITS(3));
     const uint64_t alone = stage_run(s);
     CU_ASSERT(took(s, 1, 2120000)); /* 10 + 1000 + 100 + 10 */
-    free(s);
-    s = stage_new(6, 3);
+    stage_renew(&s, 6, 3);
     PLAY(s, 0, 1, one, other, two);
     PLAY(s, 1, 1, WAITS(3), WAITS(4));
     PLAY(s, 2, 1, WAITS(3));
     CU_ASSERT_EQUAL(stage_run(s), alone + 1); /* the step of rank 2 */
     CU_ASSERT(took(s, 1, 2120000) && took(s, 2, 2120000));
-    free(s);
-    s = stage_new(6, 3);
+    stage_renew(&s, 6, 3);
     PLAY(s, 0, 1, one, rest, two);
     PLAY(s, 1, 1, WAITS(3), WAITS(4));
     CU_ASSERT_EQUAL(stage_run(s), alone + 2); /* that step, and its signal, which comes before rank 1 looks */
     CU_ASSERT(took(s, 1, 2120000));
-    free(s);
 }
 
 /* If a later signal arrives before an earlier one, the worker that waits for both is woken at the right time. */
 TEST("signals overtake")
 {
-    struct stage *s = stage_new(3, 3);
+    g_autofree struct stage *s = stage_new(3, 3);
     PLAY(s, 0, 1, STORES(2, 10000), SIGNALS(2, 3));
     PLAY(s, 1, 1, SIGNALS(2, 4));
     PLAY(s, 1, 1, WAITS(5));
     PLAY(s, 2, 1, WAITS(4), SIGNALS(1, 5), WAITS(3));
-    stage_run(s);
-    CU_ASSERT(took(s, 1, 3230000));  /* 10 + 1000 + 100 + 10 there, 1000 + 100 + 10 back */
+    stage_takes(s, 1, 3230000);      /* 10 + 1000 + 100 + 10 there, 1000 + 100 + 10 back */
     CU_ASSERT(took(s, 2, 12720000)); /* 10 + store 10100 + fence 500 + 1000 + 100 + 10 */
-    free(s);
-    s = stage_new(1, 1); /* one sum for two that wait for it, one of them already done */
+    stage_renew(&s, 1, 1);           /* one sum for two that wait for it, one of them already done */
     PLAY(s, 0, 1, { .verb = ADD, .word = 2 });
     PLAY(s, 0, 1, WAITS(2));
     PLAY(s, 0, 1, WAITS(2), SIGNALS(0, 3));
     PLAY(s, 0, 1, WAITS(3));
-    g_autoptr(world) world = world_new(&s->cluster, &s->options);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(world);
+    g_autoptr(world) world = stage_world(s);
     CU_ASSERT_TRUE_FATAL(stage_launch(s, world));
     CU_ASSERT(took(s, 0, 1430000)); /* 10 + 100 + 100 + 10, 100 + 100 + 10 */
     CU_ASSERT_EQUAL(world_fabric(world, 0)->words[2], 1);
     CU_ASSERT_EQUAL(world_fabric(world, 0)->words[3], 1);
-    free(s);
 }
 
 /* 16 SMs at 10 GB/s each share an egress of 100 GB/s: the stores of 1000 ns leave one each 100 ns. */
 TEST("egress is shared")
 {
-    struct stage *s = stage_new(2, 2);
+    g_autofree struct stage *s = stage_new(2, 2);
     for (int i = 0; i < 16; i++) PLAY(s, 0, 16, STORES(1, 10000, .rows = 16));
-    stage_run(s);
-    CU_ASSERT(took(s, 0, 2700000)); /* 16 * 100, row 100 */
+    stage_takes(s, 0, 2700000); /* 16 * 100, row 100 */
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_NVLINK_EGRESS].busy_ps, 1600000);
     CU_ASSERT_EQUAL(s->result[1].use[WORLD_NVLINK_INGRESS].bytes, 160000);
-    free(s);
-    s = stage_new(2, 2); /* four of them do not fill it: the SM is the limit */
+    stage_renew(&s, 2, 2); /* four of them do not fill it: the SM is the limit */
     for (int i = 0; i < 4; i++) PLAY(s, 0, 16, STORES(1, 10000, .rows = 16));
-    stage_run(s);
-    CU_ASSERT(took(s, 0, 2110000)); /* 10 + 1000 + row 100 */
-    free(s);
+    stage_takes(s, 0, 2110000); /* 10 + 1000 + row 100 */
 }
 
 /* The same bytes from four senders, in turn by worker: rank r's last store is the (12 + r)th. */
@@ -885,8 +861,7 @@ TEST("launches follow each other")
     g_autofree struct stage *s = stage_new(2, 2);
     PLAY(s, 0, 1, STORES(1, 1000));
     PLAY(s, 1, 2, COPIES(2, 500));
-    g_autoptr(world) world = world_new(&s->cluster, &s->options);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(world);
+    g_autoptr(world) world = stage_world(s);
     for (uint64_t i = 0; i < 3; i++) {
         CU_ASSERT_TRUE_FATAL(stage_launch(s, world));
         CU_ASSERT(took(s, 0, 2110000));
@@ -932,8 +907,7 @@ TEST("kernels follow each other")
         PLAY(s, 0, 1, WAITS(4));
         PLAY(s, 1, 1, COPIES(1, 400), SIGNALS(0, 4));
         PLAY(s, 1, 1, WAITS(3));
-        two.world = world_new(&s->cluster, &s->options);
-        CU_ASSERT_PTR_NOT_NULL_FATAL(two.world);
+        two.world = stage_world(s);
         const uint64_t arrival_ps[2] = { 0, 3000000 };
         struct world_result result[2][2];
         const struct world_program program = {
@@ -961,8 +935,7 @@ TEST("slow rank")
     s->options.slow = slow;
     for (uint16_t r = 0; r < 2; r++) PLAY(s, r, 1, COPIES(1, 400), SIGNALS(0, r));
     PLAY(s, 0, 1, WAITS(1));
-    stage_run(s);
-    CU_ASSERT(took(s, 1, 2520000)); /* twice 10, 100 and 400; 500 until the peer has the signal */
+    stage_takes(s, 1, 2520000);     /* twice 10, 100 and 400; 500 until the peer has the signal */
     CU_ASSERT(took(s, 0, 3130000)); /* 1020, 1000, 100, 10 */
 }
 
@@ -998,8 +971,7 @@ TEST("releases of a slow rank")
         s->cluster.gpu.release_ps = 300 * PS_PER_NS;
         const struct operation release = { .verb = ADD, .word = 3 };
         PLAY(s, 0, 1, release, release, release, release);
-        stage_run(s);
-        CU_ASSERT(took(s, 0, (1000 + factor * (10 + 4 * 300)) * PS_PER_NS));
+        stage_takes(s, 0, (1000 + factor * (10 + 4 * 300)) * PS_PER_NS);
     }
 }
 
@@ -1031,19 +1003,17 @@ TEST("stores of a slow rank")
 
 TEST("one put")
 {
-    struct stage *s = stage_new(2, 1);
+    g_autofree struct stage *s = stage_new(2, 1);
     PLAY(s, 0, 1, PUTS(1, 10000), SIGNALS(1, 5));
     PLAY(s, 1, 1, WAITS(5));
-    stage_run(s);
-    CU_ASSERT(took(s, 0, 1410000)); /* 10, twice post 100 and doorbell 100 */
+    stage_takes(s, 0, 1410000); /* 10, twice post 100 and doorbell 100 */
     /* Sent 210 to 1210; in from 2210 (fetch 1000, network 1000) to 3210; the signal's 32 B behind it until
      * 3213.2; delivered 1000 later, poll 100, step 10. */
     CU_ASSERT(took(s, 1, 5323200));
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_NIC_TX].bytes, 10032);
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_NIC_TX].busy_ps, 1003200);
     CU_ASSERT_EQUAL(s->result[1].use[WORLD_NIC_RX].busy_ps, 1003200);
-    free(s);
-    s = stage_new(2, 1); /* headers of 100 B on each of three packets; 5 a request */
+    stage_renew(&s, 2, 1); /* headers of 100 B on each of three packets; 5 a request */
     s->cluster.nic.header_bytes = 100;
     s->cluster.nic.message_ps = 5000;
     PLAY(s, 0, 1, PUTS(1, 10000));
@@ -1051,7 +1021,6 @@ TEST("one put")
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_NIC_TX].bytes, 10300);
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_NIC_TX].busy_ps, 1035000);
     CU_ASSERT_EQUAL(s->result[1].use[WORLD_NIC_RX].busy_ps, 1030000);
-    free(s);
 }
 
 static bool busiest_is(const struct world *w, enum world_resource kind, const char *name, uint64_t busy_ps,
@@ -1114,8 +1083,7 @@ TEST("put that is its own flag")
         s->cluster.nic.read_ps = 400 * PS_PER_NS;
         PLAY(s, 0, 1, { .verb = PUT_SIGNAL, .peer = 1, .size_bytes = 10000, .word = 5, .flags = flags });
         PLAY(s, 1, 1, WAITS(5));
-        stage_run(s);
-        CU_ASSERT(took(s, 0, flags ? 1210000 : 1310000)); /* 10, post 100 for each request, one doorbell 100 */
+        stage_takes(s, 0, flags ? 1210000 : 1310000); /* 10, post 100 for each request, one doorbell 100 */
         /* Sent from then; fetch 1000, bytes 1000, network 1000; 32 B and the word read 400; delivered 1000, 100, 10. */
         CU_ASSERT(took(s, 1, flags ? 5320000 : 5420000 + 3200 + 400000));
         CU_ASSERT_EQUAL(s->result[0].use[WORLD_NIC_TX].bytes, flags ? 10000 : 10032);
@@ -1130,8 +1098,7 @@ TEST("lone signal")
     s->cluster.nic.library_ps = 4 * PS_PER_US;
     PLAY(s, 0, 2, SIGNALS(1, 5, .warps = 1, .library = true), SIGNALS(1, 6, .queue = 1, .warps = 1));
     PLAY(s, 1, 1, WAITS(6));
-    stage_run(s);
-    CU_ASSERT(took(s, 0, 5210000)); /* 10, the library's post 4100 and doorbell 100, beside it the kernel's 200 */
+    stage_takes(s, 0, 5210000); /* 10, the library's post 4100 and doorbell 100, beside it the kernel's 200 */
     CU_ASSERT(took(s, 1, 1210000 + 3003200 + 110000)); /* fetch 600, network 1000, read 400, delivered 1000; 3.2 */
 }
 
@@ -1140,17 +1107,14 @@ TEST("incast")
     g_autofree struct stage *s = stage_new(3, 1);
     for (uint16_t r = 1; r <= 2; r++) PLAY(s, r, 1, PUTS(0, 10000), SIGNALS(0, r));
     PLAY(s, 0, 1, WAITS(1), WAITS(2));
-    stage_run(s);
     /* Both begin to come in at 2210 and are in at 4210, their signals at 4213.2 and 4216.4.  The poll
      * that sees the first, 100 after 5213.2, sees the second as well. */
-    CU_ASSERT(took(s, 0, 6323200));
+    stage_takes(s, 0, 6323200);
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_NIC_RX].bytes, 20064);
     s->cluster.network.rate_bps = 40000000000; /* switch ports half as fast: in at 2210 + 4 * 1000 + 6.4 */
-    stage_run(s);
-    CU_ASSERT(took(s, 0, 8326400));
+    stage_takes(s, 0, 8326400);
     s->cluster.network.rate_bps = 160000000000; /* faster ones: the NIC is the limit */
-    stage_run(s);
-    CU_ASSERT(took(s, 0, 6323200));
+    stage_takes(s, 0, 6323200);
 }
 
 TEST("deferred doorbells")
@@ -1159,15 +1123,13 @@ TEST("deferred doorbells")
         g_autofree struct stage *s = stage_new(2, 1);
         PLAY(s, 0, 1, PUTS(1, 4000, .flags = defer ? FABRIC_DEFER : 0), SIGNALS(1, 5));
         PLAY(s, 1, 1, WAITS(5));
-        stage_run(s);
         /* Held back: one doorbell less, but the put is sent at 310, with the signal's, instead of 210. */
-        CU_ASSERT(took(s, 0, defer ? 1310000 : 1410000));
+        stage_takes(s, 0, defer ? 1310000 : 1410000);
         CU_ASSERT(took(s, 1, defer ? 4823200 : 4723200));
     }
     g_autofree struct stage *s = stage_new(2, 1); /* a flush rings too: sent 110, in 2210, delivered 3210, known 4210 */
     PLAY(s, 0, 1, PUTS(1, 1000, .flags = FABRIC_DEFER), { .verb = FLUSH, .peer = 1 });
-    stage_run(s);
-    CU_ASSERT(took(s, 0, 5220000));
+    stage_takes(s, 0, 5220000);
 }
 
 static bool text_dropped(void *context, const void *text, size_t size_bytes)
@@ -1210,13 +1172,11 @@ TEST("queue depth")
         g_autofree struct stage *s = stage_new(2, 1);
         s->options.needs.queue_depth = depth;
         PLAY(s, 0, 1, PUTS(1, 1000), PUTS(1, 1000));
-        stage_run(s);
         /* The first: sent 210, in 2310, delivered 3310, known 4310; then a step and the second's posting. */
-        CU_ASSERT(took(s, 0, depth == 1 ? 5520000 : 1410000));
+        stage_takes(s, 0, depth == 1 ? 5520000 : 1410000);
         s->options.needs.queue_depth = 3 - depth; /* what the cluster says counts */
         s->cluster.nic.queue_depth = depth;
-        stage_run(s);
-        CU_ASSERT(took(s, 0, depth == 1 ? 5520000 : 1410000));
+        stage_takes(s, 0, depth == 1 ? 5520000 : 1410000);
     }
 }
 
@@ -1232,8 +1192,7 @@ TEST("window")
         s->cluster.nic.window_bytes = window[i];
         PLAY(s, 0, 1, PUTS(1, 1000), PUTS(1, 1000), PUTS(1, 1000), SIGNALS(1, 5));
         PLAY(s, 1, 1, WAITS(5));
-        stage_run(s);
-        CU_ASSERT(took(s, 1, done_ps[i])); /* sent, 2000, 3.2 behind what comes before, 1000, 100, 10, 1000 */
+        stage_takes(s, 1, done_ps[i]); /* sent, 2000, 3.2 behind what comes before, 1000, 100, 10, 1000 */
         CU_ASSERT(took(s, 0, 1810000));
     }
 }
@@ -1281,8 +1240,7 @@ TEST("room and other things")
     for (int alarm = 0; alarm <= 1; alarm++) {
         g_autofree struct stage *s = stage_new(4, 2);
         s->options.needs.queue_depth = 1;
-        g_autoptr(world) world = world_new(&s->cluster, &s->options);
-        CU_ASSERT_PTR_NOT_NULL_FATAL(world);
+        g_autoptr(world) world = stage_world(s);
         struct impatient i = { .puts = 2, .word = 3, .alarm_ps = alarm ? 1500 * PS_PER_NS : 100 * PS_PER_US };
         i.worker = fabric_worker_of(world_fabric(world, 0), &impatient_role);
         struct player other = { .worker = fabric_worker_of(world_fabric(world, 2), &player_role),
@@ -1308,8 +1266,7 @@ TEST("bytes come last")
     s->options.payload = true;
     s->options.needs.heap_bytes = 20000;
     PLAY(s, 0, 1, PUTS(1, 10000, .flags = 0));
-    g_autoptr(world) world = world_new(&s->cluster, &s->options);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(world);
+    g_autoptr(world) world = stage_world(s);
     uint8_t *from = world_fabric(world, 0)->heap, *to = world_fabric(world, 1)->heap;
     memset(from, 7, 10000);
     s->player[0].source = from;
@@ -1335,8 +1292,7 @@ TEST("proxy")
         s->cluster.nic.proxy_threads = threads;
         PLAY(s, 0, 1, SIGNALS(1, 1), SIGNALS(1, 2, .queue = 1));
         PLAY(s, 1, 1, WAITS(2));
-        stage_run(s);
-        CU_ASSERT(took(s, 0, 1210000)); /* the worker only hands over: 10 + 2 * 100 */
+        stage_takes(s, 0, 1210000); /* the worker only hands over: 10 + 2 * 100 */
         /* Second handed over at 210, with the proxy at 710; one thread is busy with the first until 910, and
          * 300 with each.  Then 2000 to the peer, 3.2, 1000, 100, 10. */
         CU_ASSERT(took(s, 1, threads == 1 ? 5323200 : 5123200));
@@ -1351,28 +1307,24 @@ TEST("warps of one QP")
         g_autofree struct stage *s = stage_new(2, 1);
         PLAY(s, 0, 1, PUTS(1, 1000));
         PLAY(s, 0, 1, PUTS(1, 1000, .queue = queue));
-        stage_run(s);
-        CU_ASSERT(took(s, 0, queue ? 1210000 : 1310000)); /* 10, post 100, doorbell 100, the other's 100 */
+        stage_takes(s, 0, queue ? 1210000 : 1310000); /* 10, post 100, doorbell 100, the other's 100 */
     }
 }
 
 /* What else a row of the table says: how many requests wait for a thread, what stays in order, what a signal adds. */
 TEST("transports")
 {
-    struct stage *s = stage_new(2, 1);
+    g_autofree struct stage *s = stage_new(2, 1);
     struct transport t = transport_of(&s->cluster.nic);
     s->options.transport = &t;
     t.order = TRANSPORT_FENCE;
     PLAY(s, 0, 1, PUTS(1, 1000), SIGNALS(1, 1));
     PLAY(s, 1, 1, WAITS(1));
-    stage_run(s);
-    CU_ASSERT(took(s, 1, 8423200)); /* acknowledged at 4310; 2003.2, 1000, 100, 10, 1000 */
+    stage_takes(s, 1, 8423200); /* acknowledged at 4310; 2003.2, 1000, 100, 10, 1000 */
     t.order = TRANSPORT_WIRE;
     t.atomic_ps = 500 * PS_PER_NS;
-    stage_run(s);
-    CU_ASSERT(took(s, 1, 5023200)); /* sent 410; 2003.2, 500, 1000, 100, 10, 1000 */
-    free(s);
-    s = stage_new(2, 1); /* one waits for the thread, a third must wait for that */
+    stage_takes(s, 1, 5023200); /* sent 410; 2003.2, 500, 1000, 100, 10, 1000 */
+    stage_renew(&s, 2, 1);      /* one waits for the thread, a third must wait for that */
     t = transport_of(&s->cluster.nic);
     s->options.transport = &t;
     t.poster = CLUSTER_POST_PROXY;
@@ -1380,12 +1332,9 @@ TEST("transports")
     t.doorbell_ps = 300 * PS_PER_NS;
     t.fifo_depth = 1;
     PLAY(s, 0, 1, SIGNALS(1, 1), SIGNALS(1, 2), SIGNALS(1, 3));
-    stage_run(s);
-    CU_ASSERT(took(s, 0, 2110000)); /* handed over at 110, 610 (910 less 300), 1110 (1410 less 300) */
+    stage_takes(s, 0, 2110000); /* handed over at 110, 610 (910 less 300), 1110 (1410 less 300) */
     t.fifo_depth = 0;
-    stage_run(s);
-    CU_ASSERT(took(s, 0, 1310000));
-    free(s);
+    stage_takes(s, 0, 1310000);
     for (uint32_t i = 0; backends_at(i); i++) {
         CU_ASSERT_PTR_EQUAL(backends_find(backends_at(i)->name), backends_at(i));
         CU_ASSERT(backends_at(i)->threads > 0 && backends_at(i)->doorbell_ps > 0 && backends_at(i)->source);
@@ -1557,17 +1506,15 @@ static void shared_nic_play(struct stage *s)
 
 TEST("shared NIC")
 {
-    struct stage *s = stage_new(4, 1);
+    g_autofree struct stage *s = stage_new(4, 1);
     shared_nic_play(s);
     CU_ASSERT(took(s, 2, 5323200) && took(s, 3, 5323200)); /* a NIC each: as one put */
-    free(s);
-    s = stage_new(4, 1);
+    stage_renew(&s, 4, 1);
     s->cluster.nic.gpus_per_nic = 2;
     shared_nic_play(s);
     CU_ASSERT(took(s, 3, 6326400)); /* 210, 2 * 1003.2, 2000, 1000, 110, launch */
     CU_ASSERT(took(s, 2, 6323200)); /* 3.2 sooner */
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_NIC_TX].bytes, 20064);
-    free(s);
 }
 
 /* QPs of one rank take turns, too, however much one of them has; each keeps its order. */
@@ -1577,9 +1524,8 @@ TEST("turns of QPs")
     PLAY(s, 0, 1, PUTS(1, 10000), PUTS(1, 10000), PUTS(1, 10000), SIGNALS(1, 1), PUTS(2, 10000), SIGNALS(2, 1));
     PLAY(s, 1, 1, WAITS(1));
     PLAY(s, 2, 1, WAITS(1));
-    stage_run(s);
     /* The first at 210; by the end of it all are posted.  Then in turn 1, 2, 1, 2's signal, 1's signal. */
-    CU_ASSERT(took(s, 2, 5323200 + 3 * 1000000));
+    stage_takes(s, 2, 5323200 + 3 * 1000000);
     CU_ASSERT(took(s, 1, 5323200 + 3 * 1000000 + 3200));
 }
 
@@ -1608,15 +1554,13 @@ TEST("host cores")
     for (uint32_t cores = 1; cores <= 2; cores++) {
         g_autofree struct stage *s = host_stage_new(cores);
         for (uint16_t r = 0; r < 2; r++) PLAY(s, r, 1, COPIES(1, 1000));
-        stage_run(s);
-        CU_ASSERT(took(s, 0, 1110000)); /* step 10, row 100, 1000 B at 1 GB/s; no launch */
+        stage_takes(s, 0, 1110000);     /* step 10, row 100, 1000 B at 1 GB/s; no launch */
         CU_ASSERT(took(s, 1, 1110000)); /* on one core it runs after rank 0, but its clock starts when it begins */
         CU_ASSERT_EQUAL(s->result[0].use[WORLD_CORE].busy_ps, cores == 1 ? 2220000 : 1110000);
     }
     g_autofree struct stage *s = host_stage_new(2); /* one process has one thread, however many workers */
     for (int i = 0; i < 2; i++) PLAY(s, 0, 1, COPIES(1, 1000));
-    stage_run(s);
-    CU_ASSERT(took(s, 0, 2220000));
+    stage_takes(s, 0, 2220000);
 }
 
 /* Rank 1 gets half as much of the core: after each step it pauses for as long as the step took (two workers stepped,
@@ -1630,8 +1574,7 @@ TEST("a slow rank on a host")
         const struct operation copy = COPIES(1, 1000);
         for (int i = 0; i < beside; i++) PLAY(s, 0, 1, copy);
         for (int i = 0; i < 2; i++) PLAY(s, 1, 1, copy);
-        stage_run(s);
-        CU_ASSERT(took(s, 0, beside == 1 ? 1110000 : 3320000)); /* rank 1's second between its own */
+        stage_takes(s, 0, beside == 1 ? 1110000 : 3320000); /* rank 1's second between its own */
         CU_ASSERT(took(s, 1, 3340000));
         CU_ASSERT_EQUAL(s->result[1].use[WORLD_CORE].busy_ps, beside == 1 ? 3330000 : 3340000);
     }
@@ -1648,8 +1591,7 @@ TEST("host turns")
         s->cluster.host.slice_ps = (lasts ? 1178 : 1177) * PS_PER_NS;
         PLAY(s, 0, 1, COPIES(1, 1000));
         for (int i = 0; i < 2; i++) PLAY(s, 1, 1, COPIES(1, 1000));
-        stage_run(s);
-        CU_ASSERT(took(s, 1, lasts ? 2227000 : 3444000)); /* 27, 2 * 1100; between them 2 * 50, 17, 1100 */
+        stage_takes(s, 1, lasts ? 2227000 : 3444000); /* 27, 2 * 1100; between them 2 * 50, 17, 1100 */
         CU_ASSERT(took(s, 0, 1117000));
     }
 }
@@ -1659,8 +1601,7 @@ TEST("host copies")
     for (uint8_t places = 1; places <= 3; places++) {
         g_autofree struct stage *s = host_stage_new(2);
         PLAY(s, 0, 1, COPIES(1, 1000, .places = places));
-        stage_run(s);
-        CU_ASSERT(took(s, 0, (10 + places * 1100) * PS_PER_NS)); /* 100 and 1000 for each place */
+        stage_takes(s, 0, (10 + places * 1100) * PS_PER_NS); /* 100 and 1000 for each place */
     }
 }
 
@@ -1672,8 +1613,7 @@ TEST("host sums")
         s->cluster.host.reduce = (struct cluster_work){ .row_ps = 400 * PS_PER_NS, .warp_rate_bps = 800000000 };
         s->cluster.host.sum = (struct cluster_work){ .row_ps = 200 * PS_PER_NS, .warp_rate_bps = 8000000000 };
         PLAY(s, 0, 1, { .verb = SUM, .rows = 2, .size_bytes = 4 * 14336, .loop = weighted ? "weighted" : NULL });
-        stage_run(s);
-        CU_ASSERT(took(s, 0, weighted ? 574250000 : 57754000)); /* 10; 2 rows made; 57344 B read */
+        stage_takes(s, 0, weighted ? 574250000 : 57754000); /* 10; 2 rows made; 57344 B read */
     }
 }
 
@@ -1684,30 +1624,26 @@ TEST("host casts")
         g_autofree struct stage *s = host_stage_new(2);
         s->cluster.host.cast = (struct cluster_work){ .row_ps = 300 * PS_PER_NS, .warp_rate_bps = 8000000000 };
         PLAY(s, 0, 1, { .verb = CAST, .rows = parts, .size_bytes = 1000 });
-        stage_run(s);
-        CU_ASSERT(took(s, 0, 1310000)); /* step 10, row 300, 1000 B at 1 GB/s */
+        stage_takes(s, 0, 1310000); /* step 10, row 300, 1000 B at 1 GB/s */
     }
 }
 
 /* A word is seen a poll and a step after the store; ranks that take turns on one core pay for each change. */
 TEST("host signals")
 {
-    struct stage *s = host_stage_new(2);
+    g_autofree struct stage *s = host_stage_new(2);
     PLAY(s, 0, 1, STORES(1, 1000), SIGNALS(1, 4));
     PLAY(s, 1, 1, WAITS(4));
-    stage_run(s);
-    CU_ASSERT(took(s, 0, 1110000));
+    stage_takes(s, 0, 1110000);
     CU_ASSERT(took(s, 1, 1220000)); /* 100, 10 */
-    free(s);
     uint64_t time_ps[2];
     for (uint32_t i = 0; i < 2; i++) {
-        s = host_stage_new(1);
-        s->cluster.host.switch_ps = i * 50 * PS_PER_NS;
-        PLAY(s, 0, 1, SIGNALS(1, 1), WAITS(2), SIGNALS(1, 3));
-        PLAY(s, 1, 1, WAITS(1), SIGNALS(0, 2), WAITS(3));
-        stage_run(s);
-        time_ps[i] = s->result[1].time_ps;
-        free(s);
+        g_autofree struct stage *turns = host_stage_new(1);
+        turns->cluster.host.switch_ps = i * 50 * PS_PER_NS;
+        PLAY(turns, 0, 1, SIGNALS(1, 1), WAITS(2), SIGNALS(1, 3));
+        PLAY(turns, 1, 1, WAITS(1), SIGNALS(0, 2), WAITS(3));
+        stage_run(turns);
+        time_ps[i] = turns->result[1].time_ps;
     }
     CU_ASSERT(time_ps[1] >= time_ps[0] + 2 * 50 * PS_PER_NS);
 }
@@ -1732,8 +1668,7 @@ TEST("host puts")
         g_autofree struct stage *s = host_link_new(8000000000);
         PLAY(s, 0, 1, PUTS(1, 1000, .flags = flags), COPIES(1, 1000), SIGNALS(1, 1));
         PLAY(s, 1, 1, WAITS(1));
-        stage_run(s);
-        CU_ASSERT(took(s, 0, 2340000)); /* 10, 200 + 1000, 100 + 1000, 30 */
+        stage_takes(s, 0, 2340000); /* 10, 200 + 1000, 100 + 1000, 30 */
         /* The put leaves at 1210, or behind the copy at 2310, for 1000; it is there 500 later, and read from then on
          * in 50 and 1200; the signal comes meanwhile, is read in 30, seen in 100, stepped in 10. */
         CU_ASSERT(took(s, 1, flags ? 4200000 : 3100000));
@@ -1748,9 +1683,8 @@ TEST("host behind a slow link")
     PLAY(s, 0, 1, PUTS(1, 1000), SIGNALS(1, 1), WAITS(2));
     PLAY(s, 1, 1, COPIES(1, 2000), { .verb = ADD, .word = 5 }, WAITS(1));
     PLAY(s, 1, 1, WAITS(5), SIGNALS(0, 2));
-    stage_run(s);
-    CU_ASSERT(took(s, 1, 11900000)); /* 1210, 10000, 500, 50 not hidden, 30, 100, 10 */
-    CU_ASSERT(took(s, 0, 2840000));  /* 2120, its word raised: 30, 500, 50, 30, 100, 10 */
+    stage_takes(s, 1, 11900000);    /* 1210, 10000, 500, 50 not hidden, 30, 100, 10 */
+    CU_ASSERT(took(s, 0, 2840000)); /* 2120, its word raised: 30, 500, 50, 30, 100, 10 */
 }
 
 TEST("kernel that never ends")
@@ -1760,8 +1694,7 @@ TEST("kernel that never ends")
     PLAY(s, 1, 1, STORES(0, 10));
     PLAY(s, 1, 1, WAITS(7));
     PLAY(s, 2, 1, WAITS(8));
-    g_autoptr(world) world = world_new(&s->cluster, &s->options);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(world);
+    g_autoptr(world) world = stage_world(s);
     CU_ASSERT_FALSE(stage_launch(s, world));
     CU_ASSERT_STRING_EQUAL(s->text, "rank 1: player 1 waits for word 7");
 }
@@ -1784,16 +1717,14 @@ TEST("timeline")
     /* two arrows, each request in and out of two counters */
     const uint64_t once = 3 + 1 + 2 * 3 + 1 + 2 + 2 * 4;
     CU_ASSERT_EQUAL(timeline_entry_count(timeline), once);
-    struct world *world = world_new(&s->cluster, &s->options);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(world);
+    struct world *world = stage_world(s);
     CU_ASSERT(stage_launch(s, world));
     world_timeline_note(world, "kernel", s->result);
     /* and the kernel on each rank, and its path: no waits are recorded here, so the last worker's work alone */
     CU_ASSERT_EQUAL(timeline_entry_count(timeline), 2 * once + 4 + 1);
     world_free(world);
     s->options.timeline = NULL;
-    world = world_new(&s->cluster, &s->options);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(world);
+    world = stage_world(s);
     CU_ASSERT_STRING_EQUAL(world_fabric(world, 0)->ops->name, "sim-gpu"); /* nothing stands in between */
     world_timeline_note(world, "kernel", s->result);
     world_free(world);
