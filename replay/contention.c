@@ -1,7 +1,6 @@
 /* contention.c - reads the operating system's counters of CPU time, see contention.h. */
 #include "replay/contention.h"
 
-#include <limits.h>
 #include <math.h>
 #include <sched.h>
 #include <string.h>

@@ -2,7 +2,6 @@
  * found here, before any rank starts. */
 #include "replay/replay.h"
 
-#include <limits.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>

@@ -11,7 +11,6 @@
 #include <string.h>
 #include "sim/ranges.h"
 #include "sim/stats.h"
-#include "sim/units.h"
 
 struct rank_summary {
     double time_us, rdma_bytes, nvl_bytes, messages;

@@ -2,7 +2,6 @@
 #include "tests/support_moe.h"
 #include "tests/unit.h"
 
-#include <CUnit/CUnit.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,6 @@
 #include <glib.h>
 #include "models/cluster.h"
 #include "models/hardware/world/world.h"
-#include "models/moe/moe.h"
 
 /* A cluster of GPUs with round rates: store 1 GB/s a warp and 10 GB/s an SM, NVLink 100 GB/s, NIC 10 GB/s, latencies of
  * 1 us. */

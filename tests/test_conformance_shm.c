@@ -2,7 +2,6 @@
  * domain, as groups with the stand-in network between them, and with NVLink disabled.
  *
  * Method: the ranks of a world are made by threads and stepped by one, with several seeds. */
-#include <stdio.h>
 #include "tests/support_conformance.h"
 #include "tests/support_live.h"
 #include "tests/unit.h"

@@ -1,6 +1,5 @@
 /* test_conformance_sim.c - the contract of the seam, held by the simulated world: GPUs in one NVLink domain,
  * in nodes, with NVLink disabled, posting by themselves or by a proxy; and a host whose ranks share cores. */
-#include <stdio.h>
 #include <stdlib.h>
 #include "sim/units.h"
 #include "tests/support_conformance.h"

@@ -4,7 +4,6 @@
  * ranks) must come out at least as even as its own answer; random loads check what must always hold; placed
  * routings must keep every token's choices. */
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
 #include "sim/rng.h"
 #include "tests/support_trace.h"

@@ -3,7 +3,6 @@
 #include "tests/unit.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* The numbers as "0 2 4", or "no". */

@@ -10,7 +10,6 @@
  *
  * A metadata node ends each phase: it waits for the phase's nodes, and those of the next phase wait for it.  Times,
  * kernels, chunks and routes are left to the simulator. */
-#include <stdio.h>
 #include <string.h>
 #include "sim/new_file.h"
 #include "traces/commands/trace_command.h"

@@ -2,7 +2,6 @@
  * equal. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include "traces/routing_statistics.h"
 #include "traces/commands/trace_command.h"
 

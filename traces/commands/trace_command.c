@@ -2,7 +2,6 @@
 #include "traces/commands/trace_command.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const struct subcommand {

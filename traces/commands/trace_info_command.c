@@ -1,6 +1,5 @@
 /* trace_info_command.c - `eptwin trace info`: the contents of a trace and the imbalance of its ranks. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "traces/routing_statistics.h"
 #include "traces/commands/trace_command.h"

@@ -1,6 +1,5 @@
 /* trace_make_command.c - `eptwin trace generate` and `remap`: make routing that nobody captured. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
 #include "sim/progress.h"

@@ -1,5 +1,4 @@
 /* text_write.c - writes traces as text: .csv, Megatron-Core's JSON lines, llama.cpp's layer,expert lines. */
-#include <stdio.h>
 #include <string.h>
 #include "traces/trace_writer.h"
 

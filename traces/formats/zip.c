@@ -5,7 +5,6 @@
 #include <archive_entry.h>
 #include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
 #include "traces/trace.h"
 
 enum { BLOCK_BYTES = 1 << 16, ENTRIES_MAX = 1 << 22 };
