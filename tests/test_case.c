@@ -5,23 +5,45 @@
  * source of routing is asked for something whose result is known. */
 #include "models/case.h"
 
+#include <stdarg.h>
 #include <string.h>
 #include <unistd.h>
 #include "reports/compare.h"
 #include "tests/support_trace.h"
 #include "tests/unit.h"
 
-static bool set_fails(const char *name, const char *text, const char *message)
+/* Sets options: names and values in turn, then NULL. */
+static void all_set(struct case_options *c, const char *name, va_list values)
 {
-    g_auto(case_options) c;
-    case_init(&c);
-    g_autoptr(GError) error = NULL;
-    return !case_set(&c, name, text, &error) && error_is(&error, message);
+    for (; name; name = va_arg(values, const char *))
+        CU_ASSERT_FATAL(case_set(c, name, va_arg(values, const char *), NULL));
 }
 
-static void set_all(struct case_options *c, const char *const *pairs)
+static void set_all(struct case_options *c, const char *name, ...)
 {
-    for (; *pairs; pairs += 2) CU_ASSERT_FATAL(case_set(c, pairs[0], pairs[1], NULL));
+    va_list values;
+    va_start(values, name);
+    all_set(c, name, values);
+    va_end(values);
+}
+
+/* A new case with these options. */
+static struct case_options case_with(const char *name, ...)
+{
+    struct case_options c;
+    va_list values;
+    case_init(&c);
+    va_start(values, name);
+    all_set(&c, name, values);
+    va_end(values);
+    return c;
+}
+
+static bool set_fails(const char *name, const char *text, const char *message)
+{
+    g_auto(case_options) c = case_with(NULL);
+    g_autoptr(GError) error = NULL;
+    return !case_set(&c, name, text, &error) && error_is(&error, message);
 }
 
 /* Every option takes a value of its kind and gives it back as text. */
@@ -30,8 +52,7 @@ TEST("every option reads back")
     static const char *const values[] = { "3",      "true",      "0",     "ll",   "bf16",      "random",
                                           "stream", "ring",      "host",  "copy", "some text", "7",
                                           "1",      "hybrid-ep", "ibgda", "2.28", "2026-04",   "cold" };
-    struct case_options c, copy;
-    case_init(&c);
+    struct case_options c = case_with(NULL), copy;
     uint32_t count = 0;
     for (uint32_t i = 0; case_option_name(i); i++, count++) {
         const char *taken = NULL;
@@ -100,9 +121,7 @@ TEST("each option makes a case")
 {
     static const char *const kernels[] = { "ll", "normal", "v2", "alltoallv", "allgather", "p2p" };
     for (size_t k = 0; k < G_N_ELEMENTS(kernels); k++) {
-        g_auto(case_options) c;
-        case_init(&c);
-        set_all(&c, (const char *const[]){ "kernel", kernels[k], NULL });
+        g_auto(case_options) c = case_with("kernel", kernels[k], NULL);
         for (uint32_t i = 0; case_option_name(i); i++) {
             const bool applies = case_option_applies(i, kernels[k]);
             const bool apart = told_apart(&c, i), expected = applies && !makes_no_case(case_option_name(i));
@@ -116,9 +135,7 @@ TEST("each option makes a case")
 TEST("cases of a trace")
 {
     static const char *const drawn[] = { "seed", "masked-places", "num-topk-groups", NULL };
-    g_auto(case_options) c;
-    case_init(&c);
-    set_all(&c, (const char *const[]){ "trace", "t.ept", NULL });
+    g_auto(case_options) c = case_with("trace", "t.ept", NULL);
     for (uint32_t i = 0; case_option_name(i); i++) {
         const char *name = case_option_name(i);
         const bool expected = case_option_applies(i, "ll") && !makes_no_case(name) && !g_strv_contains(drawn, name);
@@ -129,45 +146,17 @@ TEST("cases of a trace")
 /* A value that the user leaves open is recorded as it was decided: giving it makes the same case. */
 TEST("resolved values are recorded")
 {
-    struct case_options open, said;
-    case_init(&open);
-    case_init(&said);
-    set_all(&open, (const char *const[]){ "kernel", "normal", "num-ranks", "8", NULL });
-    set_all(&said,
-            (const char *const[]){ "kernel",     "normal", "num-ranks",         "8",       "num-tokens",         "4096",
-                                   "num-topk",   "8",      "num-experts",       "256",     "ranks-per-node",     "8",
-                                   "dtype",      "fp8",    "routing",           "uniform", "nvl-chunk",          "6",
-                                   "nvl-buffer", "256",    "combine-nvl-chunk", "4",       "combine-nvl-buffer", "256",
-                                   NULL });
+    g_auto(case_options) open = case_with("kernel", "normal", "num-ranks", "8", NULL);
+    g_auto(case_options) said =
+        case_with("kernel", "normal", "num-ranks", "8", "num-tokens", "4096", "num-topk", "8", "num-experts", "256",
+                  "ranks-per-node", "8", "dtype", "fp8", "routing", "uniform", "nvl-chunk", "6", "nvl-buffer", "256",
+                  "combine-nvl-chunk", "4", "combine-nvl-buffer", "256", NULL);
     g_autoptr(record) a = record_of(&open);
     g_autoptr(record) b = record_of(&said);
     CU_ASSERT_STRING_EQUAL(record_get(a, "nvl-chunk"), "6");
     CU_ASSERT_STRING_EQUAL(record_get(a, "combine-rdma-buffer"), "132"); /* a multiple of its chunk */
     g_autofree char *difference = compare_case_difference(a, b);
     CU_ASSERT_PTR_NULL(difference);
-    case_clear(&open);
-    case_clear(&said);
-}
-
-/* Options of the load tell loads apart, others do not. */
-TEST("loads told apart")
-{
-    static const char *const others[] = { "hidden",  "dtype", "disable-nvlink", "hook",         "cached", "num-sms",
-                                          "cluster", "data",  "nvl-chunk",      "mask-timeout", "fail",   NULL };
-    static const char *const load[] = { "seed",    "masked-places",   "trace",     "trace-weights", "step",
-                                        "layer",   "traffic",         "placement", "num-tokens",    "num-ranks",
-                                        "weights", "tokens-per-rank", NULL };
-    struct case_options c, other;
-    case_init(&c);
-    for (uint32_t i = 0; case_option_name(i); i++) {
-        const char *name = case_option_name(i);
-        case_copy(&other, &c);
-        set_other(&other, i);
-        if (g_strv_contains(others, name)) CU_ASSERT(case_routing_same(&c, &other));
-        if (g_strv_contains(load, name)) CU_ASSERT(!case_routing_same(&c, &other));
-        case_clear(&other);
-    }
-    case_clear(&c);
 }
 
 TEST("files beside a table")
@@ -175,10 +164,8 @@ TEST("files beside a table")
     g_autofree char *folder = g_dir_make_tmp("test_case.XXXXXX", NULL);
     g_autofree char *file = g_build_filename(folder, "f", NULL);
     CU_ASSERT_TRUE_FATAL(g_file_set_contents(file, "", 0, NULL));
-    g_auto(case_options) c;
-    case_init(&c);
-    set_all(&c, (const char *const[]){ "trace", "vllm:f", "trace-weights", "f@0,1", "placement", "file:f", "cluster",
-                                       "f", "routing", "f", NULL });
+    g_auto(case_options) c = case_with("trace", "vllm:f", "trace-weights", "f@0,1", "placement", "file:f", "cluster",
+                                       "f", "routing", "f", NULL);
     case_files_resolve(&c, folder);
     g_autofree char *trace = g_strconcat("vllm:", file, NULL), *weights = g_strconcat(file, "@0,1", NULL);
     g_autofree char *placement = g_strconcat("file:", file, NULL);
@@ -187,7 +174,7 @@ TEST("files beside a table")
     CU_ASSERT_STRING_EQUAL(c.placement, placement);
     CU_ASSERT_STRING_EQUAL(c.cluster, file);
     CU_ASSERT_STRING_EQUAL(c.routing, "f"); /* names no file */
-    set_all(&c, (const char *const[]){ "trace", "none", "placement", "greedy", "cluster", "h200", NULL });
+    set_all(&c, "trace", "none", "placement", "greedy", "cluster", "h200", NULL);
     case_files_resolve(&c, folder);
     CU_ASSERT(!strcmp(c.trace, "none") && !strcmp(c.placement, "greedy") && !strcmp(c.cluster, "h200"));
     unlink(file);
@@ -196,8 +183,7 @@ TEST("files beside a table")
 
 TEST("names with and without dashes")
 {
-    g_auto(case_options) c;
-    case_init(&c);
+    g_auto(case_options) c = case_with(NULL);
     CU_ASSERT(case_set(&c, "--num-tokens", "11", NULL) && c.num_tokens == 11);
     CU_ASSERT(case_set(&c, "num_tokens", "12", NULL) && c.num_tokens == 12);
     CU_ASSERT(case_set(&c, "numtokens", "13", NULL) && c.num_tokens == 13);
@@ -212,31 +198,26 @@ TEST("names with and without dashes")
 
 TEST("nodes")
 {
-    struct case_options c;
-    case_init(&c);
+    g_auto(case_options) c = case_with(NULL);
     CU_ASSERT_EQUAL(c.ranks_per_node, 0);
     case_node_settle(&c, 72); /* what the cluster has */
     CU_ASSERT_EQUAL(c.ranks_per_node, 72);
     case_node_settle(&c, 4); /* a second call changes nothing, nor does a call after the user has set it */
     CU_ASSERT_EQUAL(c.ranks_per_node, 72);
     case_clear(&c);
-    case_init(&c);
-    CU_ASSERT(case_set(&c, "num-ranks", "24", NULL));
+    c = case_with("num-ranks", "24", NULL);
     case_node_settle(&c, 0); /* no GPUs: one node of all ranks */
     CU_ASSERT_EQUAL(c.ranks_per_node, 24);
     case_clear(&c);
-    case_init(&c);
-    CU_ASSERT(case_set(&c, "trace", "traces/samples/decode_ep64.ept", NULL));
+    c = case_with("trace", "traces/samples/decode_ep64.ept", NULL);
     case_node_settle(&c, 0);
     CU_ASSERT_EQUAL(c.ranks_per_node, 64);
     case_clear(&c);
-    case_init(&c);
-    CU_ASSERT(case_set(&c, "trace", "no/such/trace", NULL));
+    c = case_with("trace", "no/such/trace", NULL);
     case_node_settle(&c, 0);
     CU_ASSERT_EQUAL(c.ranks_per_node, 0); /* the trace's error is told where it is read */
     case_resolve(&c);
     CU_ASSERT_EQUAL(c.ranks_per_node, 8);
-    case_clear(&c);
 }
 
 TEST("bad values are told")
@@ -270,8 +251,7 @@ static bool entries_parse(struct case_options *c, const char *line, GError **err
 
 TEST("command line")
 {
-    g_auto(case_options) c;
-    case_init(&c);
+    g_auto(case_options) c = case_with(NULL);
     const char *line = "test --kernel normal --num-tokens=512 --cached --traffic 1|2;3|4 --num-tokens 513";
     CU_ASSERT(entries_parse(&c, line, NULL));
     CU_ASSERT_STRING_EQUAL(c.kernel, "normal");
@@ -285,42 +265,35 @@ TEST("command line")
 
 TEST("defaults by kernel and source")
 {
-    struct case_options c;
-    case_init(&c);
+    g_auto(case_options) c = case_with(NULL);
     case_resolve(&c);
     CU_ASSERT_STRING_EQUAL(c.kernel, "ll");
     CU_ASSERT(c.num_tokens == 128 && c.hidden == 7168 && c.num_topk == 8 && c.num_experts == 288);
     CU_ASSERT(c.num_ranks == 8 && c.num_topk_groups == 0);
     CU_ASSERT_STRING_EQUAL(c.data, "pattern");
     case_clear(&c);
-    case_init(&c);
-    set_all(&c, (const char *const[]){ "kernel", "normal", "num-ranks", "64", NULL });
+    c = case_with("kernel", "normal", "num-ranks", "64", NULL);
     case_resolve(&c);
     CU_ASSERT(c.num_tokens == 4096 && c.num_experts == 256 && c.num_topk_groups == 4);
     CU_ASSERT_STRING_EQUAL(c.data, "constant");
     case_clear(&c);
-    case_init(&c);
-    set_all(&c, (const char *const[]){ "num-processes", "4", NULL }); /* a node of them */
+    c = case_with("num-processes", "4", NULL); /* a node of them */
     CU_ASSERT(c.num_ranks == 4 && c.ranks_per_node == 4);
-    set_all(&c, (const char *const[]){ "num-ranks", "16", "num-processes", "8", NULL }); /* two nodes */
+    set_all(&c, "num-ranks", "16", "num-processes", "8", NULL); /* two nodes */
     CU_ASSERT(c.num_ranks == 16 && c.ranks_per_node == 8);
     case_clear(&c);
-    case_init(&c);
-    set_all(&c, (const char *const[]){ "num-ranks", "64", NULL });
+    c = case_with("num-ranks", "64", NULL);
     case_resolve(&c);
     CU_ASSERT_EQUAL(c.num_experts, 256); /* 288 do not divide over 64 ranks */
     case_clear(&c);
-    case_init(&c);
-    set_all(&c, (const char *const[]){ "traffic", "5|5;5|5", "kernel", "normal", NULL });
+    c = case_with("traffic", "5|5;5|5", "kernel", "normal", NULL);
     case_resolve(&c);
     CU_ASSERT(c.num_ranks == 2 && c.num_topk_groups == 0);
     CU_ASSERT_PTR_NULL(c.routing);
     case_clear(&c);
-    case_init(&c);
-    set_all(&c, (const char *const[]){ "trace", "t.npy", NULL });
+    c = case_with("trace", "t.npy", NULL);
     case_resolve(&c); /* the trace decides */
     CU_ASSERT(c.num_ranks == 0 && c.num_tokens == 0 && c.num_topk == 0 && c.num_experts == 0);
-    case_clear(&c);
 }
 
 static uint32_t experts_valid(const struct routing *routing, uint32_t rank)
@@ -345,8 +318,7 @@ TEST("notes about defaults")
         { { "num-ranks", "kernel" }, { "7", "allgather" }, NULL },
     };
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
-        g_auto(case_options) c;
-        case_init(&c);
+        g_auto(case_options) c = case_with(NULL);
         for (int k = 0; k < 3 && cases[i].name[k]; k++)
             CU_ASSERT(case_set(&c, cases[i].name[k], cases[i].value[k], NULL));
         g_autofree char *note = case_note(&c);
@@ -356,10 +328,8 @@ TEST("notes about defaults")
 
 TEST("generated routing")
 {
-    g_auto(case_options) c;
     struct routing routing = { 0 };
-    case_init(&c);
-    set_all(&c, (const char *const[]){ "num-ranks", "4", "num-experts", "64", "tokens-per-rank", "7|1|30|2", NULL });
+    g_auto(case_options) c = case_with("num-ranks", "4", "num-experts", "64", "tokens-per-rank", "7|1|30|2", NULL);
     CU_ASSERT_FATAL(case_routing(&c, &routing, NULL));
     CU_ASSERT(routing.ranks == 4 && routing.topk == 8 && routing.experts == 64);
     static const uint32_t tokens[] = { 7, 1, 30, 2 };
@@ -393,9 +363,8 @@ TEST("what is drawn follows the seed")
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
         char *digest[3];
         for (uint64_t k = 0; k < 3; k++) {
-            g_auto(case_options) c;
+            g_auto(case_options) c = case_with(NULL);
             struct case_load load;
-            case_init(&c);
             for (int o = 0; o < 6 && cases[i][o]; o += 2) CU_ASSERT(case_set(&c, cases[i][o], cases[i][o + 1], NULL));
             case_resolve(&c);
             c.seed += k / 2;
@@ -432,20 +401,18 @@ TEST("same routing or not")
         { "masked-places", "10" },
     };
     static const char *const indifferent[][2] = {
-        { "num-sms", "20" }, { "nvl-chunk", "3" }, { "hidden", "2048" },    { "dtype", "bf16" },
-        { "cached", "1" },   { "cluster", "c" },   { "num-tokens", "128" }, { "routing", "uniform" },
+        { "num-sms", "20" },      { "nvl-chunk", "3" }, { "hidden", "2048" },    { "dtype", "bf16" },
+        { "cached", "1" },        { "cluster", "c" },   { "num-tokens", "128" }, { "routing", "uniform" },
+        { "hook", "1" },          { "data", "random" }, { "mask-timeout", "5" }, { "disable-nvlink", "1" },
+        { "fail", "1@dispatch" },
     };
-    struct case_options plain, other;
-    case_init(&plain);
+    g_auto(case_options) plain = case_with(NULL);
     for (uint32_t i = 0; i < G_N_ELEMENTS(matters) + G_N_ELEMENTS(indifferent); i++) {
         const bool different = i < G_N_ELEMENTS(matters);
         const char *const *set = different ? matters[i] : indifferent[i - G_N_ELEMENTS(matters)];
-        case_init(&other);
-        CU_ASSERT_FATAL(case_set(&other, set[0], set[1], NULL));
+        g_auto(case_options) other = case_with(set[0], set[1], NULL);
         CU_ASSERT_EQUAL(case_routing_same(&plain, &other), !different);
-        case_clear(&other);
     }
-    case_clear(&plain);
 }
 
 /* How many tokens of source s have an expert on rank d; each token counts once. */
@@ -468,11 +435,9 @@ static uint32_t traffic_count(const struct routing *routing, uint32_t s, uint32_
 TEST("routing with exact traffic")
 {
     static const uint32_t wanted[2][2] = { { 90, 20 }, { 55, 100 } };
-    g_auto(case_options) c;
     struct routing routing = { 0 };
-    case_init(&c);
-    set_all(&c, (const char *const[]){ "kernel", "normal", "num-tokens", "100", "num-topk", "4", "num-experts", "16",
-                                       "traffic", "90|20;55|100", NULL });
+    g_auto(case_options) c = case_with("kernel", "normal", "num-tokens", "100", "num-topk", "4", "num-experts", "16",
+                                       "traffic", "90|20;55|100", NULL);
     CU_ASSERT_FATAL(case_routing(&c, &routing, NULL));
     CU_ASSERT_EQUAL(routing.ranks, 2);
     for (uint32_t s = 0; s < 2; s++)
@@ -502,12 +467,9 @@ static const char *trace_file(void)
 
 TEST("routing of a trace")
 {
-    const char *path = trace_file();
-    g_auto(case_options) c;
     struct routing routing = { 0 };
-    case_init(&c);
-    set_all(&c, (const char *const[]){ "layer", "1", "num-experts", "16", "num-tokens", "2", NULL });
-    CU_ASSERT_FATAL(case_set(&c, "trace", path, NULL));
+    g_auto(case_options) c =
+        case_with("layer", "1", "num-experts", "16", "num-tokens", "2", "trace", trace_file(), NULL);
     g_autoptr(GError) error = NULL;
     const bool read = case_routing(&c, &routing, &error);
     CU_ASSERT(read);
@@ -526,11 +488,9 @@ TEST("routing of a trace")
 
 TEST("placed experts")
 {
-    g_auto(case_options) c;
     struct routing routing = { 0 };
-    case_init(&c);
-    set_all(&c, (const char *const[]){ "num-ranks", "2", "num-experts", "16", "num-tokens", "9", "placement", "eplb:4",
-                                       NULL });
+    g_auto(case_options) c =
+        case_with("num-ranks", "2", "num-experts", "16", "num-tokens", "9", "placement", "eplb:4", NULL);
     CU_ASSERT_FATAL(case_routing(&c, &routing, NULL));
     CU_ASSERT(routing.ranks == 2 && routing.experts == 20 && routing.rank[1].tokens == 9);
     routing_free(&routing);
@@ -553,13 +513,11 @@ static bool options_refused(struct case_options *c, uint32_t sms, const char *me
 
 TEST("options of the protocol")
 {
-    struct case_options c;
     struct routing routing = { 0 };
     struct moe_options o;
-    case_init(&c);
-    set_all(&c, (const char *const[]){ "kernel", "normal", "num-ranks", "16", "num-tokens", "8", "dtype", "bf16",
-                                       "cached", "1", "nvl-chunk", "12", "rdma-chunk", "12", "combine-nvl-buffer",
-                                       "300", "seed", "9", NULL });
+    g_auto(case_options) c =
+        case_with("kernel", "normal", "num-ranks", "16", "num-tokens", "8", "dtype", "bf16", "cached", "1", "nvl-chunk",
+                  "12", "rdma-chunk", "12", "combine-nvl-buffer", "300", "seed", "9", NULL);
     CU_ASSERT_FATAL(case_routing(&c, &routing, NULL));
     routing.rank[3].tokens = 5;
     CU_ASSERT_FATAL(case_moe_options(&c, &routing, 132, &o, NULL));
@@ -571,8 +529,7 @@ TEST("options of the protocol")
     CU_ASSERT(o.combine.nvl_send == 4 && o.combine.nvl_recv == 300 && o.combine.rdma_send == 12);
     routing_free(&routing);
     case_clear(&c);
-    case_init(&c);
-    CU_ASSERT_FATAL(case_set(&c, "num-tokens", "4", NULL));
+    c = case_with("num-tokens", "4", NULL);
     CU_ASSERT_FATAL(case_routing(&c, &routing, NULL));
     CU_ASSERT(case_moe_options(&c, &routing, 78, &o, NULL));
     CU_ASSERT(o.family == MOE_LOW_LATENCY && o.num_sms == 78 && o.dtype == MOE_FP8 && o.data == MOE_DATA_PATTERN);
@@ -581,18 +538,15 @@ TEST("options of the protocol")
     routing_free(&routing);
     CU_ASSERT_FATAL(case_set(&c, "num-sms", "79", NULL));
     CU_ASSERT(options_refused(&c, 78, "num-sms: expected at most the GPU's 78, found 79"));
-    set_all(&c, (const char *const[]){ "num-sms", "8", "hidden", "100", NULL });
+    set_all(&c, "num-sms", "8", "hidden", "100", NULL);
     CU_ASSERT(options_refused(&c, 78, "hidden: expected a positive multiple of 128, found 100"));
-    set_all(&c, (const char *const[]){ "hidden", "128", "kernel", "normal", "disable-nvlink", "true", NULL });
+    set_all(&c, "hidden", "128", "kernel", "normal", "disable-nvlink", "true", NULL);
     CU_ASSERT(options_refused(&c, 0, "disable-nvlink: here only the low-latency kernels go by the NIC alone"));
-    case_clear(&c);
 }
 
 TEST("record headers")
 {
-    g_auto(case_options) c;
-    case_init(&c);
-    set_all(&c, (const char *const[]){ "seed", "42", "num-ranks", "16", NULL });
+    g_auto(case_options) c = case_with("seed", "42", "num-ranks", "16", NULL);
     g_autoptr(record) record = record_new();
     case_record(&c, record);
     CU_ASSERT_STRING_EQUAL(record_get(record, "seed"), "42");
@@ -601,8 +555,7 @@ TEST("record headers")
     CU_ASSERT_STRING_EQUAL(record_get(record, "disable-nvlink"), "false");
     CU_ASSERT_PTR_NULL(record_get(record, "trace"));
     /* The options in a record's header make the case again. */
-    g_auto(case_options) again;
-    case_init(&again);
+    g_auto(case_options) again = case_with(NULL);
     for (uint32_t i = 0; case_option_name(i); i++) {
         const char *text = record_get(record, case_option_name(i));
         if (text) case_set(&again, case_option_name(i), text, NULL);
@@ -617,11 +570,8 @@ TEST("record headers")
 TEST("SMs of a host")
 {
     static const uint32_t cpus[] = { 1, 2, 3, 4, 5, 64, 127 }, sms[] = { 2, 2, 2, 4, 4, 64, 126 };
-    static const char *const pairs[] = { "kernel", "normal",   "num-ranks", "2",      "num-tokens", "8", "num-experts",
-                                         "8",      "num-topk", "2",         "hidden", "256",        NULL };
-    g_auto(case_options) c;
-    case_init(&c);
-    set_all(&c, pairs);
+    g_auto(case_options) c = case_with("kernel", "normal", "num-ranks", "2", "num-tokens", "8", "num-experts", "8",
+                                       "num-topk", "2", "hidden", "256", NULL);
     g_auto(routing) routing;
     CU_ASSERT_FATAL(case_routing(&c, &routing, NULL));
     for (uint32_t i = 0; i < G_N_ELEMENTS(cpus); i++) {
