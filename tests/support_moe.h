@@ -1,4 +1,9 @@
-/* support_moe.h - groups of ranks that dispatch and combine over tests/support_loop.h, on random routings. */
+/* support_moe.h - groups of ranks that dispatch and combine over tests/support_loop.h, on random routings.
+ *
+ * The programs test_moe_*.c show of each kernel family that every output is right (its checks, bit for bit), that
+ * nothing hangs or breaches the seam's contract, that steps are the same with and without payload, that each check can
+ * fail, and that each limit gives its error.  They draw groups, routings and sizes over the adversarial fabrics, run
+ * several iterations in a row, and plant faults into right outputs. */
 #ifndef TESTS_SUPPORT_MOE_H
 #define TESTS_SUPPORT_MOE_H
 
@@ -40,10 +45,15 @@ struct moe_copies {
 };
 struct moe_copies moe_routing_copies(const struct routing *routing, const struct moe_options *options);
 
+/* The routing of moe_group_drawn(). */
+struct routing moe_routing_drawn(const struct moe_options *options, enum moe_draw draw);
 /* A group on a loop of fabrics; takes routing.  Fills loop->needs. */
 struct moe_group *moe_group_new(const struct moe_options *options, struct routing *routing,
                                 const struct loop_options *loop);
 void moe_group_free(struct moe_group *group);
+/* A group with payload and weights, whose tokens' experts are drawn alike for equal options. */
+struct moe_group *moe_group_drawn(const struct moe_options *options, enum moe_draw draw, uint64_t seed,
+                                  uint32_t deliver_percent);
 /* A group without payload that has run one iteration, with experts as drawn: to see what crossed the wire. */
 struct moe_group *moe_group_run_sizes(const struct moe_options *options, enum moe_draw draw);
 /* Runs whole iterations; false: it hangs. */
@@ -71,11 +81,11 @@ void moe_test_sizes_only(moe_options_draw *draw, uint64_t seeds);
 void moe_test_routings_in_turns(moe_options_draw *draw, uint64_t seeds);
 /* Check 12: outputs of many runs with other orders of events are equal, and one changed bit of the named output would
  * be noticed. */
-void moe_test_runs_hash_alike(const struct moe_options *options, const char *output);
+void moe_test_runs_hash_alike(struct moe_options options, const char *output);
 /* Tests that, within a node, one iteration of 64 tokens of 7168 values stores bytes_a_copy bytes for each rank that a
  * token goes to, and puts none. */
 void moe_test_stored_bytes(const struct moe_options *options, uint64_t bytes_a_copy);
-/* The options are refused with a reason that begins like this. */
+/* The options are refused with a reason that begins like this; or, with NULL, are not refused. */
 void moe_test_refused(const struct moe_options *options, const char *begin);
 /* Each of these is refused: "weights: WHOSE have none". */
 void moe_test_in_node_lack(const struct moe_options *fine, const char *whose);

@@ -19,12 +19,7 @@ static struct moe_group *group_new(bool cached, bool worst, bool weights)
     o.weights = weights;
     o.dtype = MOE_FP8;
     o.hidden = 256;
-    struct rng rng;
-    rng_seed(&rng, 7);
-    struct routing routing;
-    moe_routing_draw(&routing, &o, DRAW_UNIFORM, false, true, &rng);
-    const struct loop_options loop = { .payload = true, .seed = 3, .deliver_percent = 50 };
-    return moe_group_new(&o, &routing, &loop);
+    return moe_group_drawn(&o, DRAW_UNIFORM, 3, 50);
 }
 
 static struct moe_group *group_run(bool cached, bool worst, bool weights)
@@ -136,7 +131,7 @@ static void test_runs_hash_alike(void)
 {
     struct moe_options o = moe_options_small(tested->kernels, 4, tested->ranks_per_node);
     o.weights = true;
-    moe_test_runs_hash_alike(&o, "recv_x");
+    moe_test_runs_hash_alike(o, "recv_x");
 }
 
 /* One peer never starts: all others hang, and say that they wait for it. */

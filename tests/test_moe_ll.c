@@ -1,9 +1,6 @@
 /* test_moe_ll.c - do the low-latency kernels deliver and sum every token, whatever the order of events?
- *
- * Aim: every output right (checks 12 to 14 of PROTOCOLS.md section 4), no hang, no breach of the seam's
- * contract, the same steps with and without payload, and each check able to fail. Method: random groups,
- * routings and sizes over the adversarial fabrics of support_loop, several iterations in a row (both halves
- * of the buffers), send and receive in one launch and in two; then faults planted into right outputs. */
+ * Aim and method: support_moe.h.  Iterations take both halves of the buffers; send and receive are in one launch and in
+ * two. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -49,11 +46,7 @@ static struct moe_options plain_options(void)
 
 /* The order of arrival differs from run to run, the result does not.  Received rows are sorted each time that they are
  * asked for, so the fault is planted in the sums. */
-TEST("runs hash alike")
-{
-    const struct moe_options o = plain_options();
-    moe_test_runs_hash_alike(&o, "combined_x");
-}
+TEST("runs hash alike") { moe_test_runs_hash_alike(plain_options(), "combined_x"); }
 
 /* A range with at least two rows on rank 0, and its first row. */
 static uint32_t range_find(const struct ll_rank *r, uint64_t *row)
@@ -111,17 +104,11 @@ TEST("checks catch planted faults")
 {
     for (int fault = PLANT_NONE; fault < PLANT_KINDS; fault++) {
         const struct moe_options o = plain_options();
-        struct rng rng;
-        rng_seed(&rng, 7);
-        struct routing routing;
-        moe_routing_draw(&routing, &o, DRAW_UNIFORM, false, true, &rng);
-        struct moe_group *group =
-            moe_group_new(&o, &routing, &(struct loop_options){ .payload = true, .seed = 3, .deliver_percent = 50 });
+        g_autoptr(moe_group) group = moe_group_drawn(&o, DRAW_UNIFORM, 3, 50);
         CU_ASSERT_TRUE_FATAL(moe_group_run(group, 2, false));
         plant(ll_rank_of(group->rank[0]), (enum plant)fault);
         const int number = fault == PLANT_NONE ? 0 : fault >= PLANT_SUM ? 14 : 13;
         if (!moe_group_expect(group, 0, number)) fprintf(stderr, "planted: fault %d\n", fault);
-        moe_group_free(group);
     }
 }
 

@@ -55,15 +55,6 @@ static struct moe_options options_draw(struct rng *rng)
 TEST("random failures over adversarial fabrics") { moe_test_random_groups(options_draw, 300); }
 TEST("sizes only: the same steps") { moe_test_sizes_only(options_draw, 30); }
 
-static struct routing routing_of(const struct moe_options *o)
-{
-    struct rng rng;
-    rng_seed(&rng, 11);
-    struct routing routing;
-    moe_routing_draw(&routing, o, DRAW_UNIFORM, false, true, &rng);
-    return routing;
-}
-
 /* ---- a fabric that checks that its rank sends nothing to ranks that it has masked ---- */
 
 static struct kernel_rank **watched;
@@ -156,7 +147,7 @@ static struct kernel_launch *late_next(void *context, uint32_t rank)
 static struct moe_group *late_run(const struct moe_options *o, uint32_t rank, uint64_t after_ps, uint64_t seed,
                                   uint32_t *in_the_midst)
 {
-    struct routing routing = routing_of(o);
+    struct routing routing = moe_routing_drawn(o, DRAW_UNIFORM);
     const struct loop_options loop = {
         .payload = true, .seed = seed, .deliver_percent = seed % 2 ? 10 : 60, .spurious = seed % 5 == 0
     };
@@ -188,13 +179,9 @@ static struct moe_options late_options(uint64_t seed)
  * apart. */
 static uint64_t iteration_steps(const struct moe_options *o)
 {
-    struct routing routing = routing_of(o);
-    struct moe_group *group =
-        moe_group_new(o, &routing, &(struct loop_options){ .payload = true, .seed = 1, .deliver_percent = 10 });
+    g_autoptr(moe_group) group = moe_group_drawn(o, DRAW_UNIFORM, 1, 10);
     CU_ASSERT_TRUE(moe_group_run(group, 1, false));
-    const uint64_t steps = loop_counts(group->loop)->steps;
-    moe_group_free(group);
-    return steps;
+    return loop_counts(group->loop)->steps;
 }
 
 /* For the others a late rank must be as if it had failed, wherever it writes. */
@@ -279,7 +266,7 @@ static void shrink_run(struct moe_options o, uint32_t nodes_of, bool nvlink_disa
     fail_plan(&o, 3, MOE_CALL_COMBINE, 0);
     if (o.ranks > 5) fail_plan(&o, 5, MOE_CALL_CLEAN, 0);
     const struct cluster cluster = support_cluster(nodes_of);
-    g_auto(routing) routing = routing_of(&o);
+    g_auto(routing) routing = moe_routing_drawn(&o, DRAW_UNIFORM);
     struct moe_job job;
     struct job_sim group;
     moe_job_init(&job, &o, &routing);
@@ -322,7 +309,7 @@ TEST("masking nobody costs nothing")
 {
     const struct cluster cluster = support_cluster(8);
     struct moe_options o = options_of(1, 8);
-    g_auto(routing) routing = routing_of(&o);
+    g_auto(routing) routing = moe_routing_drawn(&o, DRAW_UNIFORM);
     struct moe_job masking, plain;
     struct job_sim with, without;
     moe_job_init(&masking, &o, &routing);
@@ -351,7 +338,7 @@ TEST("no patience at all")
     const struct cluster cluster = support_cluster(2);
     struct moe_options o = options_of(4, 2);
     o.mask_timeout_ps = 1;
-    struct routing routing = routing_of(&o);
+    g_auto(routing) routing = moe_routing_drawn(&o, DRAW_UNIFORM);
     struct moe_job job;
     struct job_sim group;
     moe_job_init(&job, &o, &routing);
@@ -362,14 +349,10 @@ TEST("no patience at all")
         for (uint32_t peer = 0; peer < o.ranks; peer++)
             CU_ASSERT_EQUAL(kernel_rank_masks(group.rank[r], peer), peer != r);
     job_sim_clear(&group);
-    routing_free(&routing);
     for (uint64_t seed = 1; seed <= 20; seed++) { /* where a rank's own signals are late too */
-        routing = routing_of(&o);
-        struct moe_group *loop =
-            moe_group_new(&o, &routing, &(struct loop_options){ .payload = true, .seed = seed, .deliver_percent = 2 });
+        g_autoptr(moe_group) loop = moe_group_drawn(&o, DRAW_UNIFORM, seed, 2);
         CU_ASSERT_TRUE(moe_group_run(loop, 2, false));
         for (uint32_t r = 0; r < o.ranks; r++) CU_ASSERT_FALSE(kernel_rank_masks(loop->rank[r], r));
-        moe_group_free(loop);
     }
 }
 
@@ -388,16 +371,13 @@ TEST("masked while receivers wait")
 {
     for (uint64_t seed = 1; seed <= 10; seed++) {
         struct moe_options o = options_of(2, 2);
-        struct routing routing = routing_of(&o);
-        struct moe_group *group =
-            moe_group_new(&o, &routing, &(struct loop_options){ .payload = true, .seed = seed, .deliver_percent = 95 });
+        g_autoptr(moe_group) group = moe_group_drawn(&o, DRAW_UNIFORM, seed, 95);
         CU_ASSERT_TRUE_FATAL(loop_run(group->loop, sudden_next, group, false));
         const struct ll_rank *r = ll_rank_of(group->rank[0]);
         uint32_t rows[4] = { 0 };
         for (uint32_t i = 0; i < r->g.experts; i++) rows[i % r->g.ranks] += r->range_count[i];
         for (uint32_t source = 0; source < 4; source++) CU_ASSERT_EQUAL(rows[source] > 0, source != 1);
         for (uint32_t peer = 0; peer < 4; peer++) CU_ASSERT_EQUAL(kernel_rank_masks(group->rank[1], peer), peer == 0);
-        moe_group_free(group);
     }
 }
 
@@ -437,13 +417,10 @@ TEST("checks catch planted faults")
     for (int fault = PLANT_NONE; fault < PLANT_KINDS; fault++) {
         struct moe_options o = options_of(2, 2);
         fail_plan(&o, 1, MOE_CALL_DISPATCH, 0);
-        struct routing routing = routing_of(&o);
-        struct moe_group *group =
-            moe_group_new(&o, &routing, &(struct loop_options){ .payload = true, .seed = 3, .deliver_percent = 50 });
+        g_autoptr(moe_group) group = moe_group_drawn(&o, DRAW_UNIFORM, 3, 50);
         CU_ASSERT_TRUE_FATAL(moe_group_run(group, 2, false));
         plant(ll_rank_of(group->rank[0]), (enum plant)fault);
         if (!moe_group_expect(group, 0, number[fault])) fprintf(stderr, "planted: fault %d\n", fault);
-        moe_group_free(group);
     }
 }
 
@@ -452,13 +429,10 @@ TEST("without masking a failure hangs")
 {
     struct moe_options o = options_of(1, 4);
     o.mask_timeout_ps = 0;
-    struct routing routing = routing_of(&o);
-    struct moe_group *group =
-        moe_group_new(&o, &routing, &(struct loop_options){ .payload = true, .seed = 1, .deliver_percent = 50 });
+    g_autoptr(moe_group) group = moe_group_drawn(&o, DRAW_UNIFORM, 1, 50);
     fail_plan(&group->job.options, 2, MOE_CALL_DISPATCH, 0);
     CU_ASSERT_FALSE(moe_group_run(group, 1, true));
     CU_ASSERT_PTR_NOT_NULL(strstr(loop_hang(group->loop), "waits for the count of rank 2"));
-    moe_group_free(group);
 }
 
 /* What is refused, and with which option's name. */

@@ -1,10 +1,6 @@
 /* test_moe_mega.c - does MegaMoE bring every token to its experts and sum what they give back, whatever the order of
  * events?
- *
- * Aim: every output right (the family's checks, bit for bit), no hang, no breach of the seam's contract, the same steps
- * with and without payload; faults in rows and sums are found, and each limit gives its error.
- * Method: random groups, routings and sizes over the adversarial fabrics of support_loop, several iterations in a
- * row. */
+ * Aim and method: support_moe.h. */
 #include "tests/support_moe.h"
 #include "tests/unit.h"
 
@@ -38,21 +34,16 @@ TEST("runs hash alike")
     struct moe_options o = moe_options_small(MOE_MEGA, 4, 4);
     o.dtype = MOE_FP8;
     o.hidden = 256;
-    moe_test_runs_hash_alike(&o, "combined_x");
+    moe_test_runs_hash_alike(o, "combined_x");
 }
 
 /* One bit is changed: in a row of the pool, or in a sum. */
 TEST("faults are found")
 {
-    struct rng rng;
-    rng_seed(&rng, 5);
-    struct routing routing;
     struct moe_options o = moe_options_small(MOE_MEGA, 4, 4);
     o.dtype = MOE_FP8;
     o.hidden = 256;
-    moe_routing_draw(&routing, &o, DRAW_UNIFORM, false, true, &rng);
-    const struct loop_options loop = { .payload = true, .seed = 3, .deliver_percent = 50 };
-    g_autoptr(moe_group) group = moe_group_new(&o, &routing, &loop);
+    g_autoptr(moe_group) group = moe_group_drawn(&o, DRAW_UNIFORM, 3, 50);
     CU_ASSERT_TRUE_FATAL(moe_group_run(group, 1, false));
     moe_group_expect(group, 2, 0);
     uint8_t *row = moe_group_output(group, 2, "recv_x", NULL), *sum = moe_group_output(group, 2, "combined_x", NULL);
@@ -67,10 +58,9 @@ TEST("faults are found")
 TEST("refusals")
 {
     struct moe_options fine = moe_options_small(MOE_MEGA, 8, 8);
-    char text[256] = "";
     fine.dtype = MOE_FP8;
     fine.hidden = 256;
-    CU_ASSERT_PTR_NULL(moe_options_refuse(&fine, text, sizeof text));
+    moe_test_refused(&fine, NULL);
     struct moe_options o = fine;
     o.ranks_per_node = 4;
     moe_test_refused(&o, "num-ranks: mega-moe kernels reach the 4 ranks of one NVLink domain, found 8");

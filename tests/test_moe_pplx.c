@@ -1,12 +1,6 @@
 /* test_moe_pplx.c - does pplx bring every token to each of its experts and sum what they give back, whatever the order
  * of events?
- *
- * Aim: every output right (the family's checks, bit for bit), no hang, no breach of the seam's contract, the same steps
- * with and without payload, in a node and between nodes, with more rows for a rank than may come before counts are
- * known; the bytes that PROTOCOLS.md 1.18 gives; faults in rows, counts and sums are found, and each limit gives its
- * error.
- * Method: random groups, routings and sizes over the adversarial fabrics of support_loop, several iterations in a
- * row. */
+ * Aim and method: support_moe.h.  Some ranks get more rows than may come before counts are known. */
 #include "tests/support_moe.h"
 #include "tests/unit.h"
 
@@ -38,14 +32,9 @@ TEST("sizes only takes the same steps") { moe_test_sizes_only(options_draw, 30);
 TEST("more rows than a rank may have at first")
 {
     for (uint32_t nodes = 1; nodes <= 2; nodes++) {
-        struct rng rng;
-        rng_seed(&rng, nodes);
-        struct routing routing;
         struct moe_options o = moe_options_small(MOE_PPLX, 4, 4 / nodes);
         o.tokens_max = 300;
-        moe_routing_draw(&routing, &o, DRAW_HOT_RANK, false, true, &rng);
-        const struct loop_options loop = { .payload = true, .seed = nodes, .deliver_percent = 50 };
-        g_autoptr(moe_group) group = moe_group_new(&o, &routing, &loop);
+        g_autoptr(moe_group) group = moe_group_drawn(&o, DRAW_HOT_RANK, nodes, 50);
         CU_ASSERT_TRUE_FATAL(moe_group_run(group, 2, false));
         CU_ASSERT_EQUAL(moe_group_check(group), 0);
         CU_ASSERT_TRUE(loop_counts(group->loop)->get_bytes > 0);
@@ -76,11 +65,7 @@ TEST("bytes on the wire")
     CU_ASSERT_EQUAL(loop_counts(group->loop)->get_bytes, 0);
 }
 
-TEST("runs hash alike")
-{
-    const struct moe_options o = moe_options_small(MOE_PPLX, 4, 2);
-    moe_test_runs_hash_alike(&o, "combined_x");
-}
+TEST("runs hash alike") { moe_test_runs_hash_alike(moe_options_small(MOE_PPLX, 4, 2), "combined_x"); }
 
 /* One bit is changed: in a row, in a count, or in a sum. */
 TEST("faults are found")
@@ -89,13 +74,8 @@ TEST("faults are found")
         const char *name;
         int check;
     } fault[] = { { "recv_x", 2 }, { "expert_counts", 3 }, { "combined_x", 9 } };
-    struct rng rng;
-    rng_seed(&rng, 5);
-    struct routing routing;
     const struct moe_options o = moe_options_small(MOE_PPLX, 4, 2);
-    moe_routing_draw(&routing, &o, DRAW_UNIFORM, false, true, &rng);
-    const struct loop_options loop = { .payload = true, .seed = 3, .deliver_percent = 50 };
-    g_autoptr(moe_group) group = moe_group_new(&o, &routing, &loop);
+    g_autoptr(moe_group) group = moe_group_drawn(&o, DRAW_UNIFORM, 3, 50);
     CU_ASSERT_TRUE_FATAL(moe_group_run(group, 1, false));
     moe_group_expect(group, 2, 0);
     for (size_t i = 0; i < sizeof fault / sizeof fault[0]; i++) {
@@ -110,8 +90,7 @@ TEST("faults are found")
 TEST("refusals")
 {
     const struct moe_options fine = moe_options_small(MOE_PPLX, 8, 8);
-    char text[256] = "";
-    CU_ASSERT_PTR_NULL(moe_options_refuse(&fine, text, sizeof text));
+    moe_test_refused(&fine, NULL);
     struct moe_options o = fine;
     o.ranks = o.ranks_per_node = o.experts = 9;
     moe_test_refused(&o, "num-ranks: pplx's kernels reach 32 nodes of 8 ranks here, found 1 of 9");

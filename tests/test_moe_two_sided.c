@@ -1,9 +1,5 @@
 /* test_moe_two_sided.c - do the NVLink two-sided kernels deliver and sum every token, whatever the order of events?
- *
- * Aim: every output right (models/moe checks, bit for bit), no hang, no breach of the seam's contract, the same steps
- * with and without payload; the bytes that PROTOCOLS.md 1.15 gives, and an error for each limit.
- * Method: random groups, routings and sizes over the adversarial fabrics of support_loop, several iterations in a
- * row. */
+ * Aim and method: support_moe.h. */
 #include "tests/support_moe.h"
 #include "tests/unit.h"
 
@@ -32,17 +28,12 @@ TEST("bytes on the wire")
     }
 }
 
-TEST("runs hash alike")
-{
-    struct moe_options o = moe_options_small(MOE_TWO_SIDED, 4, 4);
-    moe_test_runs_hash_alike(&o, "combined_x");
-}
+TEST("runs hash alike") { moe_test_runs_hash_alike(moe_options_small(MOE_TWO_SIDED, 4, 4), "combined_x"); }
 
 TEST("refusals")
 {
     const struct moe_options fine = moe_options_small(MOE_TWO_SIDED, 8, 8);
-    char text[256] = "";
-    CU_ASSERT_PTR_NULL(moe_options_refuse(&fine, text, sizeof text));
+    moe_test_refused(&fine, NULL);
     struct moe_options o = fine;
     o.ranks_per_node = 4;
     moe_test_refused(&o, "num-ranks: two-sided kernels reach the 4 ranks of one NVLink domain, found 8");
