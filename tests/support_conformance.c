@@ -311,6 +311,7 @@ static void suite_write(struct suite *s, uint32_t rank, uint32_t worker, struct 
 
 static void suite_begin(struct suite *s, uint32_t worker_count)
 {
+    assert(worker_count <= CONFORMANCE_WORKERS);
     s->worker_count = worker_count;
     s->why[0] = '\0';
     for (uint32_t rank = 0; rank < s->world->rank_count; rank++) {
@@ -345,7 +346,7 @@ static void suite_watch(struct program *p)
 /* Runs the programs to the end; all processes leave together.  Results stay in the programs. */
 static void suite_run(struct suite *s)
 {
-    struct fabric_worker *worker[CONFORMANCE_RANKS * 8];
+    struct fabric_worker *worker[CONFORMANCE_RANKS * CONFORMANCE_WORKERS];
     uint32_t count = 0;
     for (uint32_t rank = 0; rank < s->world->rank_count; rank++) {
         for (uint32_t i = 0; s->program[rank] && i < s->worker_count; i++) {

@@ -13,6 +13,7 @@
 /* What a world under test must offer (fabric_needs); its ranks are at most CONFORMANCE_RANKS. */
 enum {
     CONFORMANCE_RANKS = 8,
+    CONFORMANCE_WORKERS = 8, /* of a rank, at most */
     CONFORMANCE_WORDS = 2048,
     CONFORMANCE_HEAP_BYTES = 24 << 20,
     CONFORMANCE_QUEUES = 3,

@@ -3,7 +3,6 @@
 
 #include <CUnit/CUnit.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include "models/hardware/world/world.h"
@@ -38,8 +37,8 @@ void job_sim_init(struct job_sim *sim, const struct kernel_job *job, const struc
     };
     *sim = (struct job_sim){ .job = job, .world = world_new(cluster, &options) };
     CU_ASSERT_PTR_NOT_NULL_FATAL(sim->world);
-    sim->rank = calloc(job->ranks, sizeof sim->rank[0]);
-    sim->time_ps = calloc(job->ranks, sizeof sim->time_ps[0]);
+    sim->rank = g_new0(struct kernel_rank *, job->ranks);
+    sim->time_ps = g_new0(uint64_t, job->ranks);
     for (uint32_t r = 0; r < job->ranks; r++) {
         sim->rank[r] = kernel_rank_new(job, world_fabric(sim->world, r));
         CU_ASSERT_PTR_NOT_NULL_FATAL(sim->rank[r]);
@@ -50,16 +49,16 @@ void job_sim_clear(struct job_sim *sim)
 {
     for (uint32_t r = 0; r < sim->job->ranks; r++) kernel_rank_free(sim->rank[r]);
     world_free(sim->world);
-    free(sim->rank);
-    free(sim->time_ps);
+    g_free(sim->rank);
+    g_free(sim->time_ps);
 }
 
 void job_sim_run(struct job_sim *sim, uint32_t phase)
 {
     const uint32_t ranks = sim->job->ranks;
-    struct fabric_worker ***worker = calloc(ranks, sizeof *worker);
-    g_autofree uint32_t *count = calloc(ranks, sizeof *count);
-    g_autofree struct world_result *result = calloc(ranks, sizeof *result);
+    g_autofree struct fabric_worker ***worker = g_new0(struct fabric_worker **, ranks);
+    g_autofree uint32_t *count = g_new0(uint32_t, ranks);
+    g_autofree struct world_result *result = g_new0(struct world_result, ranks);
     for (uint32_t r = 0; r < ranks; r++) {
         const struct kernel_launch *launch = kernel_rank_launch(sim->rank[r], phase);
         worker[r] = launch->worker;
@@ -70,7 +69,6 @@ void job_sim_run(struct job_sim *sim, uint32_t phase)
     if (!ended) printf("\n      %s\n", why);
     CU_ASSERT_TRUE_FATAL(ended);
     for (uint32_t r = 0; r < ranks; r++) sim->time_ps[r] = result[r].time_ps;
-    free(worker);
 }
 
 /* Times of all phases and ranks, one after another. */
@@ -92,15 +90,12 @@ static void sim_times(const struct kernel_job *job, uint32_t iterations, bool pa
 static void sim_repeats(const struct kernel_job *job, uint32_t iterations, bool nvlink_disabled)
 {
     const size_t bytes = sizeof(uint64_t) * iterations * kernel_phase_count(job) * job->ranks;
-    uint64_t *first = malloc(bytes), *again = malloc(bytes), *sizes = malloc(bytes);
+    g_autofree uint64_t *first = g_malloc(bytes), *again = g_malloc(bytes), *sizes = g_malloc(bytes);
     sim_times(job, iterations, true, nvlink_disabled, first);
     sim_times(job, iterations, true, nvlink_disabled, again);
     sim_times(job, iterations, false, nvlink_disabled, sizes);
     CU_ASSERT_EQUAL(memcmp(first, again, bytes), 0);
     CU_ASSERT_EQUAL(memcmp(first, sizes, bytes), 0);
-    free(first);
-    free(again);
-    free(sizes);
 }
 
 /* ---- live ---- */
@@ -155,19 +150,16 @@ static void live_clear(struct job_live *live)
 
 static void live_run(struct job_live *live, uint32_t phase)
 {
-    uint32_t count = 0;
-    struct fabric_worker **worker = NULL;
+    g_autoptr(GPtrArray) worker = g_ptr_array_new();
     for (uint32_t r = 0; r < live->job->ranks; r++) {
         const struct kernel_launch *launch = kernel_rank_launch(live->rank[r], phase);
-        worker = realloc(worker, (count + launch->worker_count + 1) * sizeof *worker);
-        if (launch->worker_count) memcpy(worker + count, launch->worker, launch->worker_count * sizeof *worker);
-        count += launch->worker_count;
+        for (uint32_t i = 0; i < launch->worker_count; i++) g_ptr_array_add(worker, launch->worker[i]);
     }
     char why[256] = "";
-    const bool ended = support_worlds_run(live->world, live->job->ranks, worker, count, why, sizeof why);
+    const bool ended = support_worlds_run(live->world, live->job->ranks, (struct fabric_worker **)worker->pdata,
+                                          worker->len, why, sizeof why);
     if (!ended) printf("\n      %s\n", why);
     CU_ASSERT_TRUE_FATAL(ended);
-    free(worker);
 }
 
 static void outputs_compare(struct kernel_rank *a, struct kernel_rank *b)

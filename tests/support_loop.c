@@ -2,8 +2,8 @@
 #include "tests/support_loop.h"
 
 #include <errno.h>
+#include <glib.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "sim/rng.h"
 
@@ -94,8 +94,7 @@ static void slot_wake(struct loop *loop, uint32_t rank, uint32_t worker)
     slot->runnable = true;
     if (loop->runnable_count == loop->runnable_max) {
         loop->runnable_max = loop->runnable_max * 2 + 64;
-        loop->runnable = realloc(loop->runnable, loop->runnable_max * sizeof loop->runnable[0]);
-        if (!loop->runnable) abort();
+        loop->runnable = g_renew(struct runnable, loop->runnable, loop->runnable_max);
     }
     slot->place = loop->runnable_count;
     loop->runnable[loop->runnable_count++] = (struct runnable){ rank, worker };
@@ -142,7 +141,7 @@ static void op_deliver(struct loop *loop, uint32_t index)
     if (op.kind == OP_PUT && op.size_bytes && memcmp(op.source, op.copy, op.size_bytes) != 0)
         breach(loop, "a put whose source changed before it arrived", op.rank, op.offset);
     if (op.size_bytes) memcpy(peer->heap + op.offset, op.kind == OP_STORE ? op.copy : op.source, op.size_bytes);
-    free(op.copy);
+    g_free(op.copy);
 }
 
 /* Whether op must come after before: rule 2 of the contract. */
@@ -206,8 +205,7 @@ static int loop_store(struct fabric *f, struct fabric_worker *w, const struct fa
         .kind = OP_STORE, .rank = f->rank, .peer = write->peer, .worker = w, .offset = write->target_offset
     };
     op.size_bytes = fabric_write_bytes(write);
-    op.copy = malloc(op.size_bytes + 1);
-    if (!op.copy) abort();
+    op.copy = g_malloc(op.size_bytes + 1);
     fabric_write_copy(write, op.copy);
     loop->pending[loop->pending_count++] = op;
     loop->counts.stores++;
@@ -231,9 +229,7 @@ static int loop_put(struct fabric *f, struct fabric_worker *w, const struct fabr
     if (write->sge_count && write->sge[0].size_bytes) {
         op.source = write->sge[0].data;
         op.size_bytes = write->sge[0].size_bytes;
-        op.copy = malloc(op.size_bytes);
-        if (!op.copy) abort();
-        memcpy(op.copy, op.source, op.size_bytes);
+        op.copy = g_memdup2(op.source, op.size_bytes);
     }
     loop->pending[loop->pending_count++] = op;
     loop->counts.puts++;
@@ -375,8 +371,7 @@ static void loop_watch(struct fabric *f, struct fabric_worker *w, uint32_t word,
             breach(r->loop, "a watch of no word", f->rank, i);
             return;
         }
-        struct watch *watch = malloc(sizeof *watch);
-        if (!watch) abort();
+        struct watch *watch = g_new(struct watch, 1);
         *watch = (struct watch){ r->watch[i], w->index, least };
         r->watch[i] = watch;
     }
@@ -408,12 +403,10 @@ static const struct fabric_ops loop_ops = {
 
 struct loop *loop_new(const struct loop_options *options)
 {
-    struct loop *loop = calloc(1, sizeof *loop);
-    if (!loop) abort();
+    struct loop *loop = g_new0(struct loop, 1);
     loop->options = *options;
     rng_seed(&loop->rng, options->seed);
-    loop->rank = calloc(options->ranks, sizeof loop->rank[0]);
-    if (!loop->rank) abort();
+    loop->rank = g_new0(struct loop_rank, options->ranks);
     for (uint16_t i = 0; i < options->ranks; i++) {
         struct loop_rank *r = &loop->rank[i];
         const uint32_t words = options->needs.word_count;
@@ -429,12 +422,11 @@ struct loop *loop_new(const struct loop_options *options)
             .queue_count = options->needs.queue_count,
             .nvlink_disabled = options->nvlink_disabled,
             .payload = options->payload,
-            .words = calloc(words, sizeof(uint64_t)),
-            .heap = calloc(options->needs.heap_bytes + 1, 1),
+            .words = g_new0(uint64_t, words),
+            .heap = g_malloc0(options->needs.heap_bytes + 1),
         };
-        r->watch = calloc(words, sizeof r->watch[0]);
-        r->writer = malloc(words * sizeof r->writer[0]);
-        if (!r->fabric.words || !r->fabric.heap || !r->watch || !r->writer) abort();
+        r->watch = g_new0(struct watch *, words);
+        r->writer = g_new(int32_t, words);
         for (uint32_t word = 0; word < words; word++) r->writer[word] = -1;
     }
     return loop;
@@ -445,7 +437,7 @@ static void watches_clear(struct loop_rank *r)
     for (uint32_t word = 0; word < r->fabric.word_count; word++)
         while (r->watch[word]) {
             struct watch *next = r->watch[word]->next;
-            free(r->watch[word]);
+            g_free(r->watch[word]);
             r->watch[word] = next;
         }
 }
@@ -455,16 +447,16 @@ void loop_free(struct loop *loop)
     for (uint16_t i = 0; i < loop->options.ranks; i++) {
         struct loop_rank *r = &loop->rank[i];
         watches_clear(r);
-        free(r->watch);
-        free(r->writer);
-        free(r->slot);
-        free(r->fabric.words);
-        free(r->fabric.heap);
+        g_free(r->watch);
+        g_free(r->writer);
+        g_free(r->slot);
+        g_free(r->fabric.words);
+        g_free(r->fabric.heap);
     }
-    for (uint32_t i = 0; i < loop->pending_count; i++) free(loop->pending[i].copy);
-    free(loop->rank);
-    free(loop->runnable);
-    free(loop);
+    for (uint32_t i = 0; i < loop->pending_count; i++) g_free(loop->pending[i].copy);
+    g_free(loop->rank);
+    g_free(loop->runnable);
+    g_free(loop);
 }
 
 struct fabric *loop_fabric(struct loop *loop, uint32_t rank) { return &loop->rank[rank].fabric; }
@@ -476,9 +468,8 @@ const char *loop_hang(const struct loop *loop) { return loop->hang; }
 static void kernel_start(struct loop *loop, uint32_t rank, const struct kernel_launch *kernel)
 {
     struct loop_rank *r = &loop->rank[rank];
-    free(r->slot);
-    r->slot = calloc(kernel->worker_count + 1, sizeof r->slot[0]);
-    if (!r->slot) abort();
+    g_free(r->slot);
+    r->slot = g_new0(struct slot, kernel->worker_count);
     r->slot_count = r->left = kernel->worker_count;
     for (uint32_t i = 0; i < kernel->worker_count; i++) {
         r->slot[i].worker = kernel->worker[i];

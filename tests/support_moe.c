@@ -3,7 +3,6 @@
 #include "tests/unit.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "models/moe/checks.h"
 
@@ -124,23 +123,18 @@ struct moe_copies moe_routing_copies(const struct routing *routing, const struct
 struct moe_group *moe_group_new(const struct moe_options *options, struct routing *routing,
                                 const struct loop_options *loop)
 {
-    struct moe_group *group = calloc(1, sizeof *group);
-    if (!group) abort();
+    struct moe_group *group = g_new0(struct moe_group, 1);
     char text[256];
     group->routing = *routing;
     moe_job_init(&group->job, options, &group->routing);
-    if (moe_options_refuse(options, text, sizeof text)) {
-        fprintf(stderr, "options refused: %s\n", text);
-        abort();
-    }
+    if (moe_options_refuse(options, text, sizeof text)) g_error("options refused: %s", text);
     struct loop_options with_needs = *loop;
     with_needs.ranks = (uint16_t)options->ranks;
     with_needs.ranks_per_node = (uint16_t)options->ranks_per_node;
     kernel_job_needs(&group->job.job, loop->payload, &with_needs.needs);
     group->loop = loop_new(&with_needs);
-    group->rank = calloc(options->ranks, sizeof group->rank[0]);
-    group->launched = calloc(options->ranks, sizeof group->launched[0]);
-    if (!group->rank || !group->launched) abort();
+    group->rank = g_new0(struct kernel_rank *, options->ranks);
+    group->launched = g_new0(uint32_t, options->ranks);
     for (uint32_t r = 0; r < options->ranks; r++) {
         group->rank[r] = kernel_rank_new(&group->job.job, loop_fabric(group->loop, r));
         if (!group->rank[r]) abort();
@@ -153,9 +147,9 @@ void moe_group_free(struct moe_group *group)
     for (uint32_t r = 0; r < group->job.options.ranks; r++) kernel_rank_free(group->rank[r]);
     loop_free(group->loop);
     routing_free(&group->routing);
-    free(group->rank);
-    free(group->launched);
-    free(group);
+    g_free(group->rank);
+    g_free(group->launched);
+    g_free(group);
 }
 
 static struct kernel_launch *group_next(void *context, uint32_t rank)
@@ -332,14 +326,13 @@ static void ranks_in_turns(struct moe_group *first, struct moe_group *second)
 {
     struct turns t = { .group = { first, second } };
     turns_make(&t);
-    t.launched = calloc(first->job.options.ranks, sizeof t.launched[0]);
-    if (!t.launched) abort();
+    t.launched = g_new0(uint32_t, first->job.options.ranks);
     for (int i = 0; i < 3; i++) {
         t.until += t.turns;
         CU_ASSERT_TRUE(loop_run(first->loop, turns_next, &t, false));
         CU_ASSERT_EQUAL(moe_group_check(first) + moe_group_check(second), 0);
     }
-    free(t.launched);
+    g_free(t.launched);
 }
 
 static void ranks_routed(struct moe_group *group, const struct routing *other)
@@ -365,13 +358,12 @@ static void routings_in_turns(const struct moe_options *o, const struct loop_opt
         struct moe_options other = *o;
         other.cached = !o->weights && !o->worst_tokens;
         moe_job_init(&second.job, &other, &second.routing);
-        second.rank = calloc(o->ranks, sizeof second.rank[0]);
-        if (!second.rank) abort();
+        second.rank = g_new0(struct kernel_rank *, o->ranks);
         for (uint32_t r = 0; r < o->ranks; r++)
             second.rank[r] = kernel_rank_new(&second.job.job, loop_fabric(first->loop, r));
         ranks_in_turns(first, &second);
         for (uint32_t r = 0; r < o->ranks; r++) kernel_rank_free(second.rank[r]);
-        free(second.rank);
+        g_free(second.rank);
     }
     CU_ASSERT_EQUAL(loop_counts(first->loop)->breaches, 0);
     routing_free(&second.routing);

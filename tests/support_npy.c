@@ -1,6 +1,7 @@
 /* support_npy.c - golden vectors for tests, see support_npy.h.  Knows numpy's header, nothing of what it holds. */
 #include "tests/support_npy.h"
 
+#include <glib.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,20 +15,15 @@ static void npy_refuse(const char *path, const char *reason)
 
 static void *file_unpack(const char *path, size_t *size)
 {
-    FILE *file = fopen(path, "rb");
-    if (!file) npy_refuse(path, "cannot be opened (run tests in the repository root, or set SOURCE)");
-    fseek(file, 0, SEEK_END);
-    const size_t packed_size = (size_t)ftell(file);
-    rewind(file);
-    void *packed = malloc(packed_size);
-    if (!packed || fread(packed, 1, packed_size, file) != packed_size) npy_refuse(path, "cannot be read");
-    fclose(file);
+    g_autofree char *packed = NULL;
+    gsize packed_size;
+    if (!g_file_get_contents(path, &packed, &packed_size, NULL))
+        npy_refuse(path, "cannot be read (run tests in the repository root, or set SOURCE)");
     const unsigned long long content = ZSTD_getFrameContentSize(packed, packed_size);
     if (content > 1u << 28) npy_refuse(path, "is no zstd frame of a known, small size");
-    void *data = malloc(content + 1);
+    void *data = g_malloc(content + 1);
     *size = ZSTD_decompress(data, content, packed, packed_size);
     if (*size != content) npy_refuse(path, "does not unpack");
-    free(packed);
     return data;
 }
 
@@ -72,6 +68,6 @@ void npy_read(struct npy *npy, const char *name)
 
 void npy_clear(struct npy *npy)
 {
-    free(npy->file);
+    g_free(npy->file);
     *npy = (struct npy){ 0 };
 }

@@ -3,7 +3,6 @@
 
 #include <CUnit/CUnit.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include "sim/units.h"
 #include "tests/support_sim.h"
 
@@ -40,8 +39,7 @@ static const struct worker_role flow_role = { .step = flow_step, .describe = flo
 
 struct traffic *traffic_new(uint32_t ranks)
 {
-    struct traffic *t = calloc(1, sizeof *t);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(t);
+    struct traffic *t = g_new0(struct traffic, 1);
     t->cluster = support_cluster(1);
     t->cluster.nic.post_ps = t->cluster.nic.doorbell_ps = 0;
     t->cluster.network.quantum_bytes = 16384;

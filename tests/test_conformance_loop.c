@@ -1,7 +1,6 @@
 /* test_conformance_loop.c - the contract of the seam, held by the adversarial fabrics that the protocol's tests run on:
  * they are late or out of order only where the contract allows it. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "tests/support_conformance.h"
 #include "tests/support_loop.h"
@@ -27,9 +26,8 @@ static bool world_run_all(void *context, struct fabric_worker **worker, uint32_t
 {
     struct loop_world *world = context;
     for (uint32_t r = 0; r < world->rank_count; r++) {
-        world->kernel[r] = (struct kernel_launch){ .phase = "case", .worker = calloc(worker_count, sizeof worker[0]) };
+        world->kernel[r] = (struct kernel_launch){ .phase = "case", .worker = g_new0(struct fabric_worker *, worker_count) };
         world->launched[r] = false;
-        if (!world->kernel[r].worker) abort();
     }
     for (uint32_t i = 0; i < worker_count; i++) {
         struct kernel_launch *kernel = &world->kernel[worker[i]->fabric->rank];
@@ -38,7 +36,7 @@ static bool world_run_all(void *context, struct fabric_worker **worker, uint32_t
     }
     const bool ended = loop_run(world->loop, world_next, world, true);
     if (!ended) snprintf(why, why_size, "%s", loop_hang(world->loop));
-    for (uint32_t r = 0; r < world->rank_count; r++) free(world->kernel[r].worker);
+    for (uint32_t r = 0; r < world->rank_count; r++) g_free(world->kernel[r].worker);
     return ended;
 }
 

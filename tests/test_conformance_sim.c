@@ -1,6 +1,5 @@
 /* test_conformance_sim.c - the contract of the seam, held by the simulated world: GPUs in one NVLink domain,
  * in nodes, with NVLink disabled, posting by themselves or by a proxy; and a host whose ranks share cores. */
-#include <stdlib.h>
 #include "sim/units.h"
 #include "tests/support_conformance.h"
 #include "tests/support_sim.h"
@@ -16,16 +15,13 @@ static bool sim_world_run(void *context, struct fabric_worker **worker, uint32_t
                           size_t why_size)
 {
     struct sim_world *sim = context;
-    struct fabric_worker ***by_rank = calloc(sim->rank_count, sizeof *by_rank);
-    g_autofree uint32_t *count = calloc(sim->rank_count, sizeof *count);
-    g_autofree struct world_result *result = calloc(sim->rank_count, sizeof *result);
-    for (uint32_t r = 0; r < sim->rank_count; r++) by_rank[r] = calloc(worker_count + 1, sizeof *by_rank[r]);
+    struct fabric_worker *of_rank[CONFORMANCE_RANKS][CONFORMANCE_WORKERS], **by_rank[CONFORMANCE_RANKS];
+    uint32_t count[CONFORMANCE_RANKS] = { 0 };
+    struct world_result result[CONFORMANCE_RANKS];
+    for (uint32_t r = 0; r < sim->rank_count; r++) by_rank[r] = of_rank[r];
     for (uint32_t i = 0; i < worker_count; i++) by_rank[worker[i]->fabric->rank][worker[i]->index] = worker[i];
     for (uint32_t i = 0; i < worker_count; i++) count[worker[i]->fabric->rank]++;
-    const bool ended = world_run(sim->world, (struct fabric_worker * *const *)by_rank, count, result, why, why_size);
-    for (uint32_t r = 0; r < sim->rank_count; r++) free(by_rank[r]);
-    free(by_rank);
-    return ended;
+    return world_run(sim->world, (struct fabric_worker * *const *)by_rank, count, result, why, why_size);
 }
 
 static void run_suite(const struct cluster *cluster, uint32_t rank_count, uint32_t ranks_per_node, bool nvlink_disabled,

@@ -3,17 +3,23 @@
  * Aim: links, routes, networks and NIC ports of the simulated world.  Method: flows of puts between GPUs of the cluster
  * of support_sim.h (a NIC port moves 10 GB/s, so a MB takes 100 us) over networks written here, against times counted
  * by hand.  A flow is one worker that puts its messages on one QP and flushes. */
-#include <stdlib.h>
+#include <math.h>
 #include "models/hardware/machine/route.h"
 #include "sim/units.h"
 #include "tests/support_sim.h"
 #include "tests/support_traffic.h"
 #include "tests/unit.h"
 
+static void traffic_renew(struct traffic **t, uint32_t ranks)
+{
+    g_free(*t);
+    *t = traffic_new(ranks);
+}
+
 /* One flow is a message of 10 MB, the other many small ones: both get half. */
 TEST("two flows")
 {
-    struct traffic *t = traffic_new(3);
+    g_autofree struct traffic *t = traffic_new(3);
     struct flow *a = flow_add(t, 1, 0, 0, 10 * MB, 1), *b = flow_add(t, 2, 0, 0, 50000, 200);
     traffic_run(t);
     CU_ASSERT(took_about(a, 2000, 1, 0));
@@ -21,13 +27,11 @@ TEST("two flows")
     t->count = 1; /* alone: all of it */
     traffic_run(t);
     CU_ASSERT(took_about(a, 1000, 0.01, 0));
-    free(t);
-    t = traffic_new(3); /* two QPs of one NIC, in packets */
+    traffic_renew(&t, 3); /* two QPs of one NIC, in packets */
     a = flow_add(t, 0, 1, 0, 10 * MB, 1), b = flow_add(t, 0, 2, 0, 32768, 305);
     traffic_run(t);
     CU_ASSERT(took_about(a, 2000, 1, 0));
     CU_ASSERT(took_about(b, 2000, 1, 0));
-    free(t);
 }
 
 TEST("incast")
@@ -88,6 +92,13 @@ TEST("ECMP")
     CU_ASSERT(apart && together);
 }
 
+static double traffic_last_us(const struct traffic *t)
+{
+    double last_us = 0;
+    for (uint32_t i = 0; i < t->count; i++) last_us = fmax(last_us, t->flow[i].took_us);
+    return last_us;
+}
+
 /* All of leaf 0 to all of leaf 1 and back, dealt out evenly over the uplinks by adaptive routing. */
 TEST("oversubscription")
 {
@@ -98,8 +109,7 @@ TEST("oversubscription")
         for (uint16_t from = 0; from < 8; from++)
             for (uint16_t to = 0; to < 4; to++) flow_add(t, from, (uint16_t)(from < 4 ? 4 + to : to), 0, 100000, 10);
         traffic_run(t);
-        double last_us = 0;
-        for (uint32_t i = 0; i < t->count; i++) last_us = t->flow[i].took_us > last_us ? t->flow[i].took_us : last_us;
+        const double last_us = traffic_last_us(t);
         CU_ASSERT(last_us > 400 * over && last_us < 400 * over * 1.05 + 6);
     }
 }
@@ -118,8 +128,7 @@ TEST("ports")
         t->count = 0;
         for (uint16_t queue = 0; queue < QUEUES; queue++) flow_add(t, 0, 1, queue, MB / 4, 1);
         traffic_run(t);
-        double last_us = 0;
-        for (uint32_t i = 0; i < t->count; i++) last_us = t->flow[i].took_us > last_us ? t->flow[i].took_us : last_us;
+        const double last_us = traffic_last_us(t);
         if (map[m] == CLUSTER_PORT_HASH) CU_ASSERT(last_us < 350); /* 4 MB; by chance not quite even */
         if (map[m] != CLUSTER_PORT_HASH) CU_ASSERT(last_us < 206);
     }
@@ -128,20 +137,18 @@ TEST("ports")
 /* Two GPUs on one NIC share it; two NICs of one GPU are no faster than its own PCIe link. */
 TEST("node")
 {
-    struct traffic *t = traffic_new(4);
+    g_autofree struct traffic *t = traffic_new(4);
     t->cluster.node = (struct cluster_node){ .gpus = 2, .nics = 1 };
     struct flow *a = flow_add(t, 0, 2, 0, MB, 4), *b = flow_add(t, 1, 3, 0, MB, 4);
     traffic_run(t);
     CU_ASSERT(took_about(a, 800, 1, 0) && took_about(b, 800, 1, 0));
-    free(t);
-    t = traffic_new(4); /* one sends to the other by PCIe alone; what leaves the node takes 10 of PCIe's 40 GB/s, and
-                         * has the line to itself */
+    traffic_renew(&t, 4); /* one sends to the other by PCIe alone; what leaves the node takes 10 of PCIe's 40 GB/s, and
+                           * has the line to itself */
     t->cluster.node = (struct cluster_node){ .gpus = 2, .nics = 1, .pcie_rate_bps = 40 * 8000000000ull };
     a = flow_add(t, 0, 1, 0, MB, 4), b = flow_add(t, 1, 2, 0, MB, 4);
     traffic_run(t);
     CU_ASSERT(took_about(a, 400 / 3.0, 3, 0) && took_about(b, 400, 2, 0));
-    free(t);
-    t = traffic_new(2);
+    traffic_renew(&t, 2);
     t->cluster.node = (struct cluster_node){ .gpus = 1, .nics = 2 };
     t->cluster.nic.port_map = CLUSTER_PORT_QUEUE;
     a = flow_add(t, 0, 1, 0, MB, 4), b = flow_add(t, 0, 1, 1, MB, 4);
@@ -150,8 +157,7 @@ TEST("node")
     t->cluster.node.pcie_rate_bps = 12 * 8000000000ull; /* 8 MB at 12 GB/s */
     traffic_run(t);
     CU_ASSERT(took_about(a, 8e6 / 12e3, 2, 0) && took_about(b, 8e6 / 12e3, 2, 0));
-    free(t);
-    t = traffic_new(2); /* a NIC across the sockets: 5 GB/s, 2 us more each way */
+    traffic_renew(&t, 2); /* a NIC across the sockets: 5 GB/s, 2 us more each way */
     t->cluster.node = (struct cluster_node){ .gpus = 1,
                                              .nics = 1,
                                              .staging = CLUSTER_STAGING_YES,
@@ -163,7 +169,6 @@ TEST("node")
     t->cluster.node.staging = CLUSTER_STAGING_IN_TURN; /* and then by the NIC, at 10 GB/s */
     traffic_run(t);
     CU_ASSERT(took_about(a, 800 + 400 + 4, 1, 0));
-    free(t);
 }
 
 /* A window of W bytes and a round trip of T never pass more than W / T, whatever the network does. */
@@ -225,7 +230,7 @@ static struct traffic *rails_new(enum cluster_cross_rail cross, double spine_gbs
 TEST("cross-rail")
 {
     for (int i = 0; i < 2; i++) {
-        struct traffic *t = rails_new(i ? CLUSTER_CROSS_BY_NVLINK : CLUSTER_CROSS_BY_SPINE, 2);
+        g_autofree struct traffic *t = rails_new(i ? CLUSTER_CROSS_BY_NVLINK : CLUSTER_CROSS_BY_SPINE, 2);
         struct flow *a = flow_add(t, 0, 3, 0, MB, 2);
         traffic_run(t);
         /* 2 MB: at 2 GB/s and two switches more each way; at the NIC's 10 GB/s and 1 us of NVLink */
@@ -238,13 +243,11 @@ TEST("cross-rail")
         traffic_run(t);
         if (i) CU_ASSERT(took_about(a, 400 + 1, 1, 0) && took_about(b, 400, 1, 0)); /* one port for both */
         if (!i) CU_ASSERT(took_about(b, 250, 2, 0)); /* 2 MB, and what comes in beside it at 2 GB/s */
-        free(t);
-        t = rails_new(i ? CLUSTER_CROSS_BY_NVLINK : CLUSTER_CROSS_BY_SPINE, 100);
-        a = flow_add(t, 0, 3, 0, MB, 2);
-        t->options.nvlink_disabled = true; /* nothing to cross by */
-        traffic_run(t);
+        g_autofree struct traffic *without = rails_new(i ? CLUSTER_CROSS_BY_NVLINK : CLUSTER_CROSS_BY_SPINE, 100);
+        a = flow_add(without, 0, 3, 0, MB, 2);
+        without->options.nvlink_disabled = true; /* nothing to cross by */
+        traffic_run(without);
         CU_ASSERT(took_about(a, 200, 0.9, 2));
-        free(t);
     }
 }
 
