@@ -26,7 +26,8 @@ static bool world_run_all(void *context, struct fabric_worker **worker, uint32_t
 {
     struct loop_world *world = context;
     for (uint32_t r = 0; r < world->rank_count; r++) {
-        world->kernel[r] = (struct kernel_launch){ .phase = "case", .worker = g_new0(struct fabric_worker *, worker_count) };
+        world->kernel[r] =
+            (struct kernel_launch){ .phase = "case", .worker = g_new0(struct fabric_worker *, worker_count) };
         world->launched[r] = false;
     }
     for (uint32_t i = 0; i < worker_count; i++) {
