@@ -191,7 +191,7 @@ static bool case_make(struct step_plan *p, const struct step_options *o, const s
     if (p->run.overlap == STEP_STAGES || p->run.overlap == STEP_SHARED_ASIDE)
         p->c.hook |= strcmp(p->c.kernel, "ll") == 0;
     p->c.num_tokens = (p->batch + p->batches - 1) / p->batches;
-    case_node_settle(&p->c, cluster->nvlink.gpus);
+    case_cluster_settle(&p->c, cluster);
     return (p->phase != STEP_TRAIN || backward_make(p, error)) && loads_make(p, error);
 }
 

@@ -65,6 +65,11 @@ for more in '' '--redundant 16' '--placement eplb:16'; do
     $step --routing zipf:1.1 --batch 64 --layers 2 $more --format text | sed -n 3p
 done
 $step --trace skewed.ept --batch 64 --layers 2 --redundant 16 | grep '^# placement'
+echo '# low latency of a DeepEP before ll-nvlink goes by RDMA alone; the phase says which kernels run'
+for more in '' '--disable-nvlink' '--deepep before-ll-nvlink' '--phase prefill --context 64' \
+    '--phase prefill --context 64 --deepep before-ll-nvlink'; do
+    $step --batch 64 --layers 2 $more -o version.csv && echo "$more: $(value step,all,time_us version.csv)"
+done
 echo '# a slow GPU is late by its clock'
 $step --batch 16 --layers 2 --slow 3:1.3x --explain | grep 'wait most'
 echo '# equal GPUs: where two batches run, kernels of one are late by those of the other'
