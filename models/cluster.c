@@ -69,6 +69,7 @@ static const char **key_names(const char *section)
     if (!strcmp(section, "cluster")) {
         g_ptr_array_add(names, (gpointer) "name");
         g_ptr_array_add(names, (gpointer) "include");
+        g_ptr_array_add(names, (gpointer) "assume");
     }
     const struct cluster_key *k;
     for (size_t i = 0; (k = cluster_key_at(i)); i++)
@@ -396,30 +397,101 @@ static char *include_path(const char *folder, const char *name)
     return shipped;
 }
 
-/* Reads the files that `from` includes, and those that they include, into file.  Each gives only keys that the files
- * before it lack. */
-static bool include_files(struct key_file *file, const struct key_file *from, uint32_t depth, GError **error)
+/* A file whose values are assumed, and who names it: "FILE:LINE: [cluster] assume". */
+struct assumed_file {
+    char *path, *place;
+    uint32_t depth;
+};
+
+static void assumed_file_free(struct assumed_file *f)
+{
+    g_free(f->path);
+    g_free(f->place);
+    g_free(f);
+}
+
+static bool files_named(struct key_file *file, const struct key_file *from, uint32_t depth, const char *key,
+                        GQueue *assumed, GError **error);
+
+/* Reads what a file gives and `file` lacks, and then what the files that it includes give.  The files whose values it
+ * assumes are left in `assumed`. */
+static bool include_file(struct key_file *file, const char *path, const char *place, uint32_t depth, GQueue *assumed,
+                         GError **error)
+{
+    g_autoptr(key_file) part = key_file_load(path, error);
+    if (!part) {
+        g_prefix_error(error, "%s: ", place);
+        return false;
+    }
+    key_file_complete(file, part, "cluster");
+    return files_named(file, part, depth + 1, "include", assumed, error) &&
+           files_named(file, part, depth + 1, "assume", assumed, error);
+}
+
+/* Reads the files that a key of `from` names, "include" or "assume". */
+static bool files_named(struct key_file *file, const struct key_file *from, uint32_t depth, const char *key,
+                        GQueue *assumed, GError **error)
 {
     assert(depth <= INCLUDES_DEEP);
-    g_autofree char *text = key_file_text(from, "cluster", "include");
+    g_autofree char *text = key_file_text(from, "cluster", key);
     g_autofree char *folder = g_path_get_dirname(from->path);
     g_auto(GStrv) names = g_strsplit(text ? text : "", "|", 0);
     for (char **n = names; *n; n++) {
-        g_autofree char *place = key_file_place(from, "cluster", "include");
+        g_autofree char *line = key_file_place(from, "cluster", key);
+        g_autofree char *place = g_strdup_printf("%s: [cluster] %s", line, key);
         const char *name = g_strstrip(*n);
         if (!*name || depth == INCLUDES_DEEP)
-            return error_input(error, "%s: [cluster] include: expected files of at most %d levels, found \"%s\"", place,
-                               INCLUDES_DEEP, text);
+            return error_input(error, "%s: expected files of at most %d levels, found \"%s\"", place, INCLUDES_DEEP,
+                               text);
         g_autofree char *path = include_path(folder, name);
-        g_autoptr(key_file) part = key_file_load(path, error);
-        if (!part) {
-            g_prefix_error(error, "%s: [cluster] include: ", place);
-            return false;
-        }
-        key_file_complete(file, part, "cluster");
-        if (!include_files(file, part, depth + 1, error)) return false;
+        if (!strcmp(key, "assume")) {
+            struct assumed_file *f = g_new(struct assumed_file, 1);
+            *f = (struct assumed_file){ g_steal_pointer(&path), g_steal_pointer(&place), depth };
+            g_queue_push_tail(assumed, f);
+        } else if (!include_file(file, path, place, depth, assumed, error)) return false;
     }
     return true;
+}
+
+/* Returns the keys that no file has given so far. */
+static GPtrArray *keys_lacking(const struct key_file *file)
+{
+    GPtrArray *lacking = g_ptr_array_new();
+    const struct cluster_key *k;
+    for (size_t i = 0; (k = cluster_key_at(i)); i++)
+        if (!key_file_line(file, k->section, k->name)) g_ptr_array_add(lacking, (gpointer)k);
+    return lacking;
+}
+
+/* Reads all files that a file names: what it includes first, and then what it assumes.  *lacking gets the keys that no
+ * included file gives. */
+static bool files_read(struct key_file *file, GPtrArray **lacking, GError **error)
+{
+    GQueue assumed = G_QUEUE_INIT;
+    bool good =
+        files_named(file, file, 0, "include", &assumed, error) && files_named(file, file, 0, "assume", &assumed, error);
+    *lacking = keys_lacking(file);
+    struct assumed_file *f;
+    while (good && (f = g_queue_pop_head(&assumed))) {
+        good = include_file(file, f->path, f->place, f->depth, &assumed, error);
+        assumed_file_free(f);
+    }
+    g_queue_clear_full(&assumed, (GDestroyNotify)assumed_file_free);
+    return good;
+}
+
+/* Notes which keys have values that are assumed. */
+static void assumed_note(struct cluster *c, const struct key_file *file, const GPtrArray *lacking)
+{
+    c->assumed = g_new0(struct cluster_assumed, lacking->len);
+    for (guint i = 0; i < lacking->len; i++) {
+        const struct cluster_key *k = g_ptr_array_index(lacking, i);
+        const uint32_t line = key_file_line(file, k->section, k->name);
+        if (!line || line == KEY_FILE_SETTING || (k->kind == KIND_CPCS && !c->gpu.cpcs.kind[0].pairs)) continue;
+        g_autofree char *place = key_file_place(file, k->section, k->name);
+        *strrchr(place, ':') = '\0';
+        c->assumed[c->assumed_count++] = (struct cluster_assumed){ k->section, k->name, g_path_get_basename(place) };
+    }
 }
 
 /* Fills in what follows from other keys.  `load` is a wait for five accesses.  In a scan, a load that takes its address
@@ -452,7 +524,8 @@ struct cluster *cluster_load_set(const char *path, const char *const *settings, 
     assert(path && (!error || !*error));
     g_autofree char *found = find_file(path, error);
     g_autoptr(key_file) file = found ? key_file_load(found, error) : NULL;
-    if (!file || !include_files(file, file, 0, error) || !settings_put(file, settings, error)) return NULL;
+    g_autoptr(GPtrArray) lacking = NULL;
+    if (!file || !files_read(file, &lacking, error) || !settings_put(file, settings, error)) return NULL;
     struct cluster *c = g_new0(struct cluster, 1);
     c->path = g_steal_pointer(&found);
     c->settings = g_strdupv((char **)settings);
@@ -460,6 +533,7 @@ struct cluster *cluster_load_set(const char *path, const char *const *settings, 
     if (refuse_unknown(file, error) && read_keys(file, c, error) && read_links(file, c, error) &&
         check_parts(file, c, error)) {
         gpu_derive(&c->gpu);
+        assumed_note(c, file, lacking);
         return c;
     }
     cluster_free(c);
@@ -470,6 +544,8 @@ void cluster_free(struct cluster *cluster)
 {
     if (!cluster) return;
     links_free(cluster);
+    for (uint32_t i = 0; i < cluster->assumed_count; i++) g_free(cluster->assumed[i].file);
+    g_free(cluster->assumed);
     g_free(cluster->name);
     g_free(cluster->path);
     g_strfreev(cluster->settings);

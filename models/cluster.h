@@ -325,6 +325,12 @@ struct cluster_host {
     } loop;
 };
 
+/* A key whose value nobody has measured on this machine: it is that of other hardware. */
+struct cluster_assumed {
+    const char *section, *key;
+    char *file; /* name of the file that gives the value, without its folder: "hopper.ini" */
+};
+
 struct cluster {
     char *name, *path;
     char *digest; /* digest of the file, included files and settings (key_file_digest()), without the name */
@@ -338,6 +344,8 @@ struct cluster {
     struct cluster_host host;
     struct cluster_link *link; /* [link_count] */
     uint32_t link_count;
+    struct cluster_assumed *assumed; /* [assumed_count]: what files named by "assume" give, in the order of sections */
+    uint32_t assumed_count;
     char **settings; /* settings such as "nic.rate=50 GB/s", as cluster_load_set() got them, NULL-terminated; NULL:
                       * none */
 };

@@ -1,6 +1,8 @@
 /* cluster_notes.c - finds settings without effect, and figures that come from other hardware; see cluster_notes.h. */
 #include "models/cluster_notes.h"
 
+#include <string.h>
+
 /* Why a key changes nothing. */
 enum idle_reason { IDLE_NICS, IDLE_ONE_SWITCH, IDLE_BACKEND, IDLE_REASONS };
 
@@ -75,6 +77,30 @@ static void settings_note(const struct notes *n)
     }
 }
 
+static bool of_nics(const char *section)
+{
+    return !strcmp(section, "nic") || !strcmp(section, "network") || !strcmp(section, "dcqcn");
+}
+
+/* Notes how many values are assumed, and from which files. */
+static void assumed_note(const struct notes *n)
+{
+    const struct cluster *c = n->graph->cluster;
+    g_autoptr(GString) files = g_string_new(NULL);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < c->assumed_count; i++) {
+        const struct cluster_assumed *a = &c->assumed[i];
+        if (of_nics(a->section) && !n->nics_used) continue;
+        count++;
+        if (!strstr(files->str, a->file)) g_string_append_printf(files, "%s%s", files->len ? ", " : "", a->file);
+    }
+    if (count)
+        g_ptr_array_add(n->text,
+                        g_strdup_printf("%u value%s nobody has measured on this machine %s other hardware's, "
+                                        "from %s (`eptwin cluster show` lists them)",
+                                        count, count == 1 ? " that" : "s that", count == 1 ? "is" : "are", files->str));
+}
+
 static bool is_set(const struct graph *g, const char *head)
 {
     for (char **s = g->cluster->settings; s && *s; s++)
@@ -109,6 +135,7 @@ GPtrArray *cluster_notes(const struct graph *graph, const struct transport *back
 {
     const struct notes notes = { graph, backend, nics_used, g_ptr_array_new_with_free_func(g_free) };
     if (graph->cluster->host.cores) return notes.text;
+    assumed_note(&notes);
     settings_note(&notes);
     if (nics_used) network_note(&notes);
     if (nics_used) backend_note(&notes);

@@ -1,6 +1,8 @@
 /* cluster_show.c - prints a cluster: which part is attached to which, and what each way between two GPUs carries. */
 #include "models/cluster_show.h"
 
+#include <string.h>
+
 #include "models/hardware/machine/route.h"
 #include "sim/units.h"
 
@@ -218,6 +220,38 @@ static void ways_print(const struct graph *g, FILE *out)
     }
 }
 
+/* ---- values of other hardware ---- */
+
+static bool assumed_alike(const struct cluster_assumed *a, const struct cluster_assumed *b)
+{
+    return !strcmp(a->section, b->section) && !strcmp(a->file, b->file);
+}
+
+/* Prints the keys of one section that are assumed from one file, from the first of them on. */
+static void assumed_print(const struct cluster *c, uint32_t first, FILE *out)
+{
+    enum { COLUMNS = 100 };
+    const struct cluster_assumed *a = &c->assumed[first];
+    int column = fprintf(out, "  [%s] as %s:", a->section, a->file);
+    for (uint32_t i = first; i < c->assumed_count; i++) {
+        if (!assumed_alike(a, &c->assumed[i])) continue;
+        if (i > first) column += fprintf(out, ",");
+        if (column + (int)strlen(c->assumed[i].key) + 2 > COLUMNS) fprintf(out, "\n     "), column = 5;
+        column += fprintf(out, " %s", c->assumed[i].key);
+    }
+    fputc('\n', out);
+}
+
+static void all_assumed_print(const struct cluster *c, FILE *out)
+{
+    if (c->assumed_count) fprintf(out, "not measured on this machine, but taken from other hardware:\n");
+    for (uint32_t i = 0; i < c->assumed_count; i++) {
+        uint32_t first = 0;
+        while (!assumed_alike(&c->assumed[first], &c->assumed[i])) first++;
+        if (first == i) assumed_print(c, first, out);
+    }
+}
+
 void cluster_show(const struct cluster *c, const struct graph *g, FILE *out)
 {
     fprintf(out, "%s (%s)\n", c->name, c->path);
@@ -228,4 +262,5 @@ void cluster_show(const struct cluster *c, const struct graph *g, FILE *out)
     node_print(c, g, out);
     network_print(c, g, out);
     if (c->nvlink.gpus > 1 || (g->nics && g->nodes > 1)) ways_print(g, out);
+    all_assumed_print(c, out);
 }

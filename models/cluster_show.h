@@ -8,7 +8,7 @@
 #include "models/hardware/machine/route.h"
 
 /* Prints one node, the switches, and each kind of way between two GPUs, with the rate and latency of every link of
- * the way. */
+ * the way.  Last come the keys whose values are assumed. */
 void cluster_show(const struct cluster *cluster, const struct graph *graph, FILE *out);
 
 /* How many nodes a drawing needs to show every kind of way in the cluster. */

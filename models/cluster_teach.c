@@ -19,8 +19,10 @@ static const char form[] =
 static const struct {
     const char *section, *about;
 } sections[] = {
-    { "cluster", "The file itself.  name: what results call the machine.  include: files, divided by |, that say what "
-                 "this one does not; a bare name is one that ships with eptwin, parts/NAME a part." },
+    { "cluster",
+      "The file itself.  name: what results call the machine.  include: files, divided by |, that say what "
+      "this one does not; a bare name is one that ships with eptwin, parts/NAME a part.  assume: files of other "
+      "hardware, likewise, for what nobody has measured on this machine; results say so." },
     { "gpu", "One GPU: its SMs, what their warps do, its memory." },
     { "nvlink", "The links among the GPUs of a node or of a larger domain." },
     { "calls", "What it takes the host to drive a GPU (--issue, --api)." },
