@@ -241,10 +241,10 @@ static bool *field_flag(const struct case_options *c, const struct field *f)
     return (bool *)(void *)((char *)c + f->offset);
 }
 
-static char **field_text(const struct case_options *c, const struct field *f)
+static const char **field_text(const struct case_options *c, const struct field *f)
 {
     assert(field_is_text(f) && f->offset + sizeof(char *) <= sizeof *c);
-    return (char **)(void *)((char *)c + f->offset);
+    return (const char **)(void *)((char *)c + f->offset);
 }
 
 void case_init(struct case_options *c)
@@ -252,23 +252,6 @@ void case_init(struct case_options *c)
     *c = (struct case_options){ 0 };
     for (uint32_t i = 0; i < FIELDS; i++)
         if (field_table[i].type == FIELD_COUNT) *field_u32(c, &field_table[i]) = field_table[i].initial;
-}
-
-void case_clear(struct case_options *c)
-{
-    for (uint32_t i = 0; i < FIELDS; i++)
-        if (field_is_text(&field_table[i])) g_free(*field_text(c, &field_table[i]));
-    *c = (struct case_options){ 0 };
-}
-
-void case_copy(struct case_options *to, const struct case_options *from)
-{
-    assert(to != from);
-    *to = *from;
-    for (uint32_t i = 0; i < FIELDS; i++) {
-        const struct field *f = &field_table[i];
-        if (field_is_text(f)) *field_text(to, f) = g_strdup(*field_text(from, f));
-    }
 }
 
 /* Whether a and b are equal except for '-' and '_', which scripts and spreadsheets mix. */
@@ -389,8 +372,7 @@ static bool choice_set(struct case_options *c, const struct field *f, const char
     g_auto(GStrv) choice = g_strsplit(f->choices, "|", 0);
     const bool known = g_strv_contains((const char *const *)choice, text);
     if (known) {
-        g_free(*field_text(c, f));
-        *field_text(c, f) = g_strdup(text);
+        *field_text(c, f) = g_intern_string(text);
     } else {
         g_autofree char *list = g_strjoinv(", ", choice);
         g_autofree char *expected = g_strconcat("one of ", list, NULL);
@@ -418,8 +400,7 @@ static bool field_set(struct case_options *c, const struct field *f, const char 
                                 "a commit of DeepEP's main branch up to dd758ca, a date from 2025-02-25 on, or "
                                 "[before-] and one of " DEEPEPS,
                                 text, error);
-        g_free(*field_text(c, f));
-        *field_text(c, f) = g_strdup(text);
+        *field_text(c, f) = g_intern_string(text);
         return true;
     }
     g_assert_not_reached();
@@ -513,19 +494,13 @@ void case_topics(struct case_options *c, struct command_topic topic[CASE_TOPICS]
 
 bool case_routing_same(const struct case_options *a, const struct case_options *b)
 {
-    struct case_options one, other;
-    case_copy(&one, a);
-    case_copy(&other, b);
-    case_resolve(&one);
-    case_resolve(&other);
+    const struct case_options one = case_resolved(a), other = case_resolved(b);
     bool same = true;
     for (uint32_t i = 0; i < FIELDS && same; i++) {
         g_autofree char *x = field_table[i].flags & ROUTES ? case_option_text(&one, i) : NULL;
         g_autofree char *y = field_table[i].flags & ROUTES ? case_option_text(&other, i) : NULL;
         same = g_strcmp0(x, y) == 0;
     }
-    case_clear(&one);
-    case_clear(&other);
     return same;
 }
 
@@ -537,9 +512,9 @@ static uint32_t parts_count(const char *text, char separator)
     return count;
 }
 
-static void text_default(char **text, const char *value)
+static void text_default(const char **text, const char *value)
 {
-    if (!*text) *text = g_strdup(value);
+    if (!*text) *text = value;
 }
 
 /* The public tests' default: 256 experts, or 288 for low latency, of which 32 are redundant.  If the number of ranks
@@ -552,9 +527,7 @@ static uint32_t experts_default(bool low_latency, uint32_t ranks)
 
 char *case_note(const struct case_options *c)
 {
-    g_auto(case_options) whole;
-    case_copy(&whole, c);
-    case_resolve(&whole);
+    const struct case_options whole = case_resolved(c);
     const bool routed = case_kernel_in(c, "ll|normal|v2");
     char *note = NULL;
     if (routed && !c->num_experts && !c->trace && whole.num_experts != 256 && whole.num_experts != 288)
@@ -586,8 +559,9 @@ uint32_t case_tokens(const struct case_options *c)
     return strcmp(case_kernel(c), "ll") == 0 ? 128 : 4096;
 }
 
-void case_resolve(struct case_options *c)
+struct case_options case_resolved(const struct case_options *given)
 {
+    struct case_options whole = *given, *c = &whole;
     text_default(&c->kernel, case_kernel(c));
     text_default(&c->dtype, "fp8");
     const bool low_latency = strcmp(c->kernel, "ll") == 0;
@@ -602,7 +576,7 @@ void case_resolve(struct case_options *c)
     text_default(&c->data, c->logfmt ? "random" : low_latency ? "pattern" : "constant");
     if (c->ranks_per_node == 0) c->ranks_per_node = RANKS_PER_NODE_DEFAULT;
     const bool counted = strcmp(c->kernel, "alltoallv") == 0 && c->matrix && !edges_spec_drawn(c->matrix);
-    if (c->trace || counted) return; /* the file decides the number of ranks */
+    if (c->trace || counted) return whole; /* the file decides the number of ranks */
     c->num_ranks = case_ranks(c);
     c->num_tokens = case_tokens(c);
     if (c->num_experts == 0) c->num_experts = experts_default(low_latency, c->num_ranks);
@@ -611,4 +585,5 @@ void case_resolve(struct case_options *c)
     if (c->num_topk_groups == 0 && !low_latency && nodes > 1) c->num_topk_groups = MIN(nodes, 4);
     if (!c->traffic) text_default(&c->routing, "uniform");
     assert(c->num_ranks && c->num_tokens && c->num_experts && c->num_topk && c->ranks_per_node);
+    return whole;
 }

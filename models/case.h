@@ -18,59 +18,56 @@
 #include "traces/edges.h"
 #include "traces/routing.h"
 
-/* Numbers that are 0 and texts that are NULL get their default when the case is used (case_resolve()). */
+/* Numbers that are 0 and texts that are NULL get their default when the case is used (case_resolved()).  A copy is an
+ * assignment, because texts are interned (g_intern_string()). */
 struct case_options {
-    char *kernel; /* "ll", "normal", "alltoallv", ...: the table in case.c has all */
-    char *matrix; /* alltoallv: a file of messages, "uniform:65536", ...; NULL: the routing's messages */
-    char *size; /* bytes of a block of allgather or reducescatter, of all that a rank has in allreduce, or of a message
-                 * of p2p */
+    const char *kernel; /* "ll", "normal", "alltoallv", ...: the table in case.c has all */
+    const char *matrix; /* alltoallv: a file of messages, "uniform:65536", ...; NULL: the routing's messages */
+    const char *size;   /* bytes of a block of allgather or reducescatter, of all that a rank has in allreduce, or of a
+                         * message   of p2p */
     uint32_t messages, in_flight;
-    char *algorithm;             /* allgather: "hybrid", "ring", "leader"; allreduce: "ring", "tree" */
-    char *nccl;                  /* NCCL's version: "2.29", "2.28" */
-    char *deepgemm;              /* DeepGEMM's version: "2026-06", "2026-04" */
-    char *protocol;              /* NCCL's protocol: "ll", "ll128", "simple" */
-    char *issue;                 /* p2p: "kernel", "host", "copy", "nccl" */
-    char *compute, *compute_sms; /* time and SMs "A:B" of arithmetic that runs at the same time as a kernel */
+    const char *algorithm;             /* allgather: "hybrid", "ring", "leader"; allreduce: "ring", "tree" */
+    const char *nccl;                  /* NCCL's version: "2.29", "2.28" */
+    const char *deepgemm;              /* DeepGEMM's version: "2026-06", "2026-04" */
+    const char *protocol;              /* NCCL's protocol: "ll", "ll128", "simple" */
+    const char *issue;                 /* p2p: "kernel", "host", "copy", "nccl" */
+    const char *compute, *compute_sms; /* time and SMs "A:B" of arithmetic that runs at the same time as a kernel */
     uint32_t num_tokens, hidden, num_topk, num_experts, num_topk_groups, num_ranks, ranks_per_node;
-    char *tokens_per_rank;                                    /* "4096|2048|...", where ranks have different numbers
+    const char *tokens_per_rank;                              /* "4096|2048|...", where ranks have different numbers
                                                                * of tokens */
-    char *dtype;                                              /* number format of dispatch: "bf16", "fp8" */
+    const char *dtype;                                        /* number format of dispatch: "bf16", "fp8" */
     bool expand, single_reduction, direct, cpu_sync, overlap; /* v2 */
-    char *api;                                                /* v2: "hybrid-ep", or NULL */
+    const char *api;                                          /* v2: "hybrid-ep", or NULL */
     bool nvlink_disabled, hook, logfmt, zero_copy, cached, weights, round_scale, ue8m0, worst_tokens;
-    char *flush; /* low latency: caches before a call: "warm" (also NULL), "cold" */
+    const char *flush; /* low latency: caches before a call: "warm" (also NULL), "cold" */
     uint32_t num_sms, num_warps, rdma_sms, intermediate, num_bias, expert_alignment;
     uint32_t nvl_chunk, rdma_chunk, nvl_buffer, rdma_buffer; /* of dispatch; 0: the recommended ones */
     uint32_t combine_nvl_chunk, combine_rdma_chunk, combine_nvl_buffer, combine_rdma_buffer;
-    char *mask_timeout;     /* low latency: "100us": a rank that keeps another waiting for longer is masked; NULL: none
-                             * is */
-    char *fail;             /* "1@dispatch|3@combine": ranks that fail in their first call of these kernels */
-    uint32_t masked_places; /* how many top-k places of a rank go to no expert */
+    const char *mask_timeout; /* low latency: "100us": a rank that keeps another waiting for longer is masked; NULL:
+                               * none is */
+    const char *fail;         /* "1@dispatch|3@combine": ranks that fail in their first call of these kernels */
+    uint32_t masked_places;   /* how many top-k places of a rank go to no expert */
     uint64_t seed;
-    char *data;    /* "pattern", "constant", "random" */
-    char *routing; /* how random routing is drawn: "uniform", "zipf:1.2", ... (traces/generate.h) */
-    char *cluster; /* path of a cluster file */
-    char *launch;  /* "barrier" before each kernel (also NULL); or "stream" or "loop", for kernels that have them */
-    char *backend; /* of models/backends.ini; NULL: that of the cluster file */
-    char *loops;   /* path of a sheet of loops (models/kernels/loops.h) that replaces shipped lines, or NULL */
-    char *fault;   /* edits of the machine (models/predict/fault.h), or NULL */
-    char *arrival, *slow; /* "uniform:20us", "3:2x" (models/predict/launches.h), or NULL */
-    char *trace, *trace_weights;
+    const char *data;    /* "pattern", "constant", "random" */
+    const char *routing; /* how random routing is drawn: "uniform", "zipf:1.2", ... (traces/generate.h) */
+    const char *cluster; /* path of a cluster file */
+    const char
+        *launch; /* "barrier" before each kernel (also NULL); or "stream" or "loop", for kernels that have them */
+    const char *backend; /* of models/backends.ini; NULL: that of the cluster file */
+    const char *loops;   /* path of a sheet of loops (models/kernels/loops.h) that replaces shipped lines, or NULL */
+    const char *fault;   /* edits of the machine (models/predict/fault.h), or NULL */
+    const char *arrival, *slow; /* "uniform:20us", "3:2x" (models/predict/launches.h), or NULL */
+    const char *trace, *trace_weights;
     uint32_t step, layer;
-    char *traffic;     /* "1|2;3|4": tokens from each source (between ;) to each rank or expert (between |), or NULL */
-    char *placement;   /* expert placement, or NULL */
-    char *deepep;      /* the version of DeepEP: "a84a248", "2025-04-16", "before-ibgda"; NULL: that of PROTOCOLS.md */
-    uint64_t given[2]; /* bits of the options that case_set() has set: case_option_given() */
+    const char
+        *traffic; /* "1|2;3|4": tokens from each source (between ;) to each rank or expert (between |), or NULL */
+    const char *placement; /* expert placement, or NULL */
+    const char *deepep; /* the version of DeepEP: "a84a248", "2025-04-16", "before-ibgda"; NULL: that of PROTOCOLS.md */
+    uint64_t given[2];  /* bits of the options that case_set() has set: case_option_given() */
 };
 
-/* Sets every option to its default.  The caller then sets each option that is given with case_set(), and clears c with
- * case_clear(). */
+/* Sets every option to its default.  The caller then sets each option that is given with case_set(). */
 void case_init(struct case_options *c);
-void case_clear(struct case_options *c);
-typedef struct case_options case_options;
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(case_options, case_clear)
-/* Makes *to a copy, which must be cleared as well. */
-void case_copy(struct case_options *to, const struct case_options *from);
 
 /* Sets the option called name from text.  In the name, '_' may replace dashes, and dashes and "num-" may be left out.
  * "num-processes", the name in DeepEP's tests, sets ranks-per-node, and num-ranks if that is not set. False and *error:
@@ -91,7 +88,7 @@ bool case_option_given(const struct case_options *c, const char *name);
 bool case_option_names_file(uint32_t index);
 /* Whether the option at this index matters to a kernel.  If so, the kernel's records have it. */
 bool case_option_applies(uint32_t index, const char *kernel);
-/* Whether records that differ in the option at this index are of different cases.  c must be as case_resolve()
+/* Whether records that differ in the option at this index are of different cases.  c must be as case_resolved()
  * leaves it. */
 bool case_option_makes_case(uint32_t index, const struct case_options *c);
 /* Whether the named option says what there is to do (tokens, experts, routing, a trace), not how and where it is
@@ -105,11 +102,11 @@ char *case_option_text(const struct case_options *c, uint32_t index);
 enum { CASE_TOPICS = 6 };
 void case_topics(struct case_options *c, struct command_topic topic[CASE_TOPICS]);
 
-/* Sets the defaults that depend on other options: tokens, experts and data by kernel, ranks and tokens by traffic
- * matrix. Values that a trace decides stay 0.  The functions below resolve a copy. */
-void case_resolve(struct case_options *c);
+/* c with the defaults that depend on other options: tokens, experts and data by kernel, ranks and tokens by traffic
+ * matrix.  Values that a trace decides stay 0.  The functions below resolve a copy. */
+struct case_options case_resolved(const struct case_options *c);
 
-/* For callers that need a single option: its value, or the one that case_resolve() gives it if the case leaves it
+/* For callers that need a single option: its value, or the one that case_resolved() gives it if the case leaves it
  * open. */
 const char *case_kernel(const struct case_options *c);
 bool case_kernel_in(const struct case_options *c, const char *names); /* names: "ll|normal|v2" */
@@ -122,7 +119,7 @@ enum { CASE_SMS_MORI = 80 };    /* block_num in MoRI's configuration */
 char *case_note(const struct case_options *c);
 
 /* The number of ranks of a node: the user's; else gpus; or, if gpus is 0, the number of all ranks.  If that is not
- * known, it is 0, which case_resolve() makes 8.  case_node_settle() sets the number in c. */
+ * known, it is 0, which case_resolved() makes 8.  case_node_settle() sets the number in c. */
 uint32_t case_node_ranks(const struct case_options *c, uint32_t gpus);
 void case_node_settle(struct case_options *c, uint32_t gpus);
 /* Sets the defaults that depend on the simulated cluster.  If c names an early version of DeepEP, its behaviour becomes

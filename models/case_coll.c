@@ -34,9 +34,7 @@ static bool edges_load(const struct case_options *c, struct edges *edges, GError
 
 static bool coll_load(const struct case_options *c, struct case_load *load, GError **error)
 {
-    g_auto(case_options) resolved;
-    case_copy(&resolved, c);
-    case_resolve(&resolved);
+    const struct case_options resolved = case_resolved(c);
     return is_ag_rs(c)       ? case_routing(&resolved, &load->routing, error)
            : is_alltoallv(c) ? edges_load(&resolved, &load->edges, error)
                              : true;
@@ -307,13 +305,10 @@ static bool options_fill(const struct case_options *c, const struct case_load *l
 static struct kernel_job *coll_job(const struct case_options *c, const struct case_load *load,
                                    const struct cluster *cluster, uint32_t device_sms, GError **error)
 {
-    struct case_options resolved;
+    const struct case_options resolved = case_resolved(c);
     struct coll_options options;
     const struct edges *edges = is_alltoallv(c) ? &load->edges : NULL;
-    case_copy(&resolved, c);
-    case_resolve(&resolved);
     bool good = options_fill(&resolved, load, cluster, device_sms ? device_sms : UINT16_MAX, &options, error);
-    case_clear(&resolved);
     char text[256];
     const char *refusal = good ? coll_options_refuse(&options, edges, text, sizeof text) : NULL;
     if (refusal) good = error_input(error, "%s", refusal);

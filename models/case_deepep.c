@@ -89,5 +89,5 @@ void case_cluster_settle(struct case_options *c, const struct cluster *cluster)
     if (case_kernel_in(c, "ll")) c->nvlink_disabled |= moe_deepep_before(version, MOE_DEEPEP_LL_NVLINK);
     if (case_kernel_in(c, "normal") && !c->backend && !cluster->host.cores &&
         moe_deepep_before(version, MOE_DEEPEP_IBGDA))
-        c->backend = g_strdup("ibrc");
+        c->backend = "ibrc";
 }

@@ -5,7 +5,7 @@
 #include "models/case.h"
 #include "sim/error.h"
 
-/* The caller passes resolved cases (case_resolve()), except where a default depends on which options were given. */
+/* The caller passes resolved cases (case_resolved()), except where a default depends on which options were given. */
 struct case_family {
     bool (*load)(const struct case_options *c, struct case_load *load, GError **error);
     /* Whether the loads of a and b, both resolved, are equal. */

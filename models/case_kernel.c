@@ -147,8 +147,6 @@ char *case_load_digest(const struct case_options *c, const struct case_load *loa
 
 const char *case_rate_metric(const struct case_options *c)
 {
-    g_auto(case_options) resolved;
-    case_copy(&resolved, c);
-    case_resolve(&resolved);
+    const struct case_options resolved = case_resolved(c);
     return family_of(&resolved)->rate_metric(&resolved);
 }

@@ -139,11 +139,8 @@ static bool masking_fill(const struct case_options *c, struct moe_options *o, GE
 bool case_moe_options(const struct case_options *c, const struct routing *routing, uint32_t device_sms,
                       struct moe_options *options, GError **error)
 {
-    struct case_options resolved;
-    case_copy(&resolved, c);
-    case_resolve(&resolved);
+    const struct case_options resolved = case_resolved(c);
     options_fill(&resolved, routing, device_sms, options);
-    case_clear(&resolved);
     assert(options->tokens_max > 0 && options->num_sms > 0);
     if (!masking_fill(c, options, error)) return false;
     if (device_sms && options->num_sms > device_sms)

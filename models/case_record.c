@@ -35,9 +35,7 @@ void case_chunks_record(const struct moe_options *o, struct record *record)
 
 void case_record(const struct case_options *c, struct record *record)
 {
-    g_auto(case_options) resolved;
-    case_copy(&resolved, c);
-    case_resolve(&resolved);
+    const struct case_options resolved = case_resolved(c);
     assert(resolved.kernel && resolved.dtype && resolved.data);
     g_autoptr(GString) keys = g_string_new(NULL), work = g_string_new(NULL);
     for (uint32_t i = 0; case_option_name(i); i++) {

@@ -128,9 +128,7 @@ static bool routing_replace_placed(const struct case_options *c, struct routing 
 
 bool case_routing(const struct case_options *c, struct routing *routing, GError **error)
 {
-    g_auto(case_options) resolved;
-    case_copy(&resolved, c);
-    case_resolve(&resolved);
+    const struct case_options resolved = case_resolved(c);
     bool good = resolved.num_ranks && resolved.num_experts % resolved.num_ranks
                     ? error_input(error, "num-experts: expected a multiple of num-ranks %u, found %u",
                                   resolved.num_ranks, resolved.num_experts)
@@ -146,9 +144,7 @@ bool case_routing(const struct case_options *c, struct routing *routing, GError 
  * only once. */
 static uint32_t ranks_of(const struct case_options *c)
 {
-    g_auto(case_options) resolved;
-    case_copy(&resolved, c);
-    case_resolve(&resolved);
+    const struct case_options resolved = case_resolved(c);
     uint32_t ranks = resolved.num_ranks;
     struct edges edges;
     if (ranks == 0 && c->matrix && edges_read(c->matrix, &edges, NULL)) {

@@ -52,8 +52,7 @@ static bool patience_check(const struct replay_plan *plan, const struct kernel_j
 
 static bool item_make(const struct replay_plan *plan, struct replay_item *item, GError **error)
 {
-    g_auto(case_options) c;
-    case_copy(&c, plan->case_options);
+    struct case_options c = *plan->case_options;
     c.step = item->step;
     c.layer = item->layer;
     const uint32_t sms = case_host_sms(&c, cpu_count());
@@ -326,7 +325,7 @@ static int replay_run(struct replay_plan *plan)
 
 int command_replay(int argc, char **argv)
 {
-    g_auto(case_options) c;
+    struct case_options c;
     case_init(&c);
     struct live_command command = { .name = "replay" };
     struct replay_plan plan = { .command = &command, .case_options = &c };

@@ -24,7 +24,7 @@ static struct record *predicted(const char *text)
 {
     g_auto(GStrv) word = g_strsplit(text, " ", -1);
     g_autoptr(GPtrArray) settings = g_ptr_array_new();
-    g_auto(case_options) c;
+    struct case_options c;
     g_autoptr(GError) error = NULL;
     bool good = true;
     case_init(&c);

@@ -41,7 +41,7 @@ static struct case_options case_with(const char *name, ...)
 
 static bool set_fails(const char *name, const char *text, const char *message)
 {
-    g_auto(case_options) c = case_with(NULL);
+    struct case_options c = case_with(NULL);
     g_autoptr(GError) error = NULL;
     return !case_set(&c, name, text, &error) && error_is(&error, message);
 }
@@ -52,7 +52,7 @@ TEST("every option reads back")
     static const char *const values[] = { "3",      "true",      "0",     "ll",   "bf16",      "random",
                                           "stream", "ring",      "host",  "copy", "some text", "7",
                                           "1",      "hybrid-ep", "ibgda", "2.28", "2026-04",   "cold" };
-    struct case_options c = case_with(NULL), copy;
+    struct case_options c = case_with(NULL);
     uint32_t count = 0;
     for (uint32_t i = 0; case_option_name(i); i++, count++) {
         const char *taken = NULL;
@@ -66,13 +66,6 @@ TEST("every option reads back")
     }
     CU_ASSERT(count >= 35);
     CU_ASSERT_PTR_NULL(case_option_name(count));
-    case_copy(&copy, &c);
-    case_clear(&c);
-    for (uint32_t i = 0; i < count; i++) { /* the copy keeps its values when the original is cleared */
-        g_autofree char *text = case_option_text(&copy, i);
-        CU_ASSERT_PTR_NOT_NULL(text);
-    }
-    case_clear(&copy);
 }
 
 /* Options that make no case: where and when it ran, and what does not change its time. */
@@ -106,8 +99,7 @@ static struct record *record_of(const struct case_options *c)
 /* Whether two records are of different cases if c differs in this option, and whether the difference is named. */
 static bool told_apart(const struct case_options *c, uint32_t option)
 {
-    g_auto(case_options) other;
-    case_copy(&other, c);
+    struct case_options other = *c;
     set_other(&other, option);
     g_autoptr(record) a = record_of(c);
     g_autoptr(record) b = record_of(&other);
@@ -121,7 +113,7 @@ TEST("each option makes a case")
 {
     static const char *const kernels[] = { "ll", "normal", "v2", "alltoallv", "allgather", "p2p" };
     for (size_t k = 0; k < G_N_ELEMENTS(kernels); k++) {
-        g_auto(case_options) c = case_with("kernel", kernels[k], NULL);
+        struct case_options c = case_with("kernel", kernels[k], NULL);
         for (uint32_t i = 0; case_option_name(i); i++) {
             const bool applies = case_option_applies(i, kernels[k]);
             const bool apart = told_apart(&c, i), expected = applies && !makes_no_case(case_option_name(i));
@@ -135,7 +127,7 @@ TEST("each option makes a case")
 TEST("cases of a trace")
 {
     static const char *const drawn[] = { "seed", "masked-places", "num-topk-groups", NULL };
-    g_auto(case_options) c = case_with("trace", "t.ept", NULL);
+    struct case_options c = case_with("trace", "t.ept", NULL);
     for (uint32_t i = 0; case_option_name(i); i++) {
         const char *name = case_option_name(i);
         const bool expected = case_option_applies(i, "ll") && !makes_no_case(name) && !g_strv_contains(drawn, name);
@@ -146,8 +138,8 @@ TEST("cases of a trace")
 /* A value that the user leaves open is recorded as it was decided: giving it makes the same case. */
 TEST("resolved values are recorded")
 {
-    g_auto(case_options) open = case_with("kernel", "normal", "num-ranks", "8", NULL);
-    g_auto(case_options) said =
+    struct case_options open = case_with("kernel", "normal", "num-ranks", "8", NULL);
+    struct case_options said =
         case_with("kernel", "normal", "num-ranks", "8", "num-tokens", "4096", "num-topk", "8", "num-experts", "256",
                   "ranks-per-node", "8", "dtype", "fp8", "routing", "uniform", "nvl-chunk", "6", "nvl-buffer", "256",
                   "combine-nvl-chunk", "4", "combine-nvl-buffer", "256", NULL);
@@ -164,8 +156,8 @@ TEST("files beside a table")
     g_autofree char *folder = g_dir_make_tmp("test_case.XXXXXX", NULL);
     g_autofree char *file = g_build_filename(folder, "f", NULL);
     CU_ASSERT_TRUE_FATAL(g_file_set_contents(file, "", 0, NULL));
-    g_auto(case_options) c = case_with("trace", "vllm:f", "trace-weights", "f@0,1", "placement", "file:f", "cluster",
-                                       "f", "routing", "f", NULL);
+    struct case_options c = case_with("trace", "vllm:f", "trace-weights", "f@0,1", "placement", "file:f", "cluster",
+                                      "f", "routing", "f", NULL);
     case_files_resolve(&c, folder);
     g_autofree char *trace = g_strconcat("vllm:", file, NULL), *weights = g_strconcat(file, "@0,1", NULL);
     g_autofree char *placement = g_strconcat("file:", file, NULL);
@@ -183,7 +175,7 @@ TEST("files beside a table")
 
 TEST("names with and without dashes")
 {
-    g_auto(case_options) c = case_with(NULL);
+    struct case_options c = case_with(NULL);
     CU_ASSERT(case_set(&c, "--num-tokens", "11", NULL) && c.num_tokens == 11);
     CU_ASSERT(case_set(&c, "num_tokens", "12", NULL) && c.num_tokens == 12);
     CU_ASSERT(case_set(&c, "numtokens", "13", NULL) && c.num_tokens == 13);
@@ -198,25 +190,22 @@ TEST("names with and without dashes")
 
 TEST("nodes")
 {
-    g_auto(case_options) c = case_with(NULL);
+    struct case_options c = case_with(NULL);
     CU_ASSERT_EQUAL(c.ranks_per_node, 0);
     case_node_settle(&c, 72); /* what the cluster has */
     CU_ASSERT_EQUAL(c.ranks_per_node, 72);
     case_node_settle(&c, 4); /* a second call changes nothing, nor does a call after the user has set it */
     CU_ASSERT_EQUAL(c.ranks_per_node, 72);
-    case_clear(&c);
     c = case_with("num-ranks", "24", NULL);
     case_node_settle(&c, 0); /* no GPUs: one node of all ranks */
     CU_ASSERT_EQUAL(c.ranks_per_node, 24);
-    case_clear(&c);
     c = case_with("trace", "traces/samples/decode_ep64.ept", NULL);
     case_node_settle(&c, 0);
     CU_ASSERT_EQUAL(c.ranks_per_node, 64);
-    case_clear(&c);
     c = case_with("trace", "no/such/trace", NULL);
     case_node_settle(&c, 0);
     CU_ASSERT_EQUAL(c.ranks_per_node, 0); /* the trace's error is told where it is read */
-    case_resolve(&c);
+    c = case_resolved(&c);
     CU_ASSERT_EQUAL(c.ranks_per_node, 8);
 }
 
@@ -251,7 +240,7 @@ static bool entries_parse(struct case_options *c, const char *line, GError **err
 
 TEST("command line")
 {
-    g_auto(case_options) c = case_with(NULL);
+    struct case_options c = case_with(NULL);
     const char *line = "test --kernel normal --num-tokens=512 --cached --traffic 1|2;3|4 --num-tokens 513";
     CU_ASSERT(entries_parse(&c, line, NULL));
     CU_ASSERT_STRING_EQUAL(c.kernel, "normal");
@@ -265,34 +254,29 @@ TEST("command line")
 
 TEST("defaults by kernel and source")
 {
-    g_auto(case_options) c = case_with(NULL);
-    case_resolve(&c);
+    struct case_options c = case_with(NULL);
+    c = case_resolved(&c);
     CU_ASSERT_STRING_EQUAL(c.kernel, "ll");
     CU_ASSERT(c.num_tokens == 128 && c.hidden == 7168 && c.num_topk == 8 && c.num_experts == 288);
     CU_ASSERT(c.num_ranks == 8 && c.num_topk_groups == 0);
     CU_ASSERT_STRING_EQUAL(c.data, "pattern");
-    case_clear(&c);
     c = case_with("kernel", "normal", "num-ranks", "64", NULL);
-    case_resolve(&c);
+    c = case_resolved(&c);
     CU_ASSERT(c.num_tokens == 4096 && c.num_experts == 256 && c.num_topk_groups == 4);
     CU_ASSERT_STRING_EQUAL(c.data, "constant");
-    case_clear(&c);
     c = case_with("num-processes", "4", NULL); /* a node of them */
     CU_ASSERT(c.num_ranks == 4 && c.ranks_per_node == 4);
     set_all(&c, "num-ranks", "16", "num-processes", "8", NULL); /* two nodes */
     CU_ASSERT(c.num_ranks == 16 && c.ranks_per_node == 8);
-    case_clear(&c);
     c = case_with("num-ranks", "64", NULL);
-    case_resolve(&c);
+    c = case_resolved(&c);
     CU_ASSERT_EQUAL(c.num_experts, 256); /* 288 do not divide over 64 ranks */
-    case_clear(&c);
     c = case_with("traffic", "5|5;5|5", "kernel", "normal", NULL);
-    case_resolve(&c);
+    c = case_resolved(&c);
     CU_ASSERT(c.num_ranks == 2 && c.num_topk_groups == 0);
     CU_ASSERT_PTR_NULL(c.routing);
-    case_clear(&c);
     c = case_with("trace", "t.npy", NULL);
-    case_resolve(&c); /* the trace decides */
+    c = case_resolved(&c); /* the trace decides */
     CU_ASSERT(c.num_ranks == 0 && c.num_tokens == 0 && c.num_topk == 0 && c.num_experts == 0);
 }
 
@@ -318,7 +302,7 @@ TEST("notes about defaults")
         { { "num-ranks", "kernel" }, { "7", "allgather" }, NULL },
     };
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
-        g_auto(case_options) c = case_with(NULL);
+        struct case_options c = case_with(NULL);
         for (int k = 0; k < 3 && cases[i].name[k]; k++)
             CU_ASSERT(case_set(&c, cases[i].name[k], cases[i].value[k], NULL));
         g_autofree char *note = case_note(&c);
@@ -329,7 +313,7 @@ TEST("notes about defaults")
 TEST("generated routing")
 {
     struct routing routing = { 0 };
-    g_auto(case_options) c = case_with("num-ranks", "4", "num-experts", "64", "tokens-per-rank", "7|1|30|2", NULL);
+    struct case_options c = case_with("num-ranks", "4", "num-experts", "64", "tokens-per-rank", "7|1|30|2", NULL);
     CU_ASSERT_FATAL(case_routing(&c, &routing, NULL));
     CU_ASSERT(routing.ranks == 4 && routing.topk == 8 && routing.experts == 64);
     static const uint32_t tokens[] = { 7, 1, 30, 2 };
@@ -363,10 +347,10 @@ TEST("what is drawn follows the seed")
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
         char *digest[3];
         for (uint64_t k = 0; k < 3; k++) {
-            g_auto(case_options) c = case_with(NULL);
+            struct case_options c = case_with(NULL);
             struct case_load load;
             for (int o = 0; o < 6 && cases[i][o]; o += 2) CU_ASSERT(case_set(&c, cases[i][o], cases[i][o + 1], NULL));
-            case_resolve(&c);
+            c = case_resolved(&c);
             c.seed += k / 2;
             CU_ASSERT_TRUE_FATAL(case_load(&c, &load, NULL));
             digest[k] = case_load_digest(&c, &load);
@@ -406,11 +390,11 @@ TEST("same routing or not")
         { "hook", "1" },          { "data", "random" }, { "mask-timeout", "5" }, { "disable-nvlink", "1" },
         { "fail", "1@dispatch" },
     };
-    g_auto(case_options) plain = case_with(NULL);
+    struct case_options plain = case_with(NULL);
     for (uint32_t i = 0; i < G_N_ELEMENTS(matters) + G_N_ELEMENTS(indifferent); i++) {
         const bool different = i < G_N_ELEMENTS(matters);
         const char *const *set = different ? matters[i] : indifferent[i - G_N_ELEMENTS(matters)];
-        g_auto(case_options) other = case_with(set[0], set[1], NULL);
+        struct case_options other = case_with(set[0], set[1], NULL);
         CU_ASSERT_EQUAL(case_routing_same(&plain, &other), !different);
     }
 }
@@ -436,8 +420,8 @@ TEST("routing with exact traffic")
 {
     static const uint32_t wanted[2][2] = { { 90, 20 }, { 55, 100 } };
     struct routing routing = { 0 };
-    g_auto(case_options) c = case_with("kernel", "normal", "num-tokens", "100", "num-topk", "4", "num-experts", "16",
-                                       "traffic", "90|20;55|100", NULL);
+    struct case_options c = case_with("kernel", "normal", "num-tokens", "100", "num-topk", "4", "num-experts", "16",
+                                      "traffic", "90|20;55|100", NULL);
     CU_ASSERT_FATAL(case_routing(&c, &routing, NULL));
     CU_ASSERT_EQUAL(routing.ranks, 2);
     for (uint32_t s = 0; s < 2; s++)
@@ -468,7 +452,7 @@ static const char *trace_file(void)
 TEST("routing of a trace")
 {
     struct routing routing = { 0 };
-    g_auto(case_options) c =
+    struct case_options c =
         case_with("layer", "1", "num-experts", "16", "num-tokens", "2", "trace", trace_file(), NULL);
     g_autoptr(GError) error = NULL;
     const bool read = case_routing(&c, &routing, &error);
@@ -489,7 +473,7 @@ TEST("routing of a trace")
 TEST("placed experts")
 {
     struct routing routing = { 0 };
-    g_auto(case_options) c =
+    struct case_options c =
         case_with("num-ranks", "2", "num-experts", "16", "num-tokens", "9", "placement", "eplb:4", NULL);
     CU_ASSERT_FATAL(case_routing(&c, &routing, NULL));
     CU_ASSERT(routing.ranks == 2 && routing.experts == 20 && routing.rank[1].tokens == 9);
@@ -515,7 +499,7 @@ TEST("options of the protocol")
 {
     struct routing routing = { 0 };
     struct moe_options o;
-    g_auto(case_options) c =
+    struct case_options c =
         case_with("kernel", "normal", "num-ranks", "16", "num-tokens", "8", "dtype", "bf16", "cached", "1", "nvl-chunk",
                   "12", "rdma-chunk", "12", "combine-nvl-buffer", "300", "seed", "9", NULL);
     CU_ASSERT_FATAL(case_routing(&c, &routing, NULL));
@@ -528,7 +512,6 @@ TEST("options of the protocol")
     CU_ASSERT(o.dispatch.rdma_send == 12 && o.dispatch.rdma_recv % 12 == 0 && o.dispatch.rdma_recv >= 128);
     CU_ASSERT(o.combine.nvl_send == 4 && o.combine.nvl_recv == 300 && o.combine.rdma_send == 12);
     routing_free(&routing);
-    case_clear(&c);
     c = case_with("num-tokens", "4", NULL);
     CU_ASSERT_FATAL(case_routing(&c, &routing, NULL));
     CU_ASSERT(case_moe_options(&c, &routing, 78, &o, NULL));
@@ -546,7 +529,7 @@ TEST("options of the protocol")
 
 TEST("record headers")
 {
-    g_auto(case_options) c = case_with("seed", "42", "num-ranks", "16", NULL);
+    struct case_options c = case_with("seed", "42", "num-ranks", "16", NULL);
     g_autoptr(record) record = record_new();
     case_record(&c, record);
     CU_ASSERT_STRING_EQUAL(record_get(record, "seed"), "42");
@@ -555,7 +538,7 @@ TEST("record headers")
     CU_ASSERT_STRING_EQUAL(record_get(record, "disable-nvlink"), "false");
     CU_ASSERT_PTR_NULL(record_get(record, "trace"));
     /* The options in a record's header make the case again. */
-    g_auto(case_options) again = case_with(NULL);
+    struct case_options again = case_with(NULL);
     for (uint32_t i = 0; case_option_name(i); i++) {
         const char *text = record_get(record, case_option_name(i));
         if (text) case_set(&again, case_option_name(i), text, NULL);
@@ -570,8 +553,8 @@ TEST("record headers")
 TEST("SMs of a host")
 {
     static const uint32_t cpus[] = { 1, 2, 3, 4, 5, 64, 127 }, sms[] = { 2, 2, 2, 4, 4, 64, 126 };
-    g_auto(case_options) c = case_with("kernel", "normal", "num-ranks", "2", "num-tokens", "8", "num-experts", "8",
-                                       "num-topk", "2", "hidden", "256", NULL);
+    struct case_options c = case_with("kernel", "normal", "num-ranks", "2", "num-tokens", "8", "num-experts", "8",
+                                      "num-topk", "2", "hidden", "256", NULL);
     g_auto(routing) routing;
     CU_ASSERT_FATAL(case_routing(&c, &routing, NULL));
     for (uint32_t i = 0; i < G_N_ELEMENTS(cpus); i++) {

@@ -25,7 +25,7 @@ typedef struct validate_table *table_reader(const char *path, const struct case_
 static struct validate_table *table_by(table_reader *read, const char *cluster, const char *text)
 {
     g_autoptr(GError) error = NULL;
-    g_auto(case_options) base;
+    struct case_options base;
     case_init(&base);
     case_set(&base, "cluster", cluster, NULL);
     struct validate_table *table = read(temporary_text("table", text), &base, &error);

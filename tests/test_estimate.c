@@ -28,7 +28,7 @@ static bool within(double estimated, double found, double factor)
 static void events_check(const char *cluster_name, const char *const *options, double table_factor)
 {
     g_autoptr(cluster) cluster = cluster_of(cluster_name);
-    g_auto(case_options) c;
+    struct case_options c;
     struct case_load load;
     g_autoptr(record) record = record_new();
     options_set(&c, options);
@@ -79,7 +79,7 @@ TEST("events elsewhere")
 TEST("without a pilot")
 {
     g_autoptr(cluster) cluster = cluster_of("h100-cx7");
-    g_auto(case_options) c;
+    struct case_options c;
     options_set(&c, (const char *const[]){ "tokens-per-rank", "8|16", "num-experts", "16", NULL });
     case_node_settle(&c, cluster->nvlink.gpus);
     struct estimate work = estimate_case(&c, NULL);
@@ -91,7 +91,7 @@ TEST("without a pilot")
 TEST("many")
 {
     g_autoptr(cluster) cluster = cluster_of("h100-cx7");
-    g_auto(case_options) c;
+    struct case_options c;
     struct estimate_many m = { 0 };
     options_set(&c, (const char *const[]){ "trace", "traces/samples/decode_ep64.ept", NULL });
     case_node_settle(&c, cluster->nvlink.gpus);

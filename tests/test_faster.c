@@ -44,7 +44,6 @@ static void claimed_clear(struct claimed *a)
 {
     case_load_free(&a->load);
     cluster_free(a->cluster);
-    case_clear(&a->c);
 }
 
 static uint32_t named, latencies;

@@ -11,7 +11,7 @@
 
 static struct validate_table *table_of(const char *text, GError **error)
 {
-    g_auto(case_options) base;
+    struct case_options base;
     case_init(&base);
     return validate_table_read(temporary_text("table.csv", text), &base, error);
 }

@@ -39,7 +39,6 @@ static void twin_options(struct twin *twin, const char *const *option)
     struct moe_options options = { 0 };
     if (!error && case_routing(&c, &twin->routing, &error)) case_moe_options(&c, &twin->routing, 132, &options, &error);
     twin->nvlink_disabled = c.nvlink_disabled;
-    case_clear(&c);
     if (error) printf("\n      %s\n", error->message);
     CU_ASSERT_PTR_NULL_FATAL(error);
     moe_job_init(&twin->job, &options, &twin->routing);

@@ -136,9 +136,9 @@ static bool compare_pair_diagnose(const struct compare_pair *pair, struct machin
             error, "--diagnose: expected --cluster FILE with the cluster \"%s\" of %s, which does not ship with eptwin",
             record_get(compare->predicted, "cluster") ? record_get(compare->predicted, "cluster") : "",
             compare->swapped ? pair->b_path : pair->a_path);
-    g_auto(case_options) base;
+    struct case_options base;
     case_init(&base);
-    base.cluster = g_strdup(path);
+    base.cluster = path;
     const struct diagnose_how how = { .workers = g_get_num_processors() };
     g_autoptr(validate_table) table = diagnose_table_read(measured, &base, error);
     g_autoptr(diagnosis) diagnosis = table ? diagnose_run(table, &how, error) : NULL;

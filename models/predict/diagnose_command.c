@@ -171,6 +171,5 @@ int command_diagnose(int argc, char **argv)
         else status = diagnose(&options, &error);
     }
     if (error) status = command_line_fail("diagnose", error);
-    case_clear(&options.base);
     return status;
 }

@@ -67,10 +67,9 @@ static char *setting_resolve(const char *setting, const struct cluster *cluster,
  * ranks of its node do. */
 static char *tokens_list(const char *how, const struct validate_row *row, const struct cluster *cluster)
 {
-    g_auto(case_options) whole;
-    case_copy(&whole, &row->options);
+    struct case_options whole = row->options;
     case_cluster_settle(&whole, cluster);
-    case_resolve(&whole);
+    whole = case_resolved(&whole);
     const uint32_t times = (uint32_t)g_ascii_strtoull(strchr(how, ':') + 1, NULL, 10);
     const uint32_t many = g_str_has_prefix(how, "node") ? ranks_a_node(row, cluster) : 1;
     GString *list = g_string_new(NULL);

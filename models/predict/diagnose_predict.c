@@ -56,17 +56,15 @@ static uint32_t tokens_small(const struct validate_row *row, double whole, doubl
 static void nodes_cut(struct validate_row *row, const struct cluster *cluster)
 {
     struct case_options *c = &row->options;
-    struct case_options whole;
+    struct case_options whole = *c;
     if (!case_kernel_in(&row->options, "ll|normal|v2") || !shrinks(row)) return;
-    case_copy(&whole, c);
     case_cluster_settle(&whole, cluster);
-    case_resolve(&whole);
+    whole = case_resolved(&whole);
     const uint32_t most = NODES_SCREEN * whole.ranks_per_node, experts = whole.num_experts / whole.num_ranks * most;
     if (whole.num_ranks > most && whole.num_ranks % whole.ranks_per_node == 0 && experts >= whole.num_topk) {
         c->num_ranks = most;
         c->num_experts = experts;
     }
-    case_clear(&whole);
 }
 
 /* ln of the row's time, by the line through the predictions with tokens / 2 and tokens. */

@@ -84,9 +84,7 @@ static double different(double places, double topk)
 
 struct estimate estimate_case(const struct case_options *given, const struct case_load *load)
 {
-    g_auto(case_options) c;
-    case_copy(&c, given);
-    case_resolve(&c);
+    struct case_options c = case_resolved(given);
     const struct kernel_cost *cost = cost_of(c.kernel);
     const struct shape s = shape_of(&c, load);
     const bool ll = cost == &costs[0];
@@ -127,12 +125,9 @@ static void trace_settle(struct case_options *c, const struct routing *routing)
  * all kinds of messages shrink in proportion.  Options that name ranks are removed. */
 static void pilot_shrink(struct case_options *c, const struct case_load *load)
 {
-    case_resolve(c);
+    *c = case_resolved(c);
     if (c->trace && load) trace_settle(c, &load->routing);
-    g_clear_pointer(&c->fault, g_free);
-    g_clear_pointer(&c->slow, g_free);
-    g_clear_pointer(&c->arrival, g_free);
-    g_clear_pointer(&c->fail, g_free);
+    c->fault = c->slow = c->arrival = c->fail = NULL;
     const uint32_t least = 2 * c->ranks_per_node;
     for (;;) {
         const uint32_t half = c->num_ranks / 2 / c->ranks_per_node * c->ranks_per_node;
@@ -187,10 +182,9 @@ bool estimate_pilot(struct estimate *work, const struct case_options *c, const s
                     const struct cluster *cluster)
 {
     struct estimate expected;
-    struct case_options pilot;
+    struct case_options pilot = *c;
     double events, seconds;
     if (!pilot_possible(c)) return false;
-    case_copy(&pilot, c);
     pilot_shrink(&pilot, load);
     const bool good = pilot_run(&pilot, cluster, &events, &seconds, &expected);
     if (good) {
@@ -199,7 +193,6 @@ bool estimate_pilot(struct estimate *work, const struct case_options *c, const s
         work->events *= events / expected.events;
         work->seconds = work->events * seconds / events * (1 + slower_a_doubling * doublings);
     }
-    case_clear(&pilot);
     return good;
 }
 
@@ -243,8 +236,7 @@ static struct estimate trace_estimate(struct estimate_many *many, const struct c
 {
     struct case_load load;
     if (last_recall(many, c)) return many->of_last;
-    case_clear(&many->last);
-    case_copy(&many->last, c);
+    many->last = *c;
     many->of_last = (struct estimate){ .predictions = 1 };
     if (case_load(c, &load, NULL)) many->of_last = estimate_case(c, &load);
     case_load_free(&load);
@@ -263,8 +255,7 @@ void estimate_many_add(struct estimate_many *many, const struct case_options *c,
     if (many->cluster && one.events <= many->most.events) return;
     many->most = one;
     many->cluster = cluster;
-    case_clear(&many->largest);
-    case_copy(&many->largest, c);
+    many->largest = *c;
 }
 
 void estimate_many_print(struct estimate_many *many, const char *command, uint32_t threads)
@@ -276,7 +267,5 @@ void estimate_many_print(struct estimate_many *many, const char *command, uint32
         estimate_print(command, &many->sum, threads);
     }
     case_load_free(&load);
-    case_clear(&many->largest);
-    case_clear(&many->last);
     *many = (struct estimate_many){ 0 };
 }

@@ -71,20 +71,17 @@ static bool options_parse(struct explain_options *o, int argc, char **argv, GErr
 
 static GPtrArray *profiles_read(const struct explain_options *o, GError **error)
 {
-    GPtrArray *all = g_ptr_array_new_with_free_func((GDestroyNotify)profile_free);
+    g_autoptr(GPtrArray) all = g_ptr_array_new_with_free_func((GDestroyNotify)profile_free);
     for (char **path = o->paths; *path; path++) {
         g_autoptr(GPtrArray) some = profile_read(*path, error);
-        if (!some) {
-            g_ptr_array_unref(all);
-            return NULL;
-        }
+        if (!some) return NULL;
         /* devices of one process are ranks in the order of the devices */
         for (guint i = 0; i < some->len && some->len > 1; i++)
             ((struct profile *)g_ptr_array_index(some, i))->rank = -1;
         g_ptr_array_set_free_func(some, NULL);
         for (guint i = 0; i < some->len; i++) g_ptr_array_add(all, g_ptr_array_index(some, i));
     }
-    return all;
+    return g_steal_pointer(&all);
 }
 
 /* ---- the case ---- */
@@ -100,10 +97,9 @@ static bool count_set(struct case_options *c, const char *name, uint32_t count, 
 static bool case_complete(struct explain_options *o, const struct explain *e, const struct cluster *cluster,
                           GError **error)
 {
-    g_auto(case_options) initial;
+    struct case_options initial;
     case_init(&initial);
-    case_clear(&o->c);
-    case_copy(&o->c, &o->given);
+    o->c = o->given;
     for (guint r = 0; r < e->ranks->len && !o->names.kernel; r++) {
         const struct explain_rank *rank = &g_array_index(e->ranks, struct explain_rank, r);
         o->names = profile_case_of(rank->profile, rank->calls, NULL);
@@ -125,16 +121,12 @@ static bool case_complete(struct explain_options *o, const struct explain *e, co
 static struct record *case_predict(const struct case_options *c, const struct cluster *cluster,
                                    const struct simulate_wishes *wishes, GError **error)
 {
-    struct record *record = record_new();
+    g_autoptr(record) record = record_new();
     struct case_load load;
-    bool good = case_load(c, &load, error);
-    if (good) {
-        good = simulate_load(c, cluster, &load, wishes, record, error);
-        case_load_free(&load);
-    }
-    if (good) return record;
-    record_free(record);
-    return NULL;
+    if (!case_load(c, &load, error)) return NULL;
+    const bool good = simulate_load(c, cluster, &load, wishes, record, error);
+    case_load_free(&load);
+    return good ? g_steal_pointer(&record) : NULL;
 }
 
 /* ---- predictions ---- */
@@ -173,11 +165,9 @@ static bool loads_predict(const struct explain_options *o, const struct cluster 
     trace_close(trace);
     p->loaded = g_new0(struct record *, layers);
     for (p->layers = 0; p->layers < layers; p->layers++) {
-        struct case_options c;
-        case_copy(&c, &o->c);
+        struct case_options c = o->c;
         c.layer = p->layers;
         p->loaded[p->layers] = case_predict(&c, cluster, &(struct simulate_wishes){ .per_rank = true }, error);
-        case_clear(&c);
         if (!p->loaded[p->layers]) return false;
     }
     return true;
@@ -188,13 +178,11 @@ static bool predict(const struct explain_options *o, const struct explain *e, co
 {
     static const char *const until_dispatch[] = { "dispatch", NULL };
     const struct simulate_wishes all = { 0 }, dispatch = { .phases = until_dispatch };
-    struct case_options c;
+    struct case_options c = o->c;
     if (!o->names.kernel) return true; /* no kernel that can be predicted: waiting and launching are still reported */
     if (o->c.trace && !loads_predict(o, cluster, p, error)) return false;
-    case_copy(&c, &o->c);
     if (c.trace) { /* in its place, a drawn routing of equal size */
-        g_clear_pointer(&c.trace, g_free);
-        g_clear_pointer(&c.placement, g_free);
+        c.trace = c.placement = NULL;
         c.layer = c.step = 0;
         const struct record *first = p->loaded[0];
         static const char *const sizes[] = { "num-tokens", "num-topk", "num-experts" };
@@ -206,7 +194,6 @@ static bool predict(const struct explain_options *o, const struct explain *e, co
         c.cached = true;
         p->cached = case_predict(&c, cluster, &dispatch, error);
     }
-    case_clear(&c);
     return p->plain && !(error && *error);
 }
 
@@ -220,13 +207,11 @@ static bool nic_bound(const struct record *record, const char *phase)
  * NULL. */
 static char *sms_hint(const struct explain_options *o, const struct cluster *cluster, const struct predictions *p)
 {
-    struct case_options c;
+    struct case_options c = o->c;
     if (!p->plain || !o->c.num_sms || o->c.trace || g_strcmp0(o->names.kernel, "ll") == 0) return NULL;
     if (nic_bound(p->plain, "dispatch") && nic_bound(p->plain, "combine")) return NULL;
-    case_copy(&c, &o->c);
     c.num_sms = 0;
-    struct record *best = case_predict(&c, cluster, &(struct simulate_wishes){ 0 }, NULL);
-    case_clear(&c);
+    g_autoptr(record) best = case_predict(&c, cluster, &(struct simulate_wishes){ 0 }, NULL);
     double now_us = 0, best_us = 0;
     static const char *const phases[] = { "dispatch", "combine" };
     for (size_t i = 0; best && i < G_N_ELEMENTS(phases); i++) {
@@ -237,7 +222,6 @@ static char *sms_hint(const struct explain_options *o, const struct cluster *clu
     }
     g_autofree char *sms =
         best && record_get(best, "num-sms") ? g_strdup(record_get(best, "num-sms")) : g_strdup("more");
-    record_free(best);
     if (!(best_us > 0) || best_us > 0.85 * now_us) return NULL;
     return g_strdup_printf(
         "Few SMs: dispatch and combine would take %.0f us alone with %s SMs, %.0f with the %u here.\n", best_us, sms,
@@ -269,12 +253,11 @@ static bool page_write(const struct explain_options *o, const struct record *rec
 
 static bool outputs_write(const struct explain_options *o, const struct explain *e, const char *hint, GError **error)
 {
-    struct record *record = record_make(o, e);
+    g_autoptr(record) record = record_make(o, e);
     enum record_format format = RECORD_CSV;
     bool good = !o->format || record_format_parse(o->format, &format, error);
     if (good && o->output) good = record_write(record, o->output, format, error);
     if (good && o->page) good = page_write(o, record, error);
-    record_free(record);
     if (!good || (o->output && strcmp(o->output, "-") == 0)) return good;
     g_autoptr(GString) text = g_string_new(NULL);
     explain_text(e, hint, text);
@@ -285,7 +268,7 @@ static bool outputs_write(const struct explain_options *o, const struct explain 
 static bool explain(struct explain_options *o, GError **error)
 {
     g_autoptr(cluster) cluster = cluster_load(o->given.cluster, error);
-    GPtrArray *profiles = cluster ? profiles_read(o, error) : NULL;
+    g_autoptr(GPtrArray) profiles = cluster ? profiles_read(o, error) : NULL;
     struct explain *e = profiles ? explain_new(profiles, error) : NULL;
     struct predictions p = { 0 };
     bool good = e && case_complete(o, e, cluster, error) && predict(o, e, cluster, &p, error);
@@ -298,7 +281,6 @@ static bool explain(struct explain_options *o, GError **error)
     }
     predictions_free(&p);
     explain_free(e);
-    if (profiles) g_ptr_array_unref(profiles);
     return good;
 }
 
@@ -309,7 +291,5 @@ int command_explain_trace(int argc, char **argv)
     case_init(&o.given);
     case_init(&o.c);
     const bool good = options_parse(&o, argc, argv, &error) && explain(&o, &error);
-    case_clear(&o.c);
-    case_clear(&o.given);
     return good ? EXIT_OK : command_line_fail("explain-trace", error);
 }

@@ -141,7 +141,7 @@ static void phase_words(struct record *record, const struct import_row *row)
 static bool case_of_row(const struct import_row *row, const struct case_options *given, struct case_options *c,
                         GError **error)
 {
-    case_copy(c, given);
+    *c = *given;
     for (int i = IMPORT_OPTION_FIRST; i <= IMPORT_OPTION_LAST; i++) {
         const char *cell = row->cell[i];
         if (!cell) continue;
@@ -186,24 +186,20 @@ static void case_words(struct record *record, const struct import_row *row)
 static bool record_case_write(const struct import_arguments *a, const GPtrArray *rows, GError **error)
 {
     const struct import_row *first = g_ptr_array_index(rows, 0);
-    g_auto(case_options) c;
-    const bool good = case_of_row(first, &a->given, &c, error);
-    bool written = false;
-    if (good) {
-        g_autoptr(record) record = record_new();
-        g_autoptr(GHashTable) seen = g_hash_table_new(g_str_hash, g_str_equal);
-        case_words(record, first);
-        case_record(&c, record);
-        for (guint i = 0; i < rows->len; i++) {
-            const struct import_row *row = g_ptr_array_index(rows, i);
-            if (!g_hash_table_add(seen, row->cell[IMPORT_PHASE])) continue;
-            phase_record(record, rows, row->cell[IMPORT_PHASE]);
-            phase_words(record, row);
-        }
-        layers_record(record, rows);
-        written = record_write(record, a->record, a->record_format, error);
+    struct case_options c;
+    if (!case_of_row(first, &a->given, &c, error)) return false;
+    g_autoptr(record) record = record_new();
+    g_autoptr(GHashTable) seen = g_hash_table_new(g_str_hash, g_str_equal);
+    case_words(record, first);
+    case_record(&c, record);
+    for (guint i = 0; i < rows->len; i++) {
+        const struct import_row *row = g_ptr_array_index(rows, i);
+        if (!g_hash_table_add(seen, row->cell[IMPORT_PHASE])) continue;
+        phase_record(record, rows, row->cell[IMPORT_PHASE]);
+        phase_words(record, row);
     }
-    return written;
+    layers_record(record, rows);
+    return record_write(record, a->record, a->record_format, error);
 }
 
 /* Writes the record of the only case, or of the one that --case names. */
@@ -271,6 +267,5 @@ int command_import(int argc, char **argv)
     struct import_arguments a = { 0 };
     case_init(&a.given);
     const bool good = import_parse(&a, argc, argv, &error) && import_run(&a, &error);
-    case_clear(&a.given);
     return good ? EXIT_OK : command_line_fail("import", error);
 }

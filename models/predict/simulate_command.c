@@ -220,7 +220,7 @@ static bool run_and_write(const struct case_options *c, const struct arguments *
 
 int command_simulate(int argc, char **argv)
 {
-    g_auto(case_options) c;
+    struct case_options c;
     struct arguments a = { 0 };
     GError *error = NULL;
     g_autoptr(cluster) cluster = NULL;

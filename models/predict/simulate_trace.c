@@ -27,9 +27,8 @@ static bool job_run(void *context, uint32_t index, void *memory)
 {
     const struct batch *batch = context;
     struct job *job = &batch->jobs[index];
-    g_auto(case_options) c;
+    struct case_options c = *batch->c;
     (void)memory;
-    case_copy(&c, batch->c);
     c.step = job->step;
     c.layer = job->layer;
     job->record = record_new();
@@ -207,8 +206,7 @@ static void numbers_record(struct record *record, const char *key, const struct 
 static void estimate_say(const struct batch *batch, const struct job *first, uint32_t count, uint32_t threads)
 {
     struct estimate_many many = { 0 };
-    g_auto(case_options) c;
-    case_copy(&c, batch->c);
+    struct case_options c = *batch->c;
     c.step = first->step;
     c.layer = first->layer;
     estimate_many_add(&many, &c, batch->cluster, count);

@@ -26,8 +26,6 @@ void sweep_plan_clear(struct sweep_plan *plan)
     g_array_unref(plan->names);
     g_ptr_array_unref(plan->settings);
     g_free(plan->baseline);
-    case_clear(&plan->base);
-    step_options_clear(&plan->step);
 }
 
 /* Whether a word is a ratio, such as oversubscription's "2:1".  In a range, such as "1:2", the second number is the
@@ -98,17 +96,13 @@ static bool value_set(struct case_options *c, struct step_options *o, const stru
 static bool values_check(const struct sweep_name *name, GError **error)
 {
     for (uint32_t i = 0; i < name->count; i++) {
-        if (name->count > 1 && strpbrk(name->value[i], "\",\n\r")) {
+        if (name->count > 1 && strpbrk(name->value[i], "\",\n\r"))
             return error_input(error, "%s: expected a value without quotes, found '%s'", name->name, name->value[i]);
-        }
         struct case_options c;
         struct step_options o;
         case_init(&c);
         step_options_init(&o);
-        const bool good = value_set(&c, &o, name, name->value[i], error);
-        case_clear(&c);
-        step_options_clear(&o);
-        if (!good) return false;
+        if (!value_set(&c, &o, name, name->value[i], error)) return false;
     }
     return true;
 }
@@ -256,7 +250,7 @@ char *sweep_plan_baseline(const struct sweep_plan *plan)
 
 void sweep_plan_case(const struct sweep_plan *plan, uint64_t point, struct case_options *c)
 {
-    case_copy(c, &plan->base);
+    *c = plan->base;
     for (guint i = 0; i < plan->names->len; i++) {
         const struct sweep_name *name = name_at(plan, i);
         const bool good = name->kind != SWEEP_CASE || case_set(c, name->name, sweep_plan_value(plan, point, i), NULL);
@@ -266,7 +260,7 @@ void sweep_plan_case(const struct sweep_plan *plan, uint64_t point, struct case_
 
 void sweep_plan_step(const struct sweep_plan *plan, uint64_t point, struct step_options *o)
 {
-    step_options_copy(o, &plan->step);
+    *o = plan->step;
     for (guint i = 0; i < plan->names->len; i++) {
         const struct sweep_name *name = name_at(plan, i);
         const bool good =

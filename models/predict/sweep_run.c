@@ -137,9 +137,7 @@ struct load_memory {
 static void load_forget(void *data)
 {
     struct load_memory *memory = data;
-    if (!memory->filled) return;
-    case_load_free(&memory->load);
-    case_clear(&memory->of);
+    if (memory->filled) case_load_free(&memory->load);
 }
 
 static bool load_recall(struct load_memory *memory, const struct case_options *c, GError **error)
@@ -147,7 +145,7 @@ static bool load_recall(struct load_memory *memory, const struct case_options *c
     if (memory->filled && case_load_same(&memory->of, c)) return true;
     load_forget(memory);
     memory->filled = case_load(c, &memory->load, error);
-    if (memory->filled) case_copy(&memory->of, c);
+    if (memory->filled) memory->of = *c;
     return memory->filled;
 }
 
@@ -186,7 +184,7 @@ static bool point_keep(struct sweep_threads *t, const char *text)
 static char *case_text(struct sweep_threads *t, struct load_memory *memory, uint64_t point,
                        const struct cluster *cluster)
 {
-    g_auto(case_options) c;
+    struct case_options c;
     g_autoptr(GError) problem = NULL;
     sweep_plan_case(t->plan, point, &c);
     case_cluster_settle(&c, cluster);
@@ -210,7 +208,7 @@ static bool point_run(void *context, uint32_t job, void *memory)
 static void point_estimate(const struct sweep_threads *t, uint64_t point, uint32_t count, struct estimate_many *many)
 {
     const struct cluster *cluster = t->cluster[sweep_plan_cluster_index(t->plan, point)];
-    g_auto(case_options) c;
+    struct case_options c;
     sweep_plan_case(t->plan, point, &c);
     case_node_settle(&c, cluster->nvlink.gpus);
     if (sweep_plan_of_steps(t->plan)) sweep_step_estimate(t->plan, point, cluster, count, many);

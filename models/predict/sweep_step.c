@@ -44,7 +44,7 @@ static char *answer_text(const struct sweep_plan *plan, uint64_t point, const st
 void sweep_step_estimate(const struct sweep_plan *plan, uint64_t point, const struct cluster *cluster, uint32_t count,
                          struct estimate_many *many)
 {
-    g_auto(case_options) c;
+    struct case_options c;
     struct step_options o;
     struct step_plan step;
     g_autoptr(GError) error = NULL; /* goes to the point's row */
@@ -53,12 +53,11 @@ void sweep_step_estimate(const struct sweep_plan *plan, uint64_t point, const st
     if (step_plan_make(&step, &o, &c, cluster, &error))
         estimate_many_add(many, &step.c, cluster, count * step_plan_rounds(&step));
     step_plan_clear(&step);
-    step_options_clear(&o);
 }
 
 char *sweep_step_text(const struct sweep_plan *plan, uint64_t point, const struct cluster *cluster, uint32_t threads)
 {
-    g_auto(case_options) c;
+    struct case_options c;
     struct step_options o;
     struct step_plan step;
     g_autoptr(GError) error = NULL;
@@ -75,6 +74,5 @@ char *sweep_step_text(const struct sweep_plan *plan, uint64_t point, const struc
     }
     if (!text) text = sweep_problem_text(plan, point, error->message);
     step_plan_clear(&step);
-    step_options_clear(&o);
     return text;
 }

@@ -99,9 +99,8 @@ static void setting_apply(struct case_options *c, int phase, const struct settin
  * NAN if the kernels refuse the settings. */
 static void trial_run(const struct tune *t, const struct setting setting[PHASES], double us[PHASES])
 {
-    g_auto(case_options) c;
+    struct case_options c = t->base;
     g_autoptr(record) record = record_new();
-    case_copy(&c, &t->base);
     c.num_sms = setting[DISPATCH].sms;
     for (int p = 0; p < PHASES; p++) setting_apply(&c, p, &setting[p]);
     struct compare_layer layer;
@@ -325,9 +324,8 @@ static void ring_choose(struct tune *t, int phase, int ring, struct setting *cho
 /* The options with the library's defaults; for V2 also its choice of SMs. */
 static bool options_find(const struct tune *t, struct moe_options *o, GError **error)
 {
-    g_auto(case_options) c;
+    struct case_options c = t->base;
     g_autofree struct kernel_job *job = NULL;
-    case_copy(&c, &t->base);
     if (!c.num_sms && !t->v2) c.num_sms = MIN(SMS_MAX_DEFAULT, MAX(t->cluster->gpu.sms, 2));
     if (!case_moe_options(&c, &t->load.routing, t->cluster->gpu.sms, o, error)) return false;
     if (!t->v2) return true;
@@ -500,7 +498,7 @@ static bool kernels_check(struct arguments *a, struct tune *t, GError **error)
     t->jobs = a->jobs > 0 ? (uint32_t)a->jobs : g_get_num_processors();
     t->slack = a->slack / 100;
     t->v2 = kernel && strcmp(kernel, "v2") == 0;
-    case_copy(&t->base, &a->plan.base);
+    t->base = a->plan.base;
     if (a->plan.names->len)
         error_input(error, "--%s: expected one value without --net or --work, found several",
                     g_array_index(a->plan.names, struct sweep_name, 0).name);
@@ -549,7 +547,6 @@ static bool kernels_tune(struct arguments *a, GError **error)
         g_array_unref(t.wanted[p]);
     }
     cluster_free(t.cluster);
-    case_clear(&t.base);
     return good;
 }
 

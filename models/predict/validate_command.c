@@ -127,8 +127,7 @@ static void estimate_say(const struct validate_options *o, const struct validate
             of_cluster = path;
         }
         if (!cluster) continue;
-        g_auto(case_options) c;
-        case_copy(&c, &row->options);
+        struct case_options c = row->options;
         case_node_settle(&c, cluster->nvlink.gpus);
         estimate_many_add(&many, &c, cluster, 1);
     }
@@ -156,6 +155,5 @@ int command_validate(int argc, char **argv)
     case_init(&options.base);
     const bool parsed = options_parse(&options, argc, argv, &error);
     const int status = parsed ? validate_run(&options) : command_line_fail("validate", error);
-    case_clear(&options.base);
     return status;
 }

@@ -168,9 +168,8 @@ static void draws_run(const struct run *run, uint32_t job, const struct validate
 {
     bool good = true;
     for (uint32_t draw = 1; good && draw < row->seeds; draw++) {
-        g_auto(case_options) c;
+        struct case_options c = row->options;
         struct load_memory memory = { 0 };
-        case_copy(&c, &row->options);
         c.seed += draw;
         good = draw_run(run, job, &c, wishes, &memory);
         case_load_free(&memory.load);

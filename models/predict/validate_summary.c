@@ -70,9 +70,7 @@ static char *row_group_name(const struct validate_table *table, const struct val
 {
     const int column = validate_column_find(table, by);
     if (column >= 0 && *row->cell[column]) return g_strdup(row->cell[column]);
-    g_auto(case_options) resolved;
-    case_copy(&resolved, &row->options);
-    case_resolve(&resolved);
+    const struct case_options resolved = case_resolved(&row->options);
     char *text = NULL;
     for (uint32_t i = 0; case_option_name(i) && !text; i++)
         if (strcmp(case_option_name(i), by) == 0) text = case_option_text(&resolved, i);

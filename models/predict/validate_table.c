@@ -204,7 +204,7 @@ static void reader_row(int end, void *context)
         .predicted_gbs = NAN,
         .error_pct = NAN,
     };
-    case_copy(&row.options, reader->base);
+    row.options = *reader->base;
     row_fill(&row, table);
     g_array_append_val(reader->row, row);
 }
@@ -335,7 +335,7 @@ struct validate_row validate_row_copy(const struct validate_row *row)
         .predicted_pct = NAN,
         .error_pct = NAN,
     };
-    case_copy(&copy.options, &row->options);
+    copy.options = row->options;
     return copy;
 }
 
@@ -344,7 +344,6 @@ void validate_row_clear(struct validate_row *row)
     g_strfreev(row->cell);
     g_strfreev(row->phase);
     g_strfreev(row->settings);
-    case_clear(&row->options);
     g_free(row->problem);
     g_free(row->bottleneck);
 }

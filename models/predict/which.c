@@ -76,15 +76,12 @@ static bool tokens_listed(const struct case_options *c) { return c->tokens_per_r
  * kernels' public tests differ in their defaults, the defaults of the normal kernels are used. */
 static void work_settle(const struct which *w, uint32_t ranks, uint32_t tokens, struct case_options *c)
 {
-    g_auto(case_options) whole;
-    case_copy(c, &w->base);
+    *c = w->base;
     if (ranks) c->num_ranks = ranks;
     if (tokens && !tokens_listed(c)) c->num_tokens = tokens;
     if (!c->num_tokens && !c->trace && !tokens_listed(c)) c->num_tokens = TOKENS_DEFAULT;
-    g_free(c->kernel);
-    c->kernel = g_strdup("normal");
-    case_copy(&whole, c);
-    case_resolve(&whole);
+    c->kernel = "normal";
+    const struct case_options whole = case_resolved(c);
     c->num_ranks = whole.num_ranks;
     c->num_experts = whole.num_experts;
     c->num_topk_groups = whole.num_topk_groups;
@@ -96,12 +93,8 @@ static bool backend_direct(const struct which_backend *b) { return g_str_has_suf
 
 static void backend_settle(const struct which *w, const struct which_backend *backend, struct case_options *c)
 {
-    g_free(c->kernel);
-    c->kernel = g_strdup(backend->kernel);
-    if (backend->transport) {
-        g_free(c->backend);
-        c->backend = g_strdup(backend->transport);
-    }
+    c->kernel = backend->kernel;
+    if (backend->transport) c->backend = backend->transport;
     c->direct |= backend_direct(backend);
     case_cluster_settle(c, w->cluster);
 }
@@ -137,7 +130,6 @@ bool which_begin(struct which *w, GError **error)
     w->ranks = load.routing.ranks;
     for (uint32_t r = 0; r < w->ranks; r++) w->tokens = MAX(w->tokens, load.routing.rank[r].tokens);
     case_load_free(&load);
-    case_clear(&c);
     for (uint32_t i = 0; good && i < w->backends; i++)
         if (backend_asked(w, &w->backend[i], w->ranks)) return true;
     if (good)
@@ -168,7 +160,6 @@ void which_clear(struct which *w)
 {
     for (guint i = 0; w->points && i < w->points->len; i++) point_free(w->points->pdata[i], w->backends);
     if (w->points) g_ptr_array_free(w->points, TRUE);
-    case_clear(&w->base);
 }
 
 /* ---- answers ---- */
@@ -231,9 +222,8 @@ static bool answer_run(void *context, uint32_t index, void *memory)
         return true;
     }
     g_autoptr(GError) error = NULL;
-    g_auto(case_options) c;
+    struct case_options c = *task->work;
     g_autoptr(record) record = record_new();
-    case_copy(&c, task->work);
     backend_settle(w, b, &c);
     if (simulate_load(&c, w->cluster, task->load, &(struct simulate_wishes){ 0 }, record, &error))
         answer_take(a, record);
@@ -276,7 +266,7 @@ static struct which_point *point_new(struct which *w, uint32_t ranks, uint32_t t
 
 bool which_point_add(struct which *w, uint32_t ranks, uint32_t tokens, GError **error)
 {
-    g_auto(case_options) c;
+    struct case_options c;
     struct case_load load;
     work_settle(w, ranks, tokens, &c);
     const bool good = case_load(&c, &load, error);
@@ -302,7 +292,6 @@ void which_estimate(const struct which *w, const uint32_t *ranks, const uint32_t
         work_settle(w, ranks[i / w->backends], tokens[i / w->backends], &c);
         backend_settle(w, b, &c);
         estimate_many_add(&many, &c, w->cluster, 1);
-        case_clear(&c);
     }
     estimate_many_print(&many, "which", w->jobs);
 }

@@ -71,7 +71,8 @@ static bool redundant_settle(struct step_plan *p, const struct step_options *o, 
     if (o->redundant > 0 && p->c.placement)
         return refuse(error, "redundant", "none with --placement, whose eplb:N adds them", "some");
     if (p->c.trace || experts_unequal(p->c.routing)) {
-        if (o->redundant > 0) p->c.placement = g_strdup_printf("eplb:%d", o->redundant);
+        g_autofree char *eplb = g_strdup_printf("eplb:%d", o->redundant);
+        if (o->redundant > 0) p->c.placement = g_intern_string(eplb);
     } else if (!p->c.placement) {
         p->c.num_experts += (uint32_t)o->redundant;
     }
@@ -111,7 +112,7 @@ static bool backward_make(struct step_plan *p, GError **error)
     if (strcmp(p->c.kernel, "normal") != 0 && strcmp(p->c.kernel, "v2") != 0)
         return refuse(error, "kernel", "normal or v2 in training", p->c.kernel);
     if (p->c.cached) return refuse(error, "cached", "none in training: the backward pass has it", "it");
-    case_copy(&p->backward, &p->c);
+    p->backward = p->c;
     p->backward.cached = true;
     p->backward.worst_tokens = p->backward.weights = false;
     p->run.backward = &p->backward;
@@ -160,8 +161,7 @@ static bool loads_make(struct step_plan *p, GError **error)
     if (!loads_count(p, &loads, error)) return false;
     p->load = g_new0(struct case_load, loads);
     for (p->run.loads = 0; p->run.loads < loads; p->run.loads++) {
-        g_auto(case_options) layer;
-        case_copy(&layer, &p->c);
+        struct case_options layer = p->c;
         layer.layer += p->run.loads;
         if (!case_load(&layer, &p->load[p->run.loads], error)) return false;
     }
@@ -182,8 +182,8 @@ static bool case_make(struct step_plan *p, const struct step_options *o, const s
                    { "compute", c->compute } };
     for (size_t i = 0; i < G_N_ELEMENTS(others); i++)
         if (others[i].given) return refuse(error, others[i].option, "none with a step", "one");
-    case_copy(&p->c, c);
-    if (!p->c.kernel) p->c.kernel = g_strdup(p->phase == STEP_DECODE ? "ll" : "normal");
+    p->c = *c;
+    if (!p->c.kernel) p->c.kernel = p->phase == STEP_DECODE ? "ll" : "normal";
     if (!program_runs(p->c.kernel)) return refuse(error, "kernel", PROGRAM_KERNELS, p->c.kernel);
     if (c->nvlink_disabled && strcmp(p->c.kernel, "normal") == 0)
         return refuse(error, "disable-nvlink", "other kernels than normal in a step", "it");
@@ -424,8 +424,6 @@ void step_plan_clear(struct step_plan *p)
     g_free(p->load);
     g_free(p->speed);
     g_free(p->work_text);
-    case_clear(&p->c);
-    case_clear(&p->backward);
 }
 
 double step_tokens_per_s(const struct step_plan *p, double step_us)

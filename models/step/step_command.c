@@ -133,7 +133,7 @@ static bool run(const struct case_options *c, const struct arguments *a, const s
 
 int command_step(int argc, char **argv)
 {
-    g_auto(case_options) c;
+    struct case_options c;
     struct arguments a = { 0 };
     GError *error = NULL;
     g_autoptr(cluster) cluster = NULL;
@@ -143,6 +143,5 @@ int command_step(int argc, char **argv)
     const bool good = parse(&c, &a, argc, argv, &error) &&
                       (cluster = cluster_load_set(c.cluster, (const char *const *)a.set, &error)) != NULL &&
                       run(&c, &a, cluster, record, &error);
-    step_options_clear(&a.step);
     return good ? EXIT_OK : command_line_fail("step", error);
 }

@@ -64,26 +64,11 @@ static const struct field fields[] = {
 enum { FIELDS = sizeof fields / sizeof fields[0] };
 
 static void *place(const struct step_options *o, const struct field *f) { return (char *)o + f->offset; }
-static char **text_at(const struct step_options *o, const struct field *f) { return place(o, f); }
+static const char **text_at(const struct step_options *o, const struct field *f) { return place(o, f); }
 
 void step_options_init(struct step_options *o)
 {
     *o = (struct step_options){ .leave_sms = -1, .spread_pct = -1, .jitter_pct = -1 };
-}
-
-void step_options_clear(struct step_options *o)
-{
-    for (uint32_t i = 0; i < FIELDS; i++)
-        if (fields[i].type == FIELD_TEXT) g_free(*text_at(o, &fields[i]));
-    step_options_init(o);
-}
-
-void step_options_copy(struct step_options *to, const struct step_options *from)
-{
-    assert(to != from);
-    *to = *from;
-    for (uint32_t i = 0; i < FIELDS; i++)
-        if (fields[i].type == FIELD_TEXT) *text_at(to, &fields[i]) = g_strdup(*text_at(from, &fields[i]));
 }
 
 bool step_options_asked(const struct step_options *o) { return o->net || o->work; }
@@ -148,8 +133,7 @@ bool step_option_set(struct step_options *o, const char *name, const char *text,
         return true;
     case FIELD_TEXT:
         if (!*text) return refuse(f, f->argument, "nothing", error);
-        g_free(*text_at(o, f));
-        *text_at(o, f) = g_strdup(text);
+        *text_at(o, f) = g_intern_string(text);
         return true;
     }
     g_assert_not_reached();

@@ -10,18 +10,15 @@
 #include <stdint.h>
 
 struct step_options {
-    char *net, *work, *gpu, *table, *phase, *schedule, *layers, *clock; /* as given; NULL: the default */
-    int batch, context, attention_tp, redundant, draws;                 /* 0: the default */
-    int leave_sms;                                                      /* -1: the default */
+    const char *net, *work, *gpu, *table, *phase, *schedule, *layers, *clock; /* interned; NULL: the default */
+    int batch, context, attention_tp, redundant, draws;                       /* 0: the default */
+    int leave_sms;                                                            /* -1: the default */
     double spread_pct, jitter_pct;
     bool launches, no_contention;
 };
 
-/* Sets all defaults.  Then step_option_set() sets each option that is given.  Clear with step_options_clear(). */
+/* Sets all defaults.  Then step_option_set() sets each option that is given. */
 void step_options_init(struct step_options *o);
-void step_options_clear(struct step_options *o);
-/* Copies `from` to `to`.  The caller clears both. */
-void step_options_copy(struct step_options *to, const struct step_options *from);
 /* Whether a step is asked for: a net or timed work is given. */
 bool step_options_asked(const struct step_options *o);
 

@@ -41,6 +41,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
     }
     validate_table_free(table);
     g_clear_error(&error);
-    case_clear(&base);
     return 0;
 }

@@ -45,10 +45,8 @@ static void plan_make(const uint8_t *data, size_t size_bytes)
         struct case_options c;
         const uint64_t points = sweep_plan_points(&plan);
         sweep_plan_case(&plan, points - 1, &c);
-        case_clear(&c);
         struct step_options o;
         sweep_plan_step(&plan, points - 1, &o);
-        step_options_clear(&o);
         if (sweep_plan_cluster_index(&plan, points - 1) != sweep_plan_clusters(&plan) - 1) abort();
         g_free(sweep_plan_baseline(&plan));
     }
