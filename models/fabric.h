@@ -32,12 +32,10 @@
  *     target belongs to the fabric until fabric_flush() of that (peer, queue) has returned 0.  A get has no order with
  *     the other requests on its queue.
  *  5. The peer's workers must not read a target range before they have seen a signal posted after the data.
- *  6. FABRIC_DEFER on a put lets the fabric hold back the doorbell.  It rings at the latest with the next get, signal,
- *     flush or put without FABRIC_DEFER on the same (peer, queue).  put_signal() posts a put and then a signal on the
- *     put's (peer, queue), with one doorbell.  It posts both or neither.  They take two places of the queue, so the
- *     queue must have at least two.  FABRIC_POLLED on the put says that the real kernel's peer polls the data
- *     themselves.  The signal then stands for what that poll finds, so a world in which operations have costs
- *     charges nothing for the signal.
+ *  6. `defer` of a put lets the fabric hold back the doorbell.  It rings at the latest with the next get, signal, flush
+ *     or put without `defer` on the same (peer, queue).  put_signal() posts a put and then a signal on the put's
+ *     (peer, queue), with one doorbell.  It posts both or neither.  They take two places of the queue, so the queue
+ *     must have at least two.
  *  7. work() is local work (cast, copy, reduce, scan).  A live world does it at once; the simulated world charges
  *     the worker for it.  It never fails.
  *  8. Zero-sized writes and gets are legal and deliver nothing.  Peer == own rank is legal for store and signal.
@@ -60,9 +58,9 @@
 
 enum fabric_path { FABRIC_SELF, FABRIC_NVLINK, FABRIC_RDMA };
 
-/* A site is a place in a kernel's code that moves rows or reads an index array (models/kernels/sites.h).  The library's
- * sheet has a line for it, which describes its loop.  The world decides what the loop costs; a live world ignores it.
- * At SITE_NONE a row takes one access after another, wherever it lies.
+/* A site is a place in a kernel's code that moves rows, reads an index array or tells a peer (models/kernels/sites.h).
+ * The library's sheet has a line for it, which describes its loop.  The world decides what the loop costs; a live world
+ * ignores it.  At SITE_NONE a row takes one access after another, wherever it lies.
  *
  * The kernel gives the sizes that the sheet's line names in brackets, in that order: sizes of the launch and facts
  * about the data, such as how many bytes it reads altogether.  NULL means that all sizes are 0.  Each struct belongs to
@@ -97,7 +95,7 @@ struct fabric_write {
     uint16_t peer;
     uint16_t queue;    /* QP of this peer, for put() */
     uint8_t sge_count; /* put(): at most 1 */
-    uint8_t flags;     /* for put() and put_signal(); FABRIC_POLLED for put_signal() only */
+    bool defer;        /* put(): hold back the doorbell */
     uint8_t warps;     /* 0: all of the worker's */
     uint8_t rows;      /* how many rows of tokens it has, because each row has a cost; 0 counts as 1 */
     struct fabric_sge sge[FABRIC_SGES_MAX];
@@ -123,12 +121,6 @@ struct fabric_read {
     uint8_t warps;  /* NVLink; 0: all of the worker's */
 };
 
-/* FABRIC_LIBRARY: the communication library's own code posts the put, not the kernel's.  FABRIC_MESSAGE: the put is a
- * message that the peer's library has asked to receive, as NCCL's network plugins send them.  The receiving side of
- * some NICs fetches large ones.  FABRIC_FLAGGED: each word is sent with a flag (NCCL's LL), so the link carries twice
- * the bytes. */
-enum { FABRIC_DEFER = 1, FABRIC_POLLED = 2, FABRIC_LIBRARY = 4, FABRIC_MESSAGE = 8, FABRIC_FLAGGED = 16 };
-
 struct fabric_signal {
     uint64_t value; /* the word's new value; with add: the amount to add to it */
     uint32_t word;  /* of the peer */
@@ -136,12 +128,7 @@ struct fabric_signal {
     uint16_t queue; /* RDMA: the QP; the signal arrives after the puts on it */
     uint16_t warps; /* RDMA; 0: all of the worker's */
     bool add;       /* the word is a counter */
-    bool to_host;   /* the kernel has stored to the host's memory before this signal */
-    bool apart;     /* the worker's first warp posts it once all warps have reached this operation; the other warps go
-                     * on */
-    bool release;   /* the kernel releases even if this worker has stored nothing, because others may have stored */
-    bool library;   /* RDMA: the communication library's own code posts it, as its barriers do, and not the kernel's */
-    bool polled;    /* NVLink: stored data carry flags, which the peer polls; the word stands for these flags */
+    uint8_t site;   /* enum site; its line names no sizes */
 };
 
 enum fabric_work_kind {

@@ -53,7 +53,7 @@ static int live_put(struct fabric *f, struct fabric_worker *w, const struct fabr
         live_copy(world, write);
         return 0;
     }
-    const bool defer = write->flags & FABRIC_DEFER;
+    const bool defer = write->defer;
     if (!write->sge_count || !write->sge[0].size_bytes) {
         if (defer) return 0;
         const int rc = live_broken(world, world->link->ops->flush(world->link, write->peer, write->queue));

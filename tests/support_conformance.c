@@ -34,7 +34,7 @@ enum op_kind {
 struct op {
     enum op_kind kind;
     uint16_t peer, queue;
-    uint8_t flags;
+    bool defer;
     bool add;
     uint32_t word, size;
     uint64_t source, target, value, raise;
@@ -94,7 +94,7 @@ static int program_write(struct program *p, const struct op *op, const struct fa
         .charge_bytes = op->size,
         .peer = op->peer,
         .queue = op->queue,
-        .flags = op->flags,
+        .defer = op->defer,
         .sge_count = 1,
         .sge = { { f->heap + op->source, op->size } },
     };
@@ -505,13 +505,14 @@ static void case_zero_size(struct suite *s)
         suite_op(s, from, 0, op);
         for (uint32_t i = 0; i < 4; i++) {
             empty.value = i & 1;
-            empty.flags = i & 2 ? FABRIC_DEFER : 0;
+            empty.defer = i & 2;
             suite_op(s, from, 0, empty);
         }
         op.kind = OP_WRITE;
-        op.flags = FABRIC_DEFER;
+        op.defer = true;
         suite_op(s, from, 0, op);
-        empty.value = empty.flags = 0;
+        empty.value = 0;
+        empty.defer = false;
         suite_op(s, from, 0, empty);
         suite_signal(s, from, 0, to, 0, words + from, 1);
     }
@@ -538,7 +539,7 @@ static void case_flush_is_complete(struct suite *s)
         const uint32_t to = (from + s->world->rank_count - 1) % s->world->rank_count;
         for (uint32_t i = 0; i < PUTS; i++) {
             struct op op = suite_block(s, to, 0, SIZE);
-            op.flags = i % 2 ? FABRIC_DEFER : 0;
+            op.defer = i % 2;
             suite_write(s, from, 0, op, OP_WRITE);
         }
         suite_flush(s, from, 0, to, 0);
@@ -568,7 +569,7 @@ static void case_defer(struct suite *s)
                          .size = SIZE,
                          .source = source,
                          .value = ++s->next_pattern,
-                         .flags = FABRIC_DEFER };
+                         .defer = true };
         suite_op(s, from, 0, op);
         op.kind = OP_WRITE;
         for (uint32_t i = 0; i < PUTS; i++) {
@@ -770,7 +771,7 @@ static void suite_message(struct suite *s, uint32_t words, uint32_t worker, uint
     const uint32_t size = 1 + (uint32_t)rng_below(&s->rng, 3000);
     const uint16_t queue = (uint16_t)worker;
     struct op op = suite_block(s, to, queue, size);
-    op.flags = rng_below(&s->rng, 2) ? FABRIC_DEFER : 0;
+    op.defer = rng_below(&s->rng, 2);
     const uint32_t word = words + from * 2 + worker;
     suite_write(s, from, worker, op, OP_WRITE);
     suite_signal(s, from, worker, to, queue, word, n);

@@ -27,11 +27,11 @@ struct operation {
     uint16_t peer, queue;
     uint32_t word; /* SIGNAL, ADD: raised to 1; TOUCH: by nothing; WAIT: until it is at least 1 */
     uint64_t size_bytes;
-    uint8_t warps, rows, flags;
-    const char *loop;            /* STORE, COPY, STAGE, SUM: as a sheet says it; NULL: no site */
-    uint8_t places;              /* COPY: to so many */
-    bool library, apart, polled; /* SIGNAL */
-    uint8_t first;               /* STORE */
+    uint8_t warps, rows;
+    const char *loop; /* not for ADD, TOUCH, CAST: as a sheet says it; NULL: no site */
+    uint8_t places;   /* COPY: to so many */
+    bool defer;       /* PUT */
+    uint8_t first;    /* STORE */
 };
 
 /* A worker that does its operations in one step, as long as none makes it wait.  A REST ends the step. */
@@ -85,20 +85,15 @@ static bool operation_play(struct player *p, const struct operation *o)
         .queue = o->queue,
         .warps = o->warps,
         .rows = o->rows,
-        .flags = o->flags,
+        .defer = o->defer,
         .first = o->first,
         .site = site,
         .sge_count = p->source != NULL,
         .sge[0] = { p->source, (uint32_t)o->size_bytes },
     };
-    const struct fabric_signal signal = { .value = 1,
-                                          .word = o->word,
-                                          .peer = o->peer,
-                                          .queue = o->queue,
-                                          .warps = o->warps,
-                                          .library = o->library,
-                                          .apart = o->apart,
-                                          .polled = o->polled };
+    const struct fabric_signal signal = {
+        .value = 1, .word = o->word, .peer = o->peer, .queue = o->queue, .warps = o->warps, .site = site
+    };
     const struct fabric_work work = {
         .kind = FABRIC_WORK_COPY,
         .warps = o->warps,
@@ -573,7 +568,7 @@ TEST("a release apart")
         { true, 3, 300, 1250 + 1250 + 300 },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        const struct operation release = SIGNALS(0, 3, .apart = rows[i].apart);
+        const struct operation release = SIGNALS(0, 3, .loop = rows[i].apart ? "apart" : NULL);
         const struct operation store =
             STORES(0, 1000, .warps = 1, .rows = 1, .first = 1, .loop = "{ load bytes by bytes, use }");
         g_autofree struct stage *s = stage_new(1, 1);
@@ -768,7 +763,7 @@ TEST("signals")
     stage_takes(s, 0, 3110000);     /* 1000 + 10 + store 1100 + fence 500, and 500 until the peer has the signal */
     CU_ASSERT(took(s, 1, 3720000)); /* 1610 + NVLink 1000 + poll 100 + step 10 */
     stage_renew(&s, 2, 2);          /* the data carry flags: no fence */
-    PLAY(s, 0, 1, STORES(1, 1000), SIGNALS(1, 3, .polled = true));
+    PLAY(s, 0, 1, STORES(1, 1000), SIGNALS(1, 3, .loop = "polled"));
     PLAY(s, 1, 1, WAITS(3));
     stage_takes(s, 0, 2610000);
     CU_ASSERT(took(s, 1, 3220000)); /* 1110 + NVLink 1000 + poll 100 + step 10 */
@@ -1078,15 +1073,16 @@ TEST("a post beside copies")
 /* A put with its own flag is one request, and no atomic waits at the target. */
 TEST("put that is its own flag")
 {
-    for (uint8_t flags = 0; flags <= FABRIC_POLLED; flags = (uint8_t)(flags + FABRIC_POLLED)) {
+    for (int polled = 0; polled < 2; polled++) {
+        const char *loop = polled ? "polled" : NULL;
         g_autofree struct stage *s = stage_new(2, 1);
         s->cluster.nic.read_ps = 400 * PS_PER_NS;
-        PLAY(s, 0, 1, { .verb = PUT_SIGNAL, .peer = 1, .size_bytes = 10000, .word = 5, .flags = flags });
+        PLAY(s, 0, 1, { .verb = PUT_SIGNAL, .peer = 1, .size_bytes = 10000, .word = 5, .loop = loop });
         PLAY(s, 1, 1, WAITS(5));
-        stage_takes(s, 0, flags ? 1210000 : 1310000); /* 10, post 100 for each request, one doorbell 100 */
+        stage_takes(s, 0, polled ? 1210000 : 1310000); /* 10, post 100 for each request, one doorbell 100 */
         /* Sent from then; fetch 1000, bytes 1000, network 1000; 32 B and the word read 400; delivered 1000, 100, 10. */
-        CU_ASSERT(took(s, 1, flags ? 5320000 : 5420000 + 3200 + 400000));
-        CU_ASSERT_EQUAL(s->result[0].use[WORLD_NIC_TX].bytes, flags ? 10000 : 10032);
+        CU_ASSERT(took(s, 1, polled ? 5320000 : 5420000 + 3200 + 400000));
+        CU_ASSERT_EQUAL(s->result[0].use[WORLD_NIC_TX].bytes, polled ? 10000 : 10032);
     }
 }
 
@@ -1096,7 +1092,7 @@ TEST("lone signal")
     g_autofree struct stage *s = stage_new(2, 1);
     s->cluster.nic.read_ps = 400 * PS_PER_NS;
     s->cluster.nic.library_ps = 4 * PS_PER_US;
-    PLAY(s, 0, 2, SIGNALS(1, 5, .warps = 1, .library = true), SIGNALS(1, 6, .queue = 1, .warps = 1));
+    PLAY(s, 0, 2, SIGNALS(1, 5, .warps = 1, .loop = "library"), SIGNALS(1, 6, .queue = 1, .warps = 1));
     PLAY(s, 1, 1, WAITS(6));
     stage_takes(s, 0, 5210000); /* 10, the library's post 4100 and doorbell 100, beside it the kernel's 200 */
     CU_ASSERT(took(s, 1, 1210000 + 3003200 + 110000)); /* fetch 600, network 1000, read 400, delivered 1000; 3.2 */
@@ -1121,14 +1117,14 @@ TEST("deferred doorbells")
 {
     for (int defer = 0; defer <= 1; defer++) {
         g_autofree struct stage *s = stage_new(2, 1);
-        PLAY(s, 0, 1, PUTS(1, 4000, .flags = defer ? FABRIC_DEFER : 0), SIGNALS(1, 5));
+        PLAY(s, 0, 1, PUTS(1, 4000, .defer = defer), SIGNALS(1, 5));
         PLAY(s, 1, 1, WAITS(5));
         /* Held back: one doorbell less, but the put is sent at 310, with the signal's, instead of 210. */
         stage_takes(s, 0, defer ? 1310000 : 1410000);
         CU_ASSERT(took(s, 1, defer ? 4823200 : 4723200));
     }
     g_autofree struct stage *s = stage_new(2, 1); /* a flush rings too: sent 110, in 2210, delivered 3210, known 4210 */
-    PLAY(s, 0, 1, PUTS(1, 1000, .flags = FABRIC_DEFER), { .verb = FLUSH, .peer = 1 });
+    PLAY(s, 0, 1, PUTS(1, 1000, .defer = true), { .verb = FLUSH, .peer = 1 });
     stage_takes(s, 0, 5220000);
 }
 
@@ -1151,9 +1147,9 @@ TEST("trains of puts")
             s[i]->options.timeline = i ? timeline : NULL;
             s[i]->cluster.nic.window_bytes = odd ? 5000 : 0;
             for (uint16_t r = 0; r < 2; r++)
-                PLAY(s[i], r, 1, PUTS(2, 4000, .flags = FABRIC_DEFER), PUTS(2, 4000, .flags = FABRIC_DEFER),
-                     PUTS(2, odd ? 9000 : 4000, .flags = FABRIC_DEFER), PUTS(2, 700, .queue = 1),
-                     PUTS(2, 4000, .flags = FABRIC_DEFER), SIGNALS(2, 5u + r), { .verb = FLUSH, .peer = 2 });
+                PLAY(s[i], r, 1, PUTS(2, 4000, .defer = true), PUTS(2, 4000, .defer = true),
+                     PUTS(2, odd ? 9000 : 4000, .defer = true), PUTS(2, 700, .queue = 1), PUTS(2, 4000, .defer = true),
+                     SIGNALS(2, 5u + r), { .verb = FLUSH, .peer = 2 });
             PLAY(s[i], 2, 1, WAITS(5));
             PLAY(s[i], 2, 1, WAITS(6));
             stage_run(s[i]);
@@ -1265,7 +1261,7 @@ TEST("bytes come last")
     g_autofree struct stage *s = stage_new(2, 1);
     s->options.payload = true;
     s->options.needs.heap_bytes = 20000;
-    PLAY(s, 0, 1, PUTS(1, 10000, .flags = 0));
+    PLAY(s, 0, 1, PUTS(1, 10000, .defer = false));
     g_autoptr(world) world = stage_world(s);
     uint8_t *from = world_fabric(world, 0)->heap, *to = world_fabric(world, 1)->heap;
     memset(from, 7, 10000);
@@ -1664,14 +1660,14 @@ static struct stage *host_link_new(uint64_t nic_rate_bps)
  * takes an interrupt. */
 TEST("host puts")
 {
-    for (uint8_t flags = 0; flags <= FABRIC_DEFER; flags += FABRIC_DEFER) {
+    for (int defer = 0; defer < 2; defer++) {
         g_autofree struct stage *s = host_link_new(8000000000);
-        PLAY(s, 0, 1, PUTS(1, 1000, .flags = flags), COPIES(1, 1000), SIGNALS(1, 1));
+        PLAY(s, 0, 1, PUTS(1, 1000, .defer = defer), COPIES(1, 1000), SIGNALS(1, 1));
         PLAY(s, 1, 1, WAITS(1));
         stage_takes(s, 0, 2340000); /* 10, 200 + 1000, 100 + 1000, 30 */
         /* The put leaves at 1210, or behind the copy at 2310, for 1000; it is there 500 later, and read from then on
          * in 50 and 1200; the signal comes meanwhile, is read in 30, seen in 100, stepped in 10. */
-        CU_ASSERT(took(s, 1, flags ? 4200000 : 3100000));
+        CU_ASSERT(took(s, 1, defer ? 4200000 : 3100000));
     }
 }
 

@@ -129,7 +129,11 @@ static int barrier(struct leader_rank *r, uint32_t word, uint32_t count, uint16_
     while (r->done < count) {
         const uint16_t peer = (uint16_t)(first + r->done * step);
         const struct fabric_signal signal = {
-            .value = 1, .word = word, .peer = peer, .add = true, .library = word == WORD_LEADERS
+            .value = 1,
+            .word = word,
+            .peer = peer,
+            .add = true,
+            .site = word == WORD_LEADERS ? SITE_NVSHMEM_BARRIER : SITE_NONE,
         };
         const int rc = peer == f->rank ? 0 : fabric_signal(&r->worker, &signal);
         if (rc) return rc;

@@ -76,7 +76,7 @@ struct operation {
     struct nccl_plan plan;
     uint64_t heap_begin, place_bytes;
     uint32_t word_begin;
-    struct fabric_given given[GIVENS];
+    struct fabric_given given[GIVENS], given_put;
 };
 
 enum { OPERATIONS = 2 };
@@ -426,16 +426,13 @@ static int slice_put(struct block *b, const struct link *link, const struct fabr
     const int size_rc = sockets && !b->announced ? size_send(b, link->peer) : 0;
     if (size_rc) return size_rc;
     const uint64_t from = f->payload ? staged_offset(b) : 0;
-    const enum coll_protocol protocol = b->op->plan.protocol;
-    const uint8_t flags = protocol == COLL_LL      ? FABRIC_POLLED | FABRIC_FLAGGED
-                          : protocol == COLL_LL128 ? FABRIC_POLLED
-                                                   : 0;
     const struct fabric_write write = { .target_offset =
                                             f->payload ? place_offset(b, link->there, link->steps, false) : 0,
                                         .charge_bytes = b->moved,
                                         .peer = link->peer,
                                         .queue = queue_of(b),
-                                        .flags = (uint8_t)(FABRIC_MESSAGE | flags | (sockets ? FABRIC_LIBRARY : 0)),
+                                        .site = SITE_NCCL_PUT,
+                                        .given = &b->op->given_put,
                                         .sge_count = f->payload,
                                         .sge = { { f->heap + from, (uint32_t)b->moved } } };
     const int rc = fabric_put_signal(&b->worker, &write, signal);
@@ -450,8 +447,7 @@ static int filled_tell(struct block *b, const struct link *link)
                                           .word = word_of(b, link->there, WORD_FILLED),
                                           .peer = link->peer,
                                           .queue = queue_of(b),
-                                          .apart = !flags,
-                                          .polled = flags };
+                                          .site = flags ? SITE_NCCL_FLAGS : SITE_NCCL_TELL };
     return by_nic(b, link->peer) ? slice_put(b, link, &signal) : fabric_signal(&b->worker, &signal);
 }
 
@@ -462,7 +458,7 @@ static int emptied_tell(struct block *b, const struct link *link)
                                           .word = word_of(b, link->there, WORD_EMPTIED),
                                           .peer = link->peer,
                                           .queue = queue_of(b),
-                                          .polled = true };
+                                          .site = SITE_NCCL_FLAGS };
     return fabric_signal(&b->worker, &signal);
 }
 
@@ -597,6 +593,9 @@ static void operations_make(const struct coll_options *o, struct operation op[OP
         for (uint32_t g = 0; g < GIVENS; g++)
             op[i].given[g] = (struct fabric_given){ .size = { g & GIVEN_TWO ? 2 : 1, (g & GIVEN_KEPT) > 0,
                                                               (g & GIVEN_CAME) > 0, places_offset(own) } };
+        const enum coll_protocol protocol = op[i].plan.protocol;
+        op[i].given_put =
+            (struct fabric_given){ .size = { protocol == COLL_LL, protocol != COLL_SIMPLE, own->sockets } };
         const uint64_t rows = 2 * (uint64_t)op[i].plan.channels * links_of(&op[i].plan);
         *heap_end += places_offset(own) + rows * NCCL_STEPS * op[i].place_bytes;
         *word_end += op[i].plan.channels * links_of(&op[i].plan) * WORDS_A_LINK;

@@ -169,8 +169,7 @@ static int chunk_tell(struct half *h)
                                           .word =
                                               word_of(h, h->worker.fabric->rank, sends ? WORD_FILLED : WORD_EMPTIED),
                                           .peer = h->peer,
-                                          .apart = sends && !h->flagged,
-                                          .polled = !sends || h->flagged };
+                                          .site = sends && !h->flagged ? SITE_NCCL_TELL : SITE_NCCL_FLAGS };
     return h->way == COPIES ? 0 : fabric_signal(&h->worker, &signal);
 }
 

@@ -104,7 +104,7 @@ static int message_put(struct p2p_rank *r, uint32_t block, const struct fabric_s
         const struct fabric_write write = { .target_offset = target,
                                             .charge_bytes = o->size_bytes,
                                             .peer = r->peer,
-                                            .flags = o->issue == COLL_BY_HOST ? FABRIC_LIBRARY : 0,
+                                            .site = o->issue == COLL_BY_HOST ? SITE_HOST_PUT : SITE_NONE,
                                             .sge_count = f->payload,
                                             .sge = { { source, (uint32_t)o->size_bytes } } };
         return signal ? fabric_put_signal(&r->worker, &write, signal) : fabric_put(&r->worker, &write);

@@ -86,7 +86,7 @@ static const struct word {
     { "times", 0, TIMES, 0, 0, "scans: loads of a lane one after another, if not `rows`" },
     { "chase", FIELD(chase), U8, 0, 0,
       "scans: a load says where the next is; meanwhile 128 B at a time come in so many cycles of the SM" },
-    { "apart", FIELD(apart), FLAG, 0, 0, "scans: the group's first warp does it alone, and the others go on" },
+    { "apart", FIELD(apart), FLAG, 0, 0, "scans, signals: the group's first warp does it alone, and the others go on" },
     { "lines", FIELD(lines), U8, 0, 0, "lines of 128 B that a load of the 32 lanes touches, if not 1" },
     { "peer", FIELD(peer), FLAG, 0, 0, "scans: what is read lies in the memory of a peer" },
     { "stride", FIELD(stride), U16, 0, 0, "scans: bytes from what one wait is for to the next; 0: they lie apart" },
@@ -106,7 +106,7 @@ static const struct word {
       "bulk: the row is in shared memory, and is stored from there" },
     { "alone", FIELD(alone), FLAG, 0, 0, "from-shared: a step does nothing but such stores, and is not the last" },
     { "sought", FIELD(sought), FLAG, 0, 0, "each warp looks for its rows itself, and begins when it has found one" },
-    { "flagged", FIELD(flagged), U8, 0, 0, "loads and stores: bytes of data that go with 8 B of flags each" },
+    { "flagged", FIELD(flagged), U8, 0, 0, "loads, stores, puts: bytes of data that go with 8 B of flags each" },
     { "posted", FIELD(posted), FLAG, 0, 0, "stores: nobody waits for them but a release in a later step" },
     { "sum", FIELD(sum_cycles), U16, 0, 0, "sums: cycles of a sum, beside its stretches" },
     { "sum-stretch", FIELD(stretch_cycles), U16, 0, 0, "sums: cycles of 512 bytes of the sum, beside waits" },
@@ -117,6 +117,14 @@ static const struct word {
     { "weighted", FIELD(weighted), FLAG, 0, 0, "sums: each row is multiplied by a weight, which takes a CPU longer" },
     { "adds", FIELD(adds_cycles), U32, 0, 0,
       "sums, load 2 and more: instructions of a sum that add in single precision" },
+    { "releases", FIELD(releases), FLAG, 0, 0,
+      "signals: orders what others of the SM have stored, even if this group has stored nothing" },
+    { "host-stored", FIELD(host_stored), FLAG, 0, 0, "signals: orders stores to the host's memory as well" },
+    { "polled", FIELD(polled), FLAG, 0, 0,
+      "signals: the peer polls the data themselves, so that none is sent and no store is released for it" },
+    { "library", FIELD(library), FLAG, 0, 0, "puts and signals: the communication library's own code posts it" },
+    { "message", FIELD(message), FLAG, 0, 0,
+      "puts: the peer's library has asked to receive it, and some NICs fetch that" },
 };
 #undef FIELD
 

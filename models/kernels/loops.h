@@ -104,6 +104,7 @@ struct loop {
     uint32_t number; /* the site's number, by which arrays are told apart */
     bool lined, sought, packed, packed_source, spread, staged, alone, in_turn, fenced, ahead, fresh, unseen, posted,
         apart, weighted, peer;
+    bool releases, host_stored, polled, library, message; /* of signals and puts */
     bool program; /* true: only the program and the description of its data count.  false: `engine` and the fields after
                    * it say what the loop does */
     bool times;   /* for a scan: loops_times() says how many loads, else they are as many as the rows */
@@ -114,6 +115,13 @@ struct loop {
 };
 
 enum { LOOP_SIZES = 4 }; /* the most sizes that a site may name */
+
+/* The bytes, flags included, that the loop reads and stores for size_bytes of data. */
+static inline uint64_t loop_wire_bytes(const struct loop *loop, uint64_t size_bytes)
+{
+    enum { FLAG_BYTES = 8 };
+    return loop->flagged ? size_bytes + (size_bytes + loop->flagged - 1) / loop->flagged * FLAG_BYTES : size_bytes;
+}
 
 struct loops;
 

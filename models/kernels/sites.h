@@ -69,7 +69,14 @@
     X(INTER_FORWARD_LOADS) \
     X(INTER_RECEIVE_LOADS) \
     X(INTER_RETURN_LOADS) \
-    X(INTER_MERGE_LOADS)
+    X(INTER_MERGE_LOADS) \
+    X(HT_BARRIER_RELEASE) \
+    X(INTRA_COUNTS_SHOW) \
+    X(INTRA_TELL) \
+    X(INTER_META_PUT) \
+    X(INTER_CHUNK_TELL) \
+    X(LL_COUNT_TELL) \
+    X(LL_FLAG_TELL)
 
 /* deepep-v2.loops */
 #define SITES_DEEPEP_V2(X) \
@@ -104,7 +111,9 @@
     X(TWO_SIDED_SEND) \
     X(TWO_SIDED_RECEIVE) \
     X(TWO_SIDED_FILL) \
-    X(TWO_SIDED_SUM)
+    X(TWO_SIDED_SUM) \
+    X(TWO_SIDED_TELL) \
+    X(ONE_SIDED_TELL)
 
 /* mori.loops */
 #define SITES_MORI(X) \
@@ -120,7 +129,8 @@
     X(MORI_RELAY_READ) \
     X(MORI_NEAR_ROW) \
     X(MORI_RELAY_ROW) \
-    X(MORI_NODES_SUM)
+    X(MORI_NODES_SUM) \
+    X(MORI_TELL)
 
 /* deepgemm.loops */
 #define SITES_DEEPGEMM(X) \
@@ -154,7 +164,9 @@
     X(PPLX_RETURN_ROWS) \
     X(PPLX_SUM) \
     X(PPLX_COUNTS_SUM) \
-    X(PPLX_ROWS_LIST)
+    X(PPLX_ROWS_LIST) \
+    X(PPLX_TELL) \
+    X(PPLX_PUT)
 
 /* nccl.loops */
 #define SITES_NCCL(X) \
@@ -164,7 +176,12 @@
     X(NCCL_LL128) \
     X(NCCL_START) \
     X(NCCL_FUNCTION) \
-    X(COPY_ENGINE)
+    X(COPY_ENGINE) \
+    X(NCCL_TELL) \
+    X(NCCL_FLAGS) \
+    X(NCCL_PUT) \
+    X(NVSHMEM_BARRIER) \
+    X(HOST_PUT)
 
 #define SITES_ALL(X) \
     SITES_DEEPEP_V1(X) \

@@ -529,13 +529,14 @@ bool ht_barrier_step(struct fabric_worker *w, struct ht_barrier *b, uint32_t epo
     b->entered = true;
     for (; b->sent < b->count; b->sent++) {
         if (b->sent == b->number) continue;
+        const bool releases = !first && b->sent == (b->number == 0); /* a peer has a thread */
         const struct fabric_signal signal = { .value = moe_word_make(epoch, b->round),
                                               .word = b->word + b->number,
                                               .peer = (uint16_t)(b->first + b->sent * b->stride),
                                               .warps = 1,
-                                              .to_host = b->to_host && b->sent == (b->number == 0),
-                                              .release =
-                                                  !first && b->sent == (b->number == 0) }; /* a peer has a thread */
+                                              .site = !releases    ? SITE_NONE
+                                                      : b->to_host ? SITE_INTRA_COUNTS_SHOW
+                                                                   : SITE_HT_BARRIER_RELEASE };
         if (fabric_signal(w, &signal)) return false;
     }
     return ht_barrier_missing(w->fabric, b, epoch) < 0;
@@ -549,7 +550,7 @@ bool ht_sync_step(struct fabric_worker *w, struct ht_barrier *b, uint32_t epoch)
                                               .word = b->word + b->number,
                                               .peer = (uint16_t)(b->first + to * b->stride),
                                               .warps = 1,
-                                              .library = true };
+                                              .site = SITE_NVSHMEM_BARRIER };
         if (!b->sent && fabric_signal(w, &signal)) return false;
         b->sent = 1;
         if (!ht_word_reached(w->fabric, b->word + from, signal.value)) return false;
@@ -619,7 +620,7 @@ bool ht_ring_publish(struct fabric_worker *w, const struct ht_rank *h, struct ht
     const struct fabric_signal tail = { .value = moe_word_make(h->epoch, ring->tail),
                                         .word = ring->tail_word,
                                         .peer = ring->peer,
-                                        .apart = ring->by_number };
+                                        .site = ring->by_number ? SITE_INTRA_TELL : SITE_NONE };
     if (fabric_signal(w, &tail)) return false;
     ring->published = ring->tail;
     return true;

@@ -62,7 +62,7 @@ static bool ranges_tell(struct inter_sender *s, uint32_t node)
                                                      .charge_bytes = bytes,
                                                      .peer = signal.peer,
                                                      .queue = signal.queue,
-                                                     .flags = FABRIC_POLLED,
+                                                     .site = SITE_INTER_META_PUT,
                                                      .warps = 1,
                                                      .sge_count = 1,
                                                      .sge = { { meta, bytes } } },
@@ -235,7 +235,7 @@ static bool chunk_tell(struct inter_coordinator *k, uint32_t node)
                                           .word = word,
                                           .peer = (uint16_t)inter_rail(r, node),
                                           .queue = (uint16_t)k->channel,
-                                          .release = node == r->ht.g.node }; /* other warps have stored the rows */
+                                          .site = node == r->ht.g.node ? SITE_INTER_CHUNK_TELL : SITE_NONE };
     const struct ht_look look = inter_look(r, INTER_RDMA_TAIL, k->channel, node);
     if (node == r->ht.g.node) ht_look_once(&k->worker, &look);
     if (fabric_signal(&k->worker, &signal)) return false;

@@ -39,7 +39,7 @@ static bool sender_announce(struct intra_sender *s)
             .value = moe_word_make(r->ht.epoch, value),
             .word = intra_word(r, s->announced ? INTRA_END : INTRA_START, s->channel, r->ht.g.rank),
             .peer = s->ring.peer,
-            .apart = true,
+            .site = SITE_INTRA_TELL,
         };
         if (fabric_signal(&s->worker, &told)) return false;
     }

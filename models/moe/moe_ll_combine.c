@@ -91,7 +91,7 @@ static int row_return(struct ll_returner *t, enum fabric_path path)
         .warps = 1,
         .site = r->base.options->logfmt ? SITE_LL_RETURN_LOGS : SITE_LL_RETURN_ROW,
         .given = &r->return_row,
-        .flags = (t->row + 1) % LL_DOORBELL_EVERY ? FABRIC_DEFER : 0,
+        .defer = (t->row + 1) % LL_DOORBELL_EVERY,
     };
     if (f->payload) {
         const uint64_t row = packed_row(t) + t->row;
@@ -145,7 +145,7 @@ static bool returner_flag(struct ll_returner *t)
     const struct fabric_signal signal = {
         .peer = (uint16_t)destination_of(t),
         .queue = (uint16_t)local_expert_of(t),
-        .release = true,
+        .site = SITE_LL_FLAG_TELL,
         .word = ll_word_flag(r, w->fabric->rank * r->g.local_experts + local_expert_of(t)),
         .value = moe_word_make(r->call, 1),
     };

@@ -48,7 +48,7 @@ static int message_send(struct ll_sender *s, uint32_t expert)
         .charge_bytes = r->g.message_bytes,
         .warps = 1,
         .site = SITE_LL_MESSAGE_ROW,
-        .flags = (slot + 1) % LL_DOORBELL_EVERY ? FABRIC_DEFER : 0,
+        .defer = (slot + 1) % LL_DOORBELL_EVERY,
     };
     if (f->payload) {
         write.target_offset = ll_recv_offset(r) + place * r->g.message_bytes;
@@ -248,7 +248,7 @@ static bool receiver_tell(struct ll_receiver *v)
     const struct fabric_signal signal = {
         .peer = v->source,
         .queue = v->local_expert,
-        .release = true,
+        .site = SITE_LL_COUNT_TELL,
         .word = ll_word_count_at(r, v->local_expert, w->fabric->rank),
         .value = moe_word_make(r->call, r->slot_counter[e] + 1),
     };

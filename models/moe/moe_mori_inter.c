@@ -437,7 +437,7 @@ static bool chunk_put(struct mi_warp *v, uint32_t node, uint32_t chunk)
                                             .charge_bytes = (uint64_t)count * s->bytes,
                                             .peer = proxy_of(r, node),
                                             .queue = (uint16_t)(chunk % MI_QUEUES),
-                                            .flags = FABRIC_DEFER,
+                                            .defer = true,
                                             .sge_count = 1,
                                             .sge = {
                                                 { heap_at(r, r->map.staged, from, s->stored), count * s->stored } } };
@@ -812,7 +812,7 @@ static bool gate_tell_near(struct mi_gate *k)
         const struct fabric_signal signal = { .value = moe_word_make(r->ht.epoch, meets ? 1 : r->told[k->next] + 1),
                                               .word = meets ? word_ready(r, g->self) : word_told(r, g->self),
                                               .peer = (uint16_t)(g->node * g->local + k->next),
-                                              .release = k->next == 0 };
+                                              .site = k->next ? SITE_NONE : SITE_MORI_TELL };
         if (fabric_signal(&k->worker, &signal)) return false;
     }
     return true;

@@ -350,7 +350,7 @@ static bool gate_tell(struct os_gate *k)
         const struct fabric_signal signal = { .value = moe_word_make(r->ht.epoch, value),
                                               .word = k->combine ? word_ready_from(r, g->rank) : g->rank,
                                               .peer = (uint16_t)k->next,
-                                              .release = k->behind && k->next == 0 };
+                                              .site = k->behind && k->next == 0 ? SITE_ONE_SIDED_TELL : SITE_NONE };
         if (fabric_signal(&k->worker, &signal)) return false;
     }
     return true;

@@ -47,7 +47,7 @@ static bool near_tell(struct pp_block *b, enum pp_word word, bool release)
                                               .word = pp_word(r, word, r->ht.g.rank),
                                               .peer = (uint16_t)(pp_rank_first(r) + b->target),
                                               .warps = 1,
-                                              .release = release && b->target == 0 };
+                                              .site = release && b->target == 0 ? SITE_PPLX_TELL : SITE_NONE };
         if (fabric_signal(&b->worker, &signal)) return false;
     }
     return true;

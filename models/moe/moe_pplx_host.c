@@ -27,7 +27,7 @@ static bool rows_put(struct pp_host *k, uint32_t peer, const struct ht_slot *slo
         .charge_bytes = (uint64_t)rows * slot->bytes,
         .peer = (uint16_t)peer,
         .queue = (uint16_t)((r->ht.g.rank + peer) % PP_NICS), /* so that both ends use all NICs equally */
-        .flags = FABRIC_POLLED,
+        .site = SITE_PPLX_PUT,
         .sge_count = 1,
         .sge = { { r->ht.base.fabric->heap + from, rows * slot->stored } },
     };

@@ -159,9 +159,10 @@ static void ts_destroy(struct kernel_rank *rank)
 /* Raises a word that a peer polls, without a release. */
 static bool word_tell(struct fabric_worker *w, const struct ts_rank *r, uint16_t peer, uint32_t word, uint32_t value)
 {
-    return fabric_signal(
-               w, &(struct fabric_signal){
-                      .value = moe_word_make(r->ht.epoch, value), .word = word, .peer = peer, .polled = true }) == 0;
+    return fabric_signal(w, &(struct fabric_signal){ .value = moe_word_make(r->ht.epoch, value),
+                                                     .word = word,
+                                                     .peer = peer,
+                                                     .site = SITE_TWO_SIDED_TELL }) == 0;
 }
 
 /* ---- prepare ---- */

@@ -129,7 +129,7 @@ static bool merger_put(struct v2_merger *m)
         .peer = (uint16_t)v2_rail(r, pass->node),
         .queue = v2_queue(r, m->channel),
         .rows = 1,
-        .flags = (m->sent[pass->node] + 1) % V2_OUT_EVERY ? FABRIC_DEFER : 0,
+        .defer = (m->sent[pass->node] + 1) % V2_OUT_EVERY,
         .sge_count = 1,
         .sge = { { r->ht.base.fabric->heap + merger_slot(m), slot->stored } },
     };

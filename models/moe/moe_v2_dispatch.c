@@ -86,7 +86,7 @@ static bool node_put(struct v2_sender *s, uint32_t node)
         .peer = (uint16_t)v2_rail(r, node),
         .rows = 1,
         .queue = v2_queue(r, s->channel),
-        .flags = FABRIC_DEFER,
+        .defer = true,
         .sge_count = 1,
         .sge = { { send_slot(r, s->token), slot->stored } },
     };

@@ -60,7 +60,7 @@ static int stream_post(struct stream *s)
         .sge_count = 1,
         .sge = { { f->heap + place, s->size_bytes } },
         .queue = (uint16_t)(turn / (s->chain ? s->chain : 1) % stream_queues(s)),
-        .flags = s->chain && (turn + 1) % s->chain ? FABRIC_DEFER : 0,
+        .defer = s->chain && (turn + 1) % s->chain,
     };
     if (fabric_path(f, write.peer) == FABRIC_RDMA) return fabric_put(&s->worker, &write);
     return fabric_store(&s->worker, &write);
@@ -416,7 +416,7 @@ static int pong_send(struct pong *p)
             .target_offset = MEASURE_AREA_BYTES + place,
             .charge_bytes = p->size_bytes,
             .peer = peer,
-            .flags = FABRIC_DEFER,
+            .defer = true,
             .sge_count = 1,
             .sge = { { f->heap + place, p->size_bytes } },
         };

@@ -109,8 +109,9 @@ struct request *world_request_write(struct world_rank *source, const struct fabr
 {
     struct world *w = source->world;
     struct request *r = pool_get(&w->requests);
-    const uint32_t times = write->flags & FABRIC_FLAGGED ? 2 : 1;
-    const uint64_t wire = nic_wire_bytes(&w->cluster->nic, times * write->charge_bytes);
+    const struct loop *p = world_loop(source, write->site, write->given);
+    const uint64_t wire =
+        nic_wire_bytes(&w->cluster->nic, p ? loop_wire_bytes(p, write->charge_bytes) : write->charge_bytes);
     assert(wire <= UINT32_MAX && write->sge_count <= 1);
     *r = (struct request){
         .source = source->fabric.rank,
@@ -118,7 +119,7 @@ struct request *world_request_write(struct world_rank *source, const struct fabr
         .queue = write->queue,
         .wire_bytes = (uint32_t)wire,
         .put = true,
-        .message = write->flags & FABRIC_MESSAGE || w->transport.receive_ps,
+        .message = (p && p->message) || w->transport.receive_ps,
         .places = 1,
     };
     if (write->sge_count) payload_set(w, r, write->sge[0].data, write->sge[0].size_bytes, write->target_offset);
@@ -146,7 +147,8 @@ struct request *world_request_write_signal(struct world_rank *source, const stru
                                            const struct fabric_signal *signal)
 {
     struct request *r = world_request_write(source, write);
-    r->polled = write->flags & FABRIC_POLLED;
+    const struct loop *p = world_loop(source, write->site, write->given);
+    r->polled = p && p->polled;
     if (!r->polled) r->wire_bytes += (uint32_t)source->world->cluster->nic.signal_bytes;
     r->signal = true;
     r->add = signal->add;

@@ -39,7 +39,7 @@ static int priced_store(struct world_rank *rank, const struct fabric_write *writ
 {
     struct world *w = rank->world;
     struct world_worker *ww = rank->now.worker;
-    const uint64_t now = sim_now_ps(w->sim), size = gpu_wire_bytes(p, write->charge_bytes);
+    const uint64_t now = sim_now_ps(w->sim), size = loop_wire_bytes(p, write->charge_bytes);
     uint32_t lanes;
     const uint64_t start = gpu_lane_begin(ww, write->warps, &lanes);
     const uint32_t rows = write->rows ? write->rows : 1;
@@ -126,7 +126,7 @@ static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struc
     struct world *w = rank->world;
     struct world_worker *ww = rank->now.worker;
     assert(ww && ww->worker->index == worker->index && fabric_path(f, write->peer) != FABRIC_RDMA);
-    const struct loop *p = gpu_loop(rank, write->site, write->given);
+    const struct loop *p = world_loop(rank, write->site, write->given);
     if (p && p->engine == LOOP_COPY) return copy_store(rank, write);
     if (gpu_priced(w, p) && p->program) return priced_store(rank, write, p);
     const uint64_t now = sim_now_ps(w->sim), size = write->charge_bytes;
@@ -219,17 +219,22 @@ static void copy_charge(struct world_rank *rank, const struct fabric_write *writ
     if (copied_ps) gpu_lane_reach(ww, ww->cursor_ps + copied_ps);
 }
 
+/* The poster's time for a request. */
+static uint64_t put_post_ps(const struct world_rank *rank, const struct loop *p)
+{
+    const struct transport *t = &rank->world->transport;
+    return t->post_ps + (p && p->library ? t->library_ps : 0);
+}
+
 static int gpu_put(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write)
 {
     struct world_rank *rank = rank_of(f);
     struct world_worker *ww = rank->now.worker;
     assert(ww && ww->worker->index == worker->index && write->peer != f->rank);
     if (world_queue_full(rank, write->peer, write->queue, 1)) return -EAGAIN;
-    const bool defer = write->flags & FABRIC_DEFER;
-    const struct transport *t = &rank->world->transport;
-    const uint64_t post_ps = t->post_ps + (write->flags & FABRIC_LIBRARY ? t->library_ps : 0);
-    const uint64_t ready_ps = post_by(rank, post_ps, write->warps, write->peer, write->queue, defer);
-    nic_post(rank, world_request_write(rank, write), ready_ps + nic_copied_ps(rank, 0), defer);
+    const uint64_t post_ps = put_post_ps(rank, world_loop(rank, write->site, write->given));
+    const uint64_t ready_ps = post_by(rank, post_ps, write->warps, write->peer, write->queue, write->defer);
+    nic_post(rank, world_request_write(rank, write), ready_ps + nic_copied_ps(rank, 0), write->defer);
     copy_charge(rank, write);
     return 0;
 }
@@ -258,11 +263,10 @@ static int gpu_put_signal(struct fabric *f, struct fabric_worker *worker, const 
     struct world_worker *ww = rank->now.worker;
     assert(ww && ww->worker->index == worker->index && write->peer != f->rank && signal->word < f->word_count);
     if (world_queue_full(rank, write->peer, write->queue, 2)) return -EAGAIN;
-    const bool one = write->flags & FABRIC_POLLED || rank->world->transport.receive_ps;
+    const struct loop *p = world_loop(rank, write->site, write->given);
+    const bool one = (p && p->polled) || rank->world->transport.receive_ps;
     if (!one) (void)post(rank, write->warps, write->peer, write->queue, true);
-    const struct transport *t = &rank->world->transport;
-    const uint64_t post_ps = t->post_ps + (write->flags & FABRIC_LIBRARY ? t->library_ps : 0);
-    const uint64_t ready_ps = post_by(rank, post_ps, write->warps, write->peer, write->queue, false);
+    const uint64_t ready_ps = post_by(rank, put_post_ps(rank, p), write->warps, write->peer, write->queue, false);
     if (!one) answer_charge(rank, write->queue);
     fence_wait(rank, write);
     nic_post(rank, world_request_write_signal(rank, write, signal), ready_ps + nic_copied_ps(rank, 0), false);
@@ -351,12 +355,11 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
     struct world_worker *ww = rank->now.worker;
     assert(ww && ww->worker->index == worker->index && signal->word < f->word_count);
     const enum fabric_path path = fabric_path(f, signal->peer);
+    const struct loop *p = &w->loop[signal->site];
     if (path == FABRIC_RDMA) {
-        const struct transport *t = &w->transport;
         if (world_queue_full(rank, signal->peer, signal->queue, 1)) return -EAGAIN;
-        const uint64_t post_ps = t->post_ps + (signal->library ? t->library_ps : 0);
         nic_post(rank, world_request_signal(rank, signal),
-                 post_by(rank, post_ps, signal->warps, signal->peer, signal->queue, false), false);
+                 post_by(rank, put_post_ps(rank, p), signal->warps, signal->peer, signal->queue, false), false);
         answer_charge(rank, signal->queue);
         return 0;
     }
@@ -371,22 +374,22 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
         return 0;
     }
     uint32_t lanes;
-    const uint64_t start = later(gpu_lane_begin(ww, 0, &lanes), signal->apart ? worker_first_ps(ww) : 0);
+    const uint64_t start = later(gpu_lane_begin(ww, 0, &lanes), p->apart ? worker_first_ps(ww) : 0);
     /* A release waits for all stores of its SM that have not arrived, whichever warp made them. */
     const uint64_t staged_ps = later(start, worker_staged_ps(ww)), sm_ps = later(start, rank->sm[ww->sm].free_ps);
-    if (!signal->apart || ww->unfenced) gpu_lane_end_from(ww, staged_ps, staged_ps);
+    if (!p->apart || ww->unfenced) gpu_lane_end_from(ww, staged_ps, staged_ps);
     const struct cluster_gpu *gpu = &w->cluster->gpu;
-    if (signal->polled && ww->unfenced) { /* a poll sees the last store itself */
+    if (p->polled && ww->unfenced) { /* a poll sees the last store itself */
         gpu_lane_end_from(ww, sm_ps, sm_ps);
         ww->unfenced = false;
     }
     const uint64_t fenced_ps = ww->unfenced ? fence_end_ps(rank, ww, sm_ps) : start;
-    if (ww->unfenced && signal->apart) worker_rest(ww)->first_ps = fenced_ps;
+    if (ww->unfenced && p->apart) worker_rest(ww)->first_ps = fenced_ps;
     else if (ww->unfenced) gpu_lane_end_from(ww, fenced_ps, fenced_ps);
-    if (signal->release) release_end(rank, ww, start);
-    if (signal->to_host) gpu_lane_end_from(ww, start, start + w->cluster->node.host_fence_ps);
+    if (p->releases) release_end(rank, ww, start);
+    if (p->host_stored) gpu_lane_end_from(ww, start, start + w->cluster->node.host_fence_ps);
     ww->unfenced = false;
-    const uint64_t done_ps = later(signal->apart ? fenced_ps : 0, ww->cursor_ps);
+    const uint64_t done_ps = later(p->apart ? fenced_ps : 0, ww->cursor_ps);
     uint64_t visible_ps = done_ps + (path == FABRIC_SELF ? gpu->poll_ps : w->cluster->nvlink.latency_ps);
     if (w->peer_way && path != FABRIC_SELF) visible_ps += peers_latency_ps(rank, signal->peer);
     /* A kernel ends when its peers have received its stores. */
@@ -455,7 +458,7 @@ static void gpu_work(struct fabric *f, struct fabric_worker *worker, const struc
     const struct cluster_gpu *gpu = &w->cluster->gpu;
     struct world_worker *ww = rank->now.worker;
     assert(ww && ww->worker->index == worker->index);
-    const struct loop *p = gpu_loop(rank, work->site, work->given);
+    const struct loop *p = world_loop(rank, work->site, work->given);
     if (p && p->apart) {
         first_work(rank, ww, work, p);
         return;

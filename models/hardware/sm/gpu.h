@@ -10,7 +10,7 @@
 
 #include <assert.h>
 
-enum { GPU_WARP_LANES = 32, GPU_WHOLE = 256, GPU_FLAG_BYTES = 8 };
+enum { GPU_WARP_LANES = 32, GPU_WHOLE = 256 };
 
 static inline uint64_t gpu_ceiling(uint64_t n, uint64_t by) { return (n + by - 1) / by; }
 
@@ -105,21 +105,9 @@ void gpu_scanned_note(struct world_worker *ww, uint64_t duration_ps);
  * with other groups that move rows. */
 void gpu_moved_note(struct world_worker *ww, bool bulk, uint64_t from_ps, uint64_t to_ps);
 
-/* gpu_rows.c.  gpu_loop() returns the loop of an operation; NULL: it names no site.  gpu_loop_make() makes the loop
- * from given sizes. */
-void gpu_loop_make(struct world_rank *rank, uint8_t site, struct fabric_given *given);
-static inline const struct loop *gpu_loop(struct world_rank *rank, uint8_t site, struct fabric_given *given)
-{
-    if (!site) return NULL;
-    if (!given) return &rank->world->loop[site];
-    if (given->launch != rank->launch) gpu_loop_make(rank, site, given);
-    assert(given->slot < rank->loop_count && rank->loop[given->slot].number == site);
-    return &rank->loop[given->slot];
-}
-
-/* Whether the operation is charged for the waits of its loop.  It must have a loop that is not staged, and the cluster
- * must say how long waits take.  Other operations, except staged ones, are charged by the rates of plain rows
- * (gpu_plain_ps()). */
+/* gpu_rows.c.  Whether the operation is charged for the waits of its loop.  It must have a loop that is not staged, and
+ * the cluster must say how long waits take.  Other operations, except staged ones, are charged by the rates of plain
+ * rows (gpu_plain_ps()). */
 static inline bool gpu_priced(const struct world *w, const struct loop *p)
 {
     return p && w->cluster->gpu.load_ps && !p->staged && (!p->program || w->cluster->gpu.cycle_ps);
@@ -134,11 +122,6 @@ uint64_t gpu_memory_ps(const struct world *w, const struct loop *p, uint64_t rea
                        rate_q20 far);
 /* How much longer the first wait for an array takes.  Notes that the worker has waited for it. */
 uint64_t gpu_touch_ps(struct world_worker *ww, const struct loop *p);
-/* The bytes, flags included, that the loop reads and stores for size_bytes of data. */
-static inline uint64_t gpu_wire_bytes(const struct loop *p, uint64_t size_bytes)
-{
-    return p->flagged ? size_bytes + gpu_ceiling(size_bytes, p->flagged) * GPU_FLAG_BYTES : size_bytes;
-}
 
 /* The time of waits that alone take chain_ps, one after another, and whose share of the SM takes share_ps.  The longer
  * of the two hides most of the shorter. */

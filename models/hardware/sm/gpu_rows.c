@@ -1,4 +1,4 @@
-/* gpu_rows.c - the loop of an operation, and the cost of its waits for memory. */
+/* gpu_rows.c - the cost of a loop's waits for memory. */
 #include "models/hardware/sm/gpu.h"
 
 #include <math.h>
@@ -49,15 +49,6 @@ uint64_t gpu_touch_ps(struct world_worker *ww, const struct loop *p)
     if (ww->touched & bit) return 0;
     ww->touched |= bit;
     return worker_rank(ww)->world->cluster->gpu.touch_ps;
-}
-
-void gpu_loop_make(struct world_rank *rank, uint8_t site, struct fabric_given *given)
-{
-    _Static_assert((int)FABRIC_SIZES == (int)LOOP_SIZES, "a kernel gives what a sheet names");
-    rank->loop = entries_grow(rank->loop, rank->loop_count, &rank->loop_max, sizeof rank->loop[0]);
-    given->launch = rank->launch;
-    given->slot = rank->loop_count++;
-    loops_make(rank->world->loops, (enum site)site, given->size, &rank->loop[given->slot]);
 }
 
 /* Warps wait for memory and then for their share of the SM.  The waits hide most of the others' shares, and least

@@ -179,7 +179,7 @@ static int host_put(struct fabric *f, struct fabric_worker *worker, const struct
     (void)worker;
     struct world_rank *rank = rank_of(f);
     if (world_queue_full(rank, write->peer, write->queue, 1)) return -EAGAIN;
-    nic_post(rank, world_request_write(rank, write), rank->now.worker->cursor_ps, write->flags & FABRIC_DEFER);
+    nic_post(rank, world_request_write(rank, write), rank->now.worker->cursor_ps, write->defer);
     return 0;
 }
 

@@ -314,6 +314,22 @@ static inline void *entries_grow(void *entry, uint32_t count, uint32_t *max, siz
     return memory_grow(entry, *max, size_bytes);
 }
 
+/* The loop of an operation; NULL: it names no site.  The first operation of a launch with given sizes makes it. */
+static inline const struct loop *world_loop(struct world_rank *rank, uint8_t site, struct fabric_given *given)
+{
+    if (!site) return NULL;
+    if (!given) return &rank->world->loop[site];
+    if (given->launch != rank->launch) {
+        _Static_assert((int)FABRIC_SIZES == (int)LOOP_SIZES, "a kernel gives what a sheet names");
+        rank->loop = entries_grow(rank->loop, rank->loop_count, &rank->loop_max, sizeof rank->loop[0]);
+        given->launch = rank->launch;
+        given->slot = rank->loop_count++;
+        loops_make(rank->world->loops, (enum site)site, given->size, &rank->loop[given->slot]);
+    }
+    assert(given->slot < rank->loop_count && rank->loop[given->slot].number == site);
+    return &rank->loop[given->slot];
+}
+
 /* Notes that something comes to the rank at time_ps. */
 static inline void world_arrival_note(struct world_rank *rank, uint64_t time_ps)
 {
