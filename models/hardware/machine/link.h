@@ -55,6 +55,21 @@ struct link_state {
     struct idles *idles;  /* NULL: bytes come in the order in which they are planned */
 };
 
+/* When the first and the last of some bytes come to the next link of their way. */
+struct crossing {
+    uint64_t head_ps, tail_ps;
+};
+
+/* Sends bytes over a link that neither plans idle times nor can lack room, as a passage over this link would.  Sets c
+ * to when they come to the link behind it. */
+static inline void link_cross(struct link_state *s, uint64_t size_bytes, struct crossing *c)
+{
+    const uint64_t start_ps = later(c->head_ps, s->port.free_ps);
+    const uint64_t end_ps = port_reserve(&s->port, c->head_ps, rate_time(s->rate, size_bytes), size_bytes);
+    c->head_ps = start_ps + s->latency_ps;
+    c->tail_ps = later(c->tail_ps, end_ps) + s->latency_ps;
+}
+
 /* Bytes that cross several links one after another, all planned at once. */
 enum { PASSAGE_LINKS_MAX = 24 };
 struct passage {

@@ -146,6 +146,13 @@ uint64_t network_back_ps(struct network *n, uint32_t from, uint32_t to)
     return back_ps;
 }
 
+bool network_buffers_finite(const struct network *n)
+{
+    bool finite = false;
+    for (uint32_t i = 0; i < n->graph->link->len; i++) finite |= n->link[i].wait_max_ps != UINT64_MAX;
+    return finite;
+}
+
 void network_uses_clear(struct network *n)
 {
     for (uint32_t i = 0; i < n->graph->link->len; i++) n->link[i].port.busy_ps = n->link[i].port.bytes = 0;

@@ -56,6 +56,8 @@ void network_way(struct network *network, uint32_t from, uint32_t to, uint64_t f
 /* The latency of the way back, from port `to` to port `from`. */
 uint64_t network_back_ps(struct network *network, uint32_t from, uint32_t to);
 
+/* Whether the buffer of some link can be full. */
+bool network_buffers_finite(const struct network *network);
 /* Clears the use counts of links.  Bytes in flight stay. */
 void network_uses_clear(struct network *network);
 /* Whether a link is between switches or inside a node: no end of it is a NIC's port. */

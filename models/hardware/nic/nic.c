@@ -119,6 +119,21 @@ static uint64_t passage_go(struct world *w, const struct request *r, const struc
     return in_ps;
 }
 
+/* Sends a quantum's bytes over their only way, whose links need no planning.  Returns when the last byte is at the
+ * peer. */
+static uint64_t straight_go(const struct world *w, const struct nic *nic, const struct request *r, uint32_t size,
+                            uint64_t head_ps, uint64_t tail_ps)
+{
+    const struct network *n = w->network;
+    const struct world_rank *target = &w->rank[r->target];
+    const uint32_t port = peer_port_choose(w, r), to = target->nic[port];
+    const struct network_local *local = &target->local[port];
+    struct crossing c = { head_ps, tail_ps };
+    if (nic->number != to) link_cross(&n->link[n->port[to].in], size, &c);
+    for (uint32_t i = 0; i < local->in_count; i++) link_cross(&n->link[local->in[i]], size, &c);
+    return c.tail_ps;
+}
+
 /* ---- whose turn it is ---- */
 
 void nic_qp_resume(struct sim *sim, struct sim_event *event)
@@ -202,8 +217,7 @@ static void quantum_send(struct nic *nic, struct request *r, const struct passag
     const uint64_t now = sim_now_ps(w->sim), owed_bytes = acks_take(nic);
     nic_active_take(nic);
     const uint64_t service_ps = request_work_ps(w, r) + line_ps(nic, size + owed_bytes);
-    const uint64_t read_ps = source_read(nic, r, now, size),
-                   fetch_ps = request_fetch_ps(&w->cluster->nic, r) + nic_local(w, r);
+    const uint64_t read_ps = source_read(nic, r, now, size);
     uint64_t sent_ps = port_reserve(turns, now, service_ps, size + owed_bytes) + p->push_ps;
     sent_ps = sent_ps > read_ps ? sent_ps : read_ps;
     turns->free_ps = sent_ps;
@@ -211,11 +225,13 @@ static void quantum_send(struct nic *nic, struct request *r, const struct passag
     if (w->dcqcn.parameters) dcqcn_sent(&w->dcqcn, flow_of(w, r), now, size);
     if (w->record) world_timeline_request(w->record, r, true, sent_ps - service_ps, sent_ps);
     const uint64_t tail_ps = now + line_ps(nic, size) + p->push_ps;
-    const uint64_t there_ps = (tail_ps > read_ps ? tail_ps : read_ps) + fetch_ps + line_latency_ps(nic);
+    const uint64_t there_ps = (tail_ps > read_ps ? tail_ps : read_ps) + head_ps - now;
     const uint64_t held_ps = request_held_ps(w, r);
     struct mail mail = { .sent_ps = now, .head_ps = head_ps, .there_ps = there_ps, .request = r, .size_bytes = size };
-    if (!nic_mails(nic))
-        mail.there_ps = held_ps ? later(held_ps, there_ps) : passage_go(w, r, p, size, head_ps, there_ps);
+    if (held_ps) mail.there_ps = later(held_ps, there_ps);
+    else if (!nic_mails(nic))
+        mail.there_ps = w->ways_straight ? straight_go(w, nic, r, size, head_ps, there_ps)
+                                         : passage_go(w, r, p, size, head_ps, there_ps);
     const uint32_t early_bytes = request_early_bytes(w, r);
     mail.last = early_bytes + size == r->wire_bytes;
     assert(early_bytes + size <= r->wire_bytes && mail.there_ps >= now);
@@ -288,7 +304,7 @@ void nic_send_next(struct sim *sim, struct sim_event *event)
         sim_now_ps(sim) + request_fetch_ps(&w->cluster->nic, r) + nic_local(w, r) + line_latency_ps(nic);
     struct passage p;
     passage_begin(w, &p, sim_now_ps(sim));
-    if (!request_held_ps(w, r) && !nic_mails(nic)) {
+    if (!w->ways_straight && !request_held_ps(w, r) && !nic_mails(nic)) {
         passage_find(nic, r, &p);
         passage_plan(w->network->link, &p, size, head_ps);
         if (p.push_ps && p.hold_alone) {
@@ -306,6 +322,10 @@ static void mail_way(const struct world *w, struct mail *m)
 {
     const struct request *r = m->request;
     struct world *from = w->rank[r->source].world;
+    if (w->ways_straight) {
+        m->there_ps = straight_go(from, nic_of(from, r), r, m->size_bytes, m->head_ps, m->there_ps);
+        return;
+    }
     struct passage p;
     passage_begin(from, &p, m->sent_ps);
     passage_find(nic_of(from, r), r, &p);

@@ -50,20 +50,13 @@ static uint64_t window_ps(const struct world *w)
     return lines_ps(w->network) + (get_ps < signal_ps ? get_ps : signal_ps);
 }
 
-static bool buffers_full(const struct network *n)
-{
-    bool finite = false;
-    for (uint32_t i = 0; i < n->graph->link->len; i++) finite |= n->link[i].wait_max_ps != UINT64_MAX;
-    return finite;
-}
-
 const char *parts_why_whole(const struct world *w)
 {
     const struct world_options *o = &w->options;
     if (o->ranks <= w->network->graph->gpus) return "all ranks are of one node";
     if (w->cluster->host.cores) return "all ranks of a host share its cores";
     if (w->network->graph->gpus % o->ranks_per_node) return "an NVLink domain reaches into two nodes";
-    if (buffers_full(w->network)) return "a full buffer holds back senders at once";
+    if (network_buffers_finite(w->network)) return "a full buffer holds back senders at once";
     if (w->transport.order == TRANSPORT_FENCE) return "a signal waits until the source knows of what was before it";
     return window_ps(w) >= WINDOW_LEAST_PS ? NULL : "what is sent is seen too soon";
 }

@@ -149,6 +149,7 @@ static bool network_init(struct world *w)
                      w->transport.order != TRANSPORT_WIRE;
     w->quantum_bytes = quantum_of(w);
     if (w->cluster->dcqcn.cnp_ps) dcqcn_init(&w->dcqcn, &w->cluster->dcqcn, graph_line_bps(g), 0);
+    w->ways_straight = w->network->leaf_count == 1 && !w->dcqcn.parameters && !network_buffers_finite(w->network);
     w->nic_count = nodes * w->network->ports_per_node;
     w->nic = memory_new(2 * (size_t)w->nic_count, sizeof w->nic[0]);
     for (uint32_t i = 0; i < 2 * w->nic_count; i++) nic_init(w, i);

@@ -248,6 +248,7 @@ struct world {
     struct relay *relay;    /* [nic_count], where cross-rail traffic goes by NVLink; else NULL */
     bool ports_shared;      /* several ranks use one port of a NIC */
     bool ways_differ;       /* what is sent later may arrive earlier */
+    bool ways_straight;     /* there is one way between two ports, over links that never lack room and mark nothing */
     uint32_t quantum_bytes; /* 0: whole messages */
     uint32_t nic_count, sm_count;
     uint32_t queue_depth; /* requests outstanding on a QP, 0: no limit */
