@@ -1,11 +1,11 @@
 /* sim.c - the clock and the event queue behind sim.h.
  *
- * The queue is a radix trie over the 64 bits of time, six bits a level except for one, above a small sorted front:
+ * The queue is a radix trie over the 64 bits of time, six bits a level except for two, above a small sorted front:
  *
  *     level  9 |.|.|.|.| ...                          slot: the highest digit in which time differs from base
  *       ...                                           selects it; a list of chunks, first in first out
- *     level  2 |.|#|.|#|.|#|.|.| ... 1024 slots, 4.2 us
- *     level  1 |.|#|.|#| ... 64 slots, 4096 ps
+ *     level  2 |.|#|.|#|.|#|.|.| ... 1024 slots, 17 us
+ *     level  1 |.|#|.|#| ... 256 slots, 16 ns
  *     level  0 |.|#|#|.| ... 64 slots,   64 ps
  *                 v  when the front is empty: a slot of few events is sorted into it,
  *                 v  a slot of many is dealt out to the levels below
@@ -26,18 +26,19 @@
 #include "sim/memory.h"
 
 enum {
-    WORD_BITS = 64, /* of slot masks */
-    DIGIT_BITS = 6, /* of a level but the wide one */
-    WIDE_BITS = 10, /* most events are scheduled no further ahead than this level reaches, so they move once */
-    WIDE_LEVEL = 2,
+    WORD_BITS = 64,  /* of slot masks */
+    DIGIT_BITS = 6,  /* of a level but these two */
+    MIDDLE_BITS = 8, /* of level 1: so long is a slot of level 2 that it mostly has several events */
+    WIDE_BITS = 10,  /* of level 2: most events are scheduled no further ahead than it reaches, so they move once */
     WIDE_WORDS = (1 << WIDE_BITS) / WORD_BITS,
-    LEVEL_COUNT = (64 - WIDE_BITS) / DIGIT_BITS + 1,
-    SLOT_COUNT = ((LEVEL_COUNT - 1) << DIGIT_BITS) + (1 << WIDE_BITS),
+    LEVEL_COUNT = 10,
+    SLOT_COUNT = ((LEVEL_COUNT - 2) << DIGIT_BITS) + (1 << MIDDLE_BITS) + (1 << WIDE_BITS),
     CHUNK_BYTES = 512, /* eight cache lines; a power of two; each chunk lies at a multiple of it */
     CHUNK_ENTRIES = 31,
     FRONT_FILL_MAX = 32, /* the most entries taken from slots at once, because the sort is quadratic */
-    FRONT_SPARE = 32,    /* places before those, for events that are scheduled into the front afterwards */
-    FRONT_SIZE = FRONT_SPARE + FRONT_FILL_MAX,
+    FRONT_SPARE = 16,    /* places before and behind those, for events that are scheduled into the front afterwards */
+    FRONT_FILL_END = FRONT_SPARE + FRONT_FILL_MAX,
+    FRONT_SIZE = FRONT_FILL_END + FRONT_SPARE,
     LINE_BYTES = 64,
     KIND_ROW = SIM_KINDS, /* of rows: the engine's own */
     FAR = 6,              /* an event is prefetched this many places before it runs, and again NEAR places before */
@@ -53,15 +54,16 @@ _Static_assert(CHUNK_ENTRIES <= FRONT_FILL_MAX, "the front takes whole chunks");
 struct level {
     uint16_t shift, digit_max, slot;
 };
-enum { DIGIT_MAX = (1 << DIGIT_BITS) - 1, WIDE_MAX = (1 << WIDE_BITS) - 1, DIGIT_COUNT = DIGIT_MAX + 1 };
+enum { DIGIT_COUNT = 1 << DIGIT_BITS, MIDDLE_COUNT = 1 << MIDDLE_BITS, WIDE_COUNT = 1 << WIDE_BITS };
 #define LEVEL_ABOVE(level) \
     { \
-        ((level)-1) * DIGIT_BITS + WIDE_BITS, DIGIT_MAX, ((level)-1) * DIGIT_COUNT + WIDE_MAX + 1 \
+        ((level)-2) * DIGIT_BITS + MIDDLE_BITS + WIDE_BITS, DIGIT_COUNT - 1, \
+            ((level)-2) * DIGIT_COUNT + MIDDLE_COUNT + WIDE_COUNT \
     }
 static const struct level levels[LEVEL_COUNT] = {
-    { 0, DIGIT_MAX, 0 },
-    { DIGIT_BITS, DIGIT_MAX, DIGIT_COUNT },
-    { 2 * DIGIT_BITS, WIDE_MAX, 2 * DIGIT_COUNT },
+    { 0, DIGIT_COUNT - 1, 0 },
+    { DIGIT_BITS, MIDDLE_COUNT - 1, DIGIT_COUNT },
+    { DIGIT_BITS + MIDDLE_BITS, WIDE_COUNT - 1, DIGIT_COUNT + MIDDLE_COUNT },
     LEVEL_ABOVE(3),
     LEVEL_ABOVE(4),
     LEVEL_ABOVE(5),
@@ -70,12 +72,12 @@ static const struct level levels[LEVEL_COUNT] = {
     LEVEL_ABOVE(8),
     LEVEL_ABOVE(9),
 };
-_Static_assert(WIDE_LEVEL == 2 && LEVEL_COUNT == 10 && 9 * DIGIT_BITS + WIDE_BITS == 64, "the table's");
+_Static_assert((LEVEL_COUNT - 3) * DIGIT_BITS + MIDDLE_BITS + WIDE_BITS + DIGIT_BITS >= 64, "all of time");
 
 /* The level whose digit holds that bit of time. */
 static const uint8_t level_of[64] = {
-    0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 4, 4, 4, 4,
-    4, 4, 5, 5, 5, 5, 5, 5, 6, 6, 6, 6, 6, 6, 7, 7, 7, 7, 7, 7, 8, 8, 8, 8, 8, 8, 9, 9, 9, 9, 9, 9,
+    0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 4, 4,
+    4, 4, 4, 4, 5, 5, 5, 5, 5, 5, 6, 6, 6, 6, 6, 6, 7, 7, 7, 7, 7, 7, 8, 8, 8, 8, 8, 8, 9, 9, 9, 9,
 };
 
 struct entry {
@@ -326,13 +328,13 @@ static void trie_deal_out(struct sim *sim, unsigned level, unsigned digit)
 
 /* ---- the front ---- */
 
-/* Inserts an event after events of equal time, which were scheduled earlier.  Moves the later events, which are few.
- * If there is no place behind them, moves the earlier ones instead. */
+/* Inserts an event after events of equal time, which were scheduled earlier.  Moves the later events or the earlier
+ * ones: those of its half of the front, unless there is no place at that end. */
 static void front_insert(struct sim *sim, struct entry entry)
 {
     struct entry *const front = sim->front;
     const uint32_t tail = sim->front_tail, head = sim->front_head;
-    if (tail < FRONT_SIZE) {
+    if (tail < FRONT_SIZE && (head == 0 || front[(head + tail) / 2].time_ps <= entry.time_ps)) {
         uint32_t place = sim->front_tail++;
         for (; place > head && front[place - 1].time_ps > entry.time_ps; place--) front[place] = front[place - 1];
         front[place] = entry;
@@ -418,7 +420,7 @@ static void front_take_slots(struct sim *sim, unsigned level, unsigned digit)
         trie_mark_empty(sim, level, digit);
         if (sim->word_mask[level] == 0) break;
         digit = trie_first(sim, level);
-        if (sim->front_tail + slots[digit].count > FRONT_SIZE) {
+        if (sim->front_tail + slots[digit].count > FRONT_FILL_END) {
             slot_look_ahead(&slots[digit]);
             break;
         }
@@ -465,7 +467,7 @@ static void event_enqueue(struct sim *sim, struct sim_event *event, uint64_t tim
     const struct entry entry = { time_ps, event };
     event->due_ps = (time_ps + 1) & DUE_MASK;
     sim->clock.entry_count++;
-    if (time_ps < sim->front_end_ps && sim->front_head == 0) front_spill(sim);
+    if (time_ps < sim->front_end_ps && sim->front_head == 0 && sim->front_tail == FRONT_SIZE) front_spill(sim);
     if (time_ps < sim->front_end_ps) front_insert(sim, entry);
     else trie_insert(sim, entry);
 }
@@ -539,13 +541,28 @@ void sim_schedule_row(struct sim *sim, struct sim_row *row, uint64_t time_ps)
     sim->pending_count += row->count;
 }
 
-/* Takes the next pending event out of the queue.  An entry whose event has moved to another time is passed over.  If an
+/* The time of the first entry, whether or not its event has moved.  UINT64_MAX: there is no entry. */
+static uint64_t first_ps(const struct sim *sim)
+{
+    if (sim->front_head != sim->front_tail) return sim->front[sim->front_head].time_ps;
+    if (sim->level_mask == 0) return UINT64_MAX;
+    const unsigned level = (unsigned)__builtin_ctz(sim->level_mask);
+    return sim->slots[levels[level].slot + trie_first(sim, level)].time_ps_min;
+}
+
+/* Takes the next pending event out of the queue.  NULL: none is due before end_ps.  Later events stay in the trie,
+ * because others may be scheduled before them.  An entry whose event has moved to another time is passed over.  If an
  * event has moved back to the time of an old entry, the old entry counts, and the newer one is passed over. */
-static inline struct sim_event *event_take(struct sim *sim)
+static inline struct sim_event *event_take(struct sim *sim, uint64_t end_ps)
 {
     for (;;) {
-        if (sim->front_head == sim->front_tail) front_fill(sim);
-        const struct entry entry = sim->front[sim->front_head++];
+        if (sim->front_head == sim->front_tail) {
+            if (first_ps(sim) >= end_ps) return NULL;
+            front_fill(sim);
+        }
+        const struct entry entry = sim->front[sim->front_head];
+        if (entry.time_ps >= end_ps) return NULL;
+        sim->front_head++;
         if (entry.event->due_ps == entry.time_ps + 1) {
             sim->pending_count--;
             return entry.event;
@@ -554,10 +571,11 @@ static inline struct sim_event *event_take(struct sim *sim)
     }
 }
 
-/* Runs the next event.  Some event must be pending. */
-static inline void event_run(struct sim *sim)
+/* Runs the next event that is due before end_ps.  Returns false if there is none. */
+static inline bool event_run(struct sim *sim, uint64_t end_ps)
 {
-    struct sim_event *const event = event_take(sim);
+    struct sim_event *const event = event_take(sim, end_ps);
+    if (!event) return false;
     const struct entry *const next = &sim->front[sim->front_head];
     const uint32_t left = sim->front_tail - sim->front_head;
     if (left > FAR && sim->far) sim->far(sim, next[FAR].event);
@@ -566,6 +584,7 @@ static inline void event_run(struct sim *sim)
     sim->clock.now_ps = sim_event_time_ps(event);
     event->due_ps = 0;
     sim->handler[event->kind](sim, event);
+    return true;
 }
 
 bool sim_step(struct sim *sim)
@@ -574,8 +593,7 @@ bool sim_step(struct sim *sim)
         if (sim->left_count > 0) queue_clear(sim);
         return false;
     }
-    event_run(sim);
-    return true;
+    return event_run(sim, UINT64_MAX);
 }
 
 uint64_t sim_run(struct sim *sim)
@@ -590,36 +608,14 @@ bool sim_run_down(struct sim *sim, const uint32_t *idle, uint64_t event_count)
 {
     const uint64_t now = sim->clock.event_count,
                    until = event_count < UINT64_MAX - now ? now + event_count : UINT64_MAX;
-    while (sim->pending_count > *idle && sim->clock.event_count < until) event_run(sim);
+    while (sim->pending_count > *idle && sim->clock.event_count < until) (void)event_run(sim, UINT64_MAX);
     return sim->pending_count > *idle;
-}
-
-/* The time of the first entry, whether or not its event has moved.  UINT64_MAX: there is no entry. */
-static uint64_t first_ps(const struct sim *sim)
-{
-    if (sim->front_head != sim->front_tail) return sim->front[sim->front_head].time_ps;
-    if (sim->level_mask == 0) return UINT64_MAX;
-    const unsigned level = (unsigned)__builtin_ctz(sim->level_mask);
-    return sim->slots[levels[level].slot + trie_first(sim, level)].time_ps_min;
-}
-
-/* Whether an event is due before end_ps.  Later events stay in the trie, because others may be scheduled before
- * them. */
-static bool due_before(struct sim *sim, uint64_t end_ps)
-{
-    while (first_ps(sim) < end_ps) {
-        if (sim->front_head == sim->front_tail) front_fill(sim);
-        const struct entry *const entry = &sim->front[sim->front_head];
-        if (entry->event->due_ps == entry->time_ps + 1) return true;
-        sim->front_head++;
-        sim->left_count--;
-    }
-    return false;
 }
 
 void sim_run_before(struct sim *sim, uint64_t end_ps, const uint32_t *idle)
 {
-    while (sim->pending_count > *idle && due_before(sim, end_ps)) event_run(sim);
+    while (sim->pending_count > *idle && event_run(sim, end_ps))
+        ;
 }
 
 uint64_t sim_next_ps(const struct sim *sim, const uint32_t *idle)
@@ -639,7 +635,7 @@ static void row_drop(struct sim *sim, struct sim_event *event, uint64_t time_ps)
 void sim_reset(struct sim *sim)
 {
     while (sim->pending_count > 0) {
-        struct sim_event *const event = event_take(sim);
+        struct sim_event *const event = event_take(sim, UINT64_MAX);
         const uint64_t time_ps = sim_event_time_ps(event);
         event->due_ps = 0;
         if (event->kind == KIND_ROW) row_drop(sim, event, time_ps);
