@@ -2,7 +2,6 @@
 #include "models/hardware/nic/nic_mail.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include "sim/memory.h"
 
 enum { BOX_FIRST = 64 };
@@ -11,8 +10,7 @@ struct mailbox *mailbox_new(uint32_t parts)
 {
     struct mailbox *box = memory_new(1, sizeof *box);
     box->parts = parts;
-    box->first = memory_new(parts, sizeof box->first[0]);
-    box->last = memory_new(parts, sizeof box->last[0]);
+    box->to = memory_new(parts, sizeof box->to[0]);
     box->run = memory_new((size_t)parts + 1, sizeof box->run[0]);
     return box;
 }
@@ -21,8 +19,8 @@ void mailbox_free(struct mailbox *box)
 {
     if (!box) return;
     free(box->mail);
-    free(box->first);
-    free(box->last);
+    for (uint32_t p = 0; p < box->parts; p++) free(box->to[p].due);
+    free(box->to);
     free(box->in);
     free(box->spare);
     free(box->run);
@@ -35,17 +33,19 @@ void mailbox_send(struct mailbox *box, uint32_t to, const struct mail *mail)
         box->max = box->max ? 2 * box->max : BOX_FIRST;
         box->mail = memory_grow(box->mail, box->max, sizeof box->mail[0]);
     }
+    struct mail_list *const list = &box->to[to];
+    if (list->count == list->max) {
+        list->max = list->max ? 2 * list->max : BOX_FIRST;
+        list->due = memory_grow(list->due, list->max, sizeof list->due[0]);
+    }
+    list->due[list->count++] = (struct mail_due){ .sent_ps = mail->sent_ps, .place = box->count };
     box->mail[box->count++] = *mail;
-    if (box->last[to]) box->mail[box->last[to] - 1].next = box->count;
-    else box->first[to] = box->count;
-    box->last[to] = box->count;
 }
 
 void mailbox_clear(struct mailbox *box)
 {
     box->count = 0;
-    memset(box->first, 0, box->parts * sizeof box->first[0]);
-    memset(box->last, 0, box->parts * sizeof box->last[0]);
+    for (uint32_t p = 0; p < box->parts; p++) box->to[p].count = 0;
 }
 
 static void in_add(struct mailbox *box, struct mail_due due)
@@ -92,11 +92,11 @@ void mailbox_collect(struct mailbox *box, struct mailbox *const *from, uint32_t 
     uint32_t runs = 0;
     box->in_count = 0;
     for (uint32_t s = 0; s < box->parts; s++) {
-        struct mail *const mail = from[s]->mail;
-        if (!from[s]->first[number]) continue;
+        const struct mail_list *const list = &from[s]->to[number];
+        if (!list->count) continue;
         box->run[runs++] = box->in_count;
-        for (uint32_t at = from[s]->first[number]; at; at = mail[at - 1].next)
-            in_add(box, (struct mail_due){ mail[at - 1].sent_ps, &mail[at - 1] });
+        for (uint32_t i = 0; i < list->count; i++)
+            in_add(box, (struct mail_due){ list->due[i].sent_ps, { &from[s]->mail[list->due[i].place] } });
     }
     runs_merge(box, runs);
 }

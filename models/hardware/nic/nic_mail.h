@@ -20,21 +20,29 @@ struct mail {
     uint64_t acked_ps;         /* when the source knows that it is there; 0: this is not known yet */
     struct request *request;   /* the source's request; valid until nic_mail_told() has run */
     uint32_t size_bytes;
-    uint32_t next; /* the next mail to the same part: place + 1; 0: none */
-    bool last;     /* of its request */
-    bool lands;    /* the request itself has become an event of the peer */
+    bool last;  /* of its request */
+    bool lands; /* the request itself has become an event of the peer */
 };
 
 struct mail_due {
     uint64_t sent_ps;
-    struct mail *mail;
+    union {
+        struct mail *mail;
+        uint32_t place; /* of the mail in its box, which may still move */
+    };
+};
+
+/* The mail to one part, as sent. */
+struct mail_list {
+    struct mail_due *due; /* [count] */
+    uint32_t count, max;
 };
 
 /* The mail that a part has sent in this window, and the mail that has come to it. */
 struct mailbox {
     struct mail *mail; /* [count] as sent */
     uint32_t count, max;
-    uint32_t *first, *last;      /* [parts] the first and last mail to each part: place + 1; 0: none */
+    struct mail_list *to;        /* [parts] */
     struct mail_due *in, *spare; /* [in_count] mail in the order in which it is read; room for sorting */
     uint32_t in_count, in_max;
     uint32_t *run; /* [parts + 1] where sorted stretches of `in` begin */
