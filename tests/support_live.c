@@ -115,7 +115,7 @@ uint32_t support_bootstraps_run(struct bootstrap **b, uint32_t rank_count,
                                 bool (*body)(struct bootstrap *b, void *context), void *context)
 {
     pthread_t *thread = g_new(pthread_t, rank_count);
-    struct thread_call *call = g_new(struct thread_call, rank_count);
+    g_autofree struct thread_call *call = g_new(struct thread_call, rank_count);
     uint32_t failed = 0;
     for (uint32_t rank = 0; rank < rank_count; rank++) {
         call[rank] = (struct thread_call){ b[rank], body, context, false };
@@ -125,7 +125,6 @@ uint32_t support_bootstraps_run(struct bootstrap **b, uint32_t rank_count,
         pthread_join(thread[rank], NULL);
         failed += !call[rank].fine;
     }
-    g_free(call);
     g_free(thread);
     return failed;
 }
@@ -194,7 +193,7 @@ static int worlds_round(struct live_world **world, uint32_t rank_count, struct f
 bool support_worlds_run(struct live_world **world, uint32_t rank_count, struct fabric_worker **worker,
                         uint32_t worker_count, char *why, size_t why_size)
 {
-    struct fabric_worker **active = g_memdup2(worker, sizeof *worker * worker_count);
+    g_autofree struct fabric_worker **active = g_memdup2(worker, sizeof *worker * worker_count);
     gint64 moved_us = g_get_monotonic_time();
     bool fine = true;
     while (fine && worker_count) {
@@ -208,7 +207,6 @@ bool support_worlds_run(struct live_world **world, uint32_t rank_count, struct f
             fine = false;
         }
     }
-    g_free(active);
     return fine;
 }
 

@@ -433,9 +433,8 @@ void moe_test_stored_bytes(const struct moe_options *options, uint64_t bytes_a_c
     o.topk = 8;
     o.experts = 256;
     o.tokens_max = 64;
-    struct moe_group *group = moe_group_run_sizes(&o, DRAW_UNIFORM);
+    g_autoptr(moe_group) group = moe_group_run_sizes(&o, DRAW_UNIFORM);
     const struct moe_copies copies = moe_routing_copies(&group->routing, &o);
     CU_ASSERT_EQUAL(loop_counts(group->loop)->store_bytes, copies.to_ranks * bytes_a_copy);
     CU_ASSERT_EQUAL(loop_counts(group->loop)->put_bytes, 0);
-    moe_group_free(group);
 }

@@ -137,11 +137,10 @@ static void test_runs_hash_alike(void)
 /* One peer never starts: all others hang, and say that they wait for it. */
 static void test_missing_rank_is_named(void)
 {
-    struct moe_group *group = group_new(false, false, false);
+    g_autoptr(moe_group) group = group_new(false, false, false);
     group->launched[2] = kernel_phase_count(&group->job.job);
     CU_ASSERT_FALSE(moe_group_run(group, 1, true));
     CU_ASSERT_PTR_NOT_NULL(strstr(loop_hang(group->loop), tested->hang));
-    moe_group_free(group);
 }
 
 void plant_tests_add(CU_pSuite suite, const struct plant_family *family)

@@ -79,7 +79,7 @@ void traffic_run(struct traffic *t)
     struct fabric_worker *worker[RANKS_MAX][FLOWS_MAX], **by_rank[RANKS_MAX];
     uint32_t count[RANKS_MAX] = { 0 };
     char text[200];
-    struct world *w = world_new(&t->cluster, &t->options);
+    g_autoptr(world) w = world_new(&t->cluster, &t->options);
     CU_ASSERT_PTR_NOT_NULL_FATAL(w);
     for (uint32_t r = 0; r < t->options.ranks; r++) by_rank[r] = worker[r];
     for (uint32_t i = 0; i < t->count; i++) {
@@ -91,7 +91,6 @@ void traffic_run(struct traffic *t)
         if (f->waits) fabric_watch(&f->worker, 0, 1);
     }
     CU_ASSERT_TRUE_FATAL(world_run(w, (struct fabric_worker * *const *)by_rank, count, t->result, text, sizeof text));
-    world_free(w);
 }
 
 bool took_about(const struct flow *f, double bytes_us, double percent, uint32_t hops)

@@ -45,6 +45,13 @@ static struct compare *compared(const struct record *a, const struct record *b, 
     return compare;
 }
 
+/* Takes the difference. */
+static void assert_difference(char *difference, const char *expected)
+{
+    CU_ASSERT_STRING_EQUAL(difference, expected);
+    g_free(difference);
+}
+
 TEST("errors of phases")
 {
     g_autoptr(record) p = record_of("simulate", 0.8);
@@ -151,12 +158,8 @@ TEST("keys that count only sometimes")
     CU_ASSERT_PTR_NULL(compare_case_difference(plain, other));
     record_set(plain, "kind", "simulate");
     record_set(plain, "seed", "8");
-    char *difference = compare_case_difference(plain, other);
-    CU_ASSERT_STRING_EQUAL(difference, "kernel: normal against ll");
-    g_free(difference);
-    difference = compare_case_difference(p, plain);
-    CU_ASSERT_STRING_EQUAL(difference, "kernel: ll against normal");
-    g_free(difference);
+    assert_difference(compare_case_difference(plain, other), "kernel: normal against ll");
+    assert_difference(compare_case_difference(p, plain), "kernel: ll against normal");
 }
 
 /* Two predictions may differ in settings, not in work; redundant experts are a setting. */
@@ -172,14 +175,10 @@ TEST("two predictions")
     struct record *const both[] = { a, b };
     for (int i = 0; i < 2; i++)
         record_set(both[i], RECORD_CASE_KEYS, "kernel num-tokens num-experts trace placement dtype");
-    char *difference = compare_case_difference(a, b);
-    CU_ASSERT_STRING_EQUAL(difference, "num-experts: 64 against 128; placement: none against eplb:64");
-    g_free(difference);
+    assert_difference(compare_case_difference(a, b), "num-experts: 64 against 128; placement: none against eplb:64");
     for (int i = 0; i < 2; i++) record_set(both[i], RECORD_WORK_KEYS, "num-tokens num-experts trace");
     CU_ASSERT_PTR_NULL(compare_case_difference(a, b));
-    difference = compare_settings_difference(a, b);
-    CU_ASSERT_STRING_EQUAL(difference, "placement: none against eplb:64");
-    g_free(difference);
+    assert_difference(compare_settings_difference(a, b), "placement: none against eplb:64");
     for (int i = 0; i < 2; i++) {
         record_add(both[i], "dispatch", RECORD_ALL, "time_us_max", i ? 100 : 300, "us");
         record_add(both[i], "combine", RECORD_ALL, "time_us_max", 200, "us");
@@ -211,14 +210,10 @@ TEST("two predictions")
     CU_ASSERT_PTR_NOT_NULL(strstr(words->str, "the bound has moved to another part of that kind.\n"));
     compare_free(compare);
     record_set(b, "num-experts", "192"); /* 128 experts, 64 of them twice */
-    difference = compare_case_difference(a, b);
-    CU_ASSERT_STRING_EQUAL(difference, "num-experts: 64 against 192");
-    g_free(difference);
+    assert_difference(compare_case_difference(a, b), "num-experts: 64 against 192");
     record_set(b, "kind", "replay"); /* a measurement is of one case */
     record_set(b, "num-experts", "128");
-    difference = compare_case_difference(a, b);
-    CU_ASSERT_STRING_EQUAL(difference, "num-experts: 64 against 128; placement: none against eplb:64");
-    g_free(difference);
+    assert_difference(compare_case_difference(a, b), "num-experts: 64 against 128; placement: none against eplb:64");
 }
 
 /* On another machine, files may be in other folders.  Only the folders of a path are ignored; the text before and after

@@ -24,7 +24,7 @@ TEST("files")
 {
     static const char text[] = "# what\n 3 5 # endpoints, messages\n\n2 0 7\r\n0 1 100\n0\t2 0\n\n 2 1 5\n0 1 1\n#end";
     const char *path = temporary_text("edges.txt", text);
-    struct edges e;
+    g_auto(edges) e;
     CU_ASSERT_TRUE_FATAL(edges_read(path, &e, NULL));
     CU_ASSERT_EQUAL(e.ranks, 3);
     CU_ASSERT_EQUAL(edges_count(&e), 5);
@@ -40,7 +40,6 @@ TEST("files")
     CU_ASSERT_EQUAL(e.sent_bytes[1], 0);
     CU_ASSERT_EQUAL(e.received_bytes[1], 106);
     CU_ASSERT_EQUAL(e.received[1], 3);
-    edges_free(&e);
     edges_free(&e);
 }
 

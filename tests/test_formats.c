@@ -75,7 +75,7 @@ TEST("BF16 halfway cases go to even")
 
 TEST("BF16 as PyTorch rounds")
 {
-    struct npy from, to;
+    g_auto(npy) from, to;
     npy_read(&from, "f32_bits");
     npy_read(&to, "f32_to_bf16_bits");
     CU_ASSERT_EQUAL_FATAL(from.item_count, to.item_count);
@@ -88,8 +88,6 @@ TEST("BF16 as PyTorch rounds")
     }
     CU_ASSERT_EQUAL(wrong, 0);
     CU_ASSERT(from.item_count > 50000);
-    npy_clear(&from);
-    npy_clear(&to);
 }
 
 TEST("every E4M3 code")
@@ -154,7 +152,7 @@ TEST("E4M3 halfway cases go to even")
 
 TEST("E4M3 as PyTorch rounds")
 {
-    struct npy from, to;
+    g_auto(npy) from, to;
     npy_read(&from, "f32_in448_bits");
     npy_read(&to, "f32_in448_to_e4m3fn");
     CU_ASSERT_EQUAL_FATAL(from.item_count, to.item_count);
@@ -163,8 +161,6 @@ TEST("E4M3 as PyTorch rounds")
     uint32_t wrong = 0;
     for (uint64_t i = 0; i < from.item_count; i++) wrong += format_e4m3_from_f32(make_f32(f32[i])) != codes[i];
     CU_ASSERT_EQUAL(wrong, 0);
-    npy_clear(&from);
-    npy_clear(&to);
 }
 
 TEST("UE8M0 scales")
@@ -282,7 +278,7 @@ TEST("LogFMT's bits")
 
 TEST("rows to FP8 and back as PyTorch")
 {
-    struct npy x, codes, scales, back;
+    g_auto(npy) x, codes, scales, back;
     npy_read(&x, "x_bf16_bits");
     npy_read(&codes, "x_e4m3");
     npy_read(&scales, "x_scale_f32");
@@ -301,10 +297,6 @@ TEST("rows to FP8 and back as PyTorch")
         CU_ASSERT_EQUAL(memcmp(got_back, (uint16_t *)back.data + (size_t)row * hidden, hidden * 2), 0);
     }
     CU_ASSERT(rows > 0);
-    npy_clear(&x);
-    npy_clear(&codes);
-    npy_clear(&scales);
-    npy_clear(&back);
 }
 
 /* A block of zeros has the least scale; NaN does not affect the scale; rounded scales are powers of two, at least the
@@ -339,7 +331,7 @@ TEST("scales of blocks")
 
 TEST("weighted sums as PyTorch")
 {
-    struct npy rows, weights, sums;
+    g_auto(npy) rows, weights, sums;
     npy_read(&rows, "combine_rows_bf16_bits");
     npy_read(&weights, "combine_w_f32");
     npy_read(&sums, "combine_out_bf16_bits");
@@ -360,9 +352,6 @@ TEST("weighted sums as PyTorch")
         CU_ASSERT_EQUAL(got[hidden - 77], 0);
     }
     CU_ASSERT(tokens > 0);
-    npy_clear(&rows);
-    npy_clear(&weights);
-    npy_clear(&sums);
 }
 
 /* Without weights: plain sums in the order of the rows; the order matters and is kept. */

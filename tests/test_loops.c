@@ -98,7 +98,7 @@ TEST("times")
 
 TEST("programs")
 {
-    struct loops *loops =
+    g_autoptr(loops) loops =
         sheet("LL_CAST_ROW (a) { load 2 * a by 128 from l2,\n"
               "    repeat rows - 1 { store bytes to shared, first warps { use } } } fresh, shared 16 @ a.cu:1\n"
               "LL_SUM_ROWS { bulk-in bytes, bulk-wait, bulk-out 8, bulk-read 1 } @ a.cu:2\n");
@@ -121,7 +121,6 @@ TEST("programs")
     loops_make(loops, SITE_LL_SUM_ROWS, NULL, &loop);
     CU_ASSERT(loop.program && !loop.team && loop.engine == LOOP_BULK && !loop.fresh);
     CU_ASSERT_EQUAL(loops_program(loops, SITE_LL_PEERS_READ, NULL, &row, op), 0);
-    loops_free(loops);
 }
 
 /* Sites that a sheet does not mention keep their shipped lines. */

@@ -27,12 +27,11 @@ static struct live_world *world[RANKS];
 static bool pair_run(struct bootstrap *b, void *context)
 {
     struct measure m = { .bootstrap = b, .repeat = 1, .sample_ms = 1, .rows = rows, .link_world = world[b->rank] };
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
     (void)context;
     m.operations = g_new0(uint32_t, MEASURE_ROWS_MAX);
     const bool fine = measure_pair_run(&m, &error);
     if (!fine) printf("\n      %s\n", error->message);
-    g_clear_error(&error);
     g_free(m.operations);
     g_free(m.sums);
     return fine;

@@ -262,10 +262,9 @@ static void expect_no_world(struct live_options options, const char *message)
     struct bootstrap **const b = support_bootstraps_new(2);
     const struct fabric_needs needs = { 1 << 16, 8, 1, 4, 0 };
     struct live_world *world[2] = { NULL };
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
     CU_ASSERT_FALSE_FATAL(support_worlds_new(&options, &needs, b, 2, world, &error));
     ASSERT_CONTAINS(error->message, message);
-    g_error_free(error);
     support_bootstraps_free(b, 2);
 }
 

@@ -111,7 +111,7 @@ TEST("choices survive placement")
                                              .weights = true,
                                              .seed = 2,
                                              .distribution = "zipf:1.3" };
-    struct routing in, out;
+    g_auto(routing) in, out;
     CU_ASSERT_FATAL(routing_generate(&options, &in, NULL));
     g_autofree uint64_t *load = g_new0(uint64_t, 32);
     placement_load_add(&in, load);
@@ -135,8 +135,6 @@ TEST("choices survive placement")
             for (uint32_t i = p.replicas_start[e]; i + 1 < p.replicas_start[e + 1]; i++)
                 CU_ASSERT(abs((int)used[p.replicas[i]] - (int)used[p.replicas[i + 1]]) <= 1);
     }
-    routing_free(&out);
-    routing_free(&in);
 }
 
 static double rank_most(const struct routing *routing)
@@ -159,23 +157,20 @@ TEST("balancing balances")
     const struct routing_options options = {
         .ranks = 16, .tokens = 500, .topk = 8, .experts = 64, .seed = 3, .distribution = "zipf-packed:0.8"
     };
-    struct routing in, greedy, eplb;
+    g_auto(routing) in, greedy, eplb;
     CU_ASSERT_FATAL(routing_generate(&options, &in, NULL));
     CU_ASSERT_FATAL(routing_place(&in, &(struct routing_place_options){ "greedy", 8, 0 }, &greedy, NULL));
     CU_ASSERT_FATAL(routing_place(&in, &(struct routing_place_options){ "eplb:32", 8, 0 }, &eplb, NULL));
     CU_ASSERT(rank_most(&in) > 3);
     CU_ASSERT(rank_most(&greedy) < 2);
     CU_ASSERT(rank_most(&eplb) < 1.1);
-    routing_free(&in);
-    routing_free(&greedy);
-    routing_free(&eplb);
 }
 
 TEST("files hold placements")
 {
     uint64_t load[8] = { 5, 1, 1, 9, 2, 2, 0, 30 };
     const struct placement_input input = { 8, 4, 8, load, 0 };
-    struct placement made, read;
+    g_auto(placement) made, read;
     CU_ASSERT_FATAL(placement_make("eplb:4", &input, &made, NULL));
     g_autofree char *text = placement_text(&made);
     const char *const path = temporary_path("placement.txt");
@@ -183,8 +178,6 @@ TEST("files hold placements")
     temporary_write(path, text, strlen(text));
     CU_ASSERT_FATAL(placement_make(spec, &input, &read, NULL));
     CU_ASSERT(read.slots == 12 && memcmp(read.expert_of, made.expert_of, 12 * sizeof(uint32_t)) == 0);
-    placement_clear(&read);
-    placement_clear(&made);
 }
 
 TEST("wrong placements are named")

@@ -159,7 +159,7 @@ TEST("experts' rows in order, in decode and prefill")
 
 TEST("rows of experts fill tiles")
 {
-    struct routing routing;
+    g_auto(routing) routing;
     routing_alloc(&routing, 2, 1, 4, (uint32_t[]){ 3, 3 }, 0);
     for (uint32_t i = 0; i < 5; i++) routing.rank[i / 3].experts[i % 3] = (int32_t)(i == 4 ? 3 : 0); /* one has none */
     g_autofree double *rows = program_rows(&routing, 1), *tiled = program_rows(&routing, 3);
@@ -167,7 +167,6 @@ TEST("rows of experts fill tiles")
     CU_ASSERT_DOUBLE_EQUAL(rows[1], 1, 0);
     CU_ASSERT_DOUBLE_EQUAL(tiled[0], 6, 0);
     CU_ASSERT_DOUBLE_EQUAL(tiled[1], 3, 0);
-    routing_free(&routing);
 }
 
 static void table_refused(const char *text, const char *part)

@@ -83,22 +83,20 @@ TEST("special characters at every place")
             snprintf(expected, sizeof expected, "\"%.*s%s%s\"", (int)place, name, special[i].written, &name[place + 1]);
             name[place] = special[i].character;
             g_autofree struct text *text = text_new(TEXT_BYTES_MAX - 1);
-            struct timeline *const timeline = timeline_into(text);
+            g_autoptr(timeline) timeline = timeline_into(text);
             timeline_name_process(timeline, 0, name);
             CU_ASSERT_TRUE(timeline_end(timeline));
             CU_ASSERT_PTR_NOT_NULL(strstr(text->bytes, expected));
-            timeline_free(timeline);
         }
 }
 
 TEST("tracks of workers")
 {
     g_autofree struct text *text = text_new(TEXT_BYTES_MAX - 1);
-    struct timeline *const timeline = timeline_into(text);
+    g_autoptr(timeline) timeline = timeline_into(text);
     timeline_name_worker(timeline, 3, 1, UINT32_MAX, ", twenty characters.");
     CU_ASSERT_TRUE(timeline_end(timeline));
     CU_ASSERT_PTR_NOT_NULL(strstr(text->bytes, "{\"name\":\"worker 4294967295, twenty characters.\"}"));
-    timeline_free(timeline);
 }
 
 TEST("nothing recorded")
@@ -143,7 +141,7 @@ TEST("long")
 {
     enum { NAME_BYTES = 200000, SPANS = 4000 };
     g_autofree struct text *text = text_new(TEXT_BYTES_MAX - 1);
-    struct timeline *const timeline = timeline_into(text);
+    g_autoptr(timeline) timeline = timeline_into(text);
     g_autofree char *name = malloc(NAME_BYTES + 1);
     uint32_t count = 0;
     memset(name, 'n', NAME_BYTES);
@@ -162,7 +160,6 @@ TEST("long")
     }
     CU_ASSERT_EQUAL(count, SPANS);
     CU_ASSERT_EQUAL(timeline_entry_count(timeline), SPANS);
-    timeline_free(timeline);
 }
 
 /* Spans and arrows are written as they are recorded, and counters at the end, sorted by time. The two ends of an arrow
@@ -199,10 +196,9 @@ TEST("arrows and counters")
 TEST("failed sink")
 {
     g_autofree struct text *text = text_new(100000);
-    struct timeline *const timeline = timeline_into(text);
+    g_autoptr(timeline) timeline = timeline_into(text);
     for (uint64_t i = 0; i < 10000; i++)
         timeline_span(timeline, &(struct timeline_span){ "s", i, i + 1, 0, 0, 0, NULL });
     CU_ASSERT_FALSE(timeline_end(timeline));
     CU_ASSERT_EQUAL(text->failures, 1);
-    timeline_free(timeline);
 }

@@ -62,14 +62,12 @@ TEST("every distribution is sound")
                                                      .topk_groups = 2,
                                                      .seed = 5,
                                                      .distribution = names[n] };
-            struct routing first, again;
+            g_auto(routing) first, again;
             GError *error = NULL;
             CU_ASSERT_FATAL(routing_generate(&options, &first, &error));
             CU_ASSERT_FATAL(routing_generate(&options, &again, &error));
             CU_ASSERT(routing_distinct(&first));
             CU_ASSERT(memcmp(first.rank[0].experts, again.rank[0].experts, 4 * 300 * 8 * sizeof(int32_t)) == 0);
-            routing_free(&first);
-            routing_free(&again);
         }
     }
 }
@@ -284,7 +282,7 @@ TEST("a strided routing is balanced")
     const struct routing_options options = {
         .ranks = 4, .tokens = 8, .topk = 2, .experts = 16, .distribution = "strided"
     };
-    struct routing routing;
+    g_auto(routing) routing;
     uint32_t count[16] = { 0 }, alike = 0;
     CU_ASSERT_FATAL(routing_generate(&options, &routing, NULL));
     for (uint32_t r = 0; r < 4; r++)
@@ -294,7 +292,6 @@ TEST("a strided routing is balanced")
         }
     for (uint32_t e = 0; e < 16; e++) CU_ASSERT_EQUAL(count[e], 4);
     CU_ASSERT(alike < 4 * 8 * 2);
-    routing_free(&routing);
 }
 
 /* Each token samples its experts; 4 ranks have 8 tokens each, of which rank 3 has most.  The expected experts come from
@@ -313,10 +310,9 @@ TEST("a sampled power law as published")
                                                  .experts = 8,
                                                  .seed = cases[i].seed,
                                                  .distribution = "sampled-power-law:1.9" };
-        struct routing routing;
+        g_auto(routing) routing;
         CU_ASSERT_FATAL(routing_generate(&options, &routing, NULL));
         for (uint32_t k = 0; k < 8 * 2; k++) CU_ASSERT_EQUAL(routing.rank[0].experts[k], cases[i].expert[k]);
-        routing_free(&routing);
     }
 }
 
@@ -330,7 +326,7 @@ TEST("steps are correlated")
                                        .correlation = 0.7,
                                        .masked_places = 3,
                                        .weights = true };
-    struct routing first, second;
+    g_auto(routing) first, second;
     uint32_t same = 0, none = 0;
     CU_ASSERT_FATAL(routing_generate(&options, &first, NULL));
     options.step = 1;
@@ -345,8 +341,6 @@ TEST("steps are correlated")
         CU_ASSERT_DOUBLE_EQUAL(w[0] + w[1] + w[2] + w[3], 1, 1e-5);
         CU_ASSERT(w[0] >= w[1] && w[1] >= w[2] && w[2] >= w[3] && w[3] > 0);
     }
-    routing_free(&first);
-    routing_free(&second);
 }
 
 TEST("options out of range are named")
@@ -410,7 +404,7 @@ TEST("traffic comes out exactly")
                                                      .masked_places = pairs ? 40 : 0,
                                                      .seed = 11 + n,
                                                      .distribution = names[n] };
-            struct routing first, second;
+            g_auto(routing) first, second;
             CU_ASSERT_FATAL(routing_generate(&options, &first, NULL));
             g_autofree char *wanted = traffic_text(&first, pairs);
             const struct traffic_options traffic = {
@@ -420,8 +414,6 @@ TEST("traffic comes out exactly")
             g_autofree char *found = traffic_text(&second, pairs);
             CU_ASSERT_STRING_EQUAL(wanted, found);
             CU_ASSERT(routing_distinct(&second));
-            routing_free(&first);
-            routing_free(&second);
         }
     }
 }

@@ -429,12 +429,11 @@ static void test_no_device(void)
     const struct fabric_needs needs = { 1 << 20, 64, 2, 16, 0 };
     struct live_world *world[2] = { NULL, NULL };
     struct bootstrap **b = support_bootstraps_new(2);
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
     CU_ASSERT_FALSE(support_worlds_new(&options, &needs, b, 2, world, &error));
     CU_ASSERT_PTR_NOT_NULL_FATAL(error);
     CU_ASSERT_TRUE(strstr(error->message, "expected an RDMA device with an active port, found: none") ||
                    strstr(error->message, "built without libibverbs"));
-    g_clear_error(&error);
     support_bootstraps_free(b, 2);
 }
 

@@ -68,14 +68,12 @@ static void world_play(const struct cluster *cluster)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
 {
     const char *path = fuzz_path(0, data, size_bytes);
-    GError *error = NULL;
-    struct cluster *cluster = cluster_load(path, &error);
+    g_autoptr(GError) error = NULL;
+    g_autoptr(cluster) cluster = cluster_load(path, &error);
     if (!cluster != (error != NULL)) abort(); /* exactly one of both */
     if (error && strlen(error->message) < 10) abort();
     /* many cores, SMs or threads are no fault but take memory; tests try the largest numbers */
     if (cluster && cluster->gpu.sms < 4096 && cluster->host.cores < 4096 && cluster->nic.proxy_threads < 4096)
         world_play(cluster);
-    g_clear_error(&error);
-    cluster_free(cluster);
     return 0;
 }

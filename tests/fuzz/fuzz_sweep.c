@@ -6,7 +6,7 @@
 static void results_read(const uint8_t *data, size_t size_bytes)
 {
     const char *path = fuzz_path(0, data, size_bytes);
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
     struct sweep_results *results = sweep_results_read(path, &error);
     if (!results != (error != NULL)) abort(); /* exactly one of both */
     if (results) {
@@ -26,7 +26,6 @@ static void results_read(const uint8_t *data, size_t size_bytes)
         sweep_results_free(again);
     }
     sweep_results_free(results);
-    g_clear_error(&error);
 }
 
 /* Each line is a name's values. */

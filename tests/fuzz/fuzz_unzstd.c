@@ -42,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
         .read = source_read, .context = &source, .name = "fuzz", .domain = g_quark_from_static_string("fuzz"), .code = 1
     };
     struct unzstd *u = unzstd_new(&from);
-    uint8_t *whole = g_malloc(PLAIN_MAX), *parts = g_malloc(PLAIN_MAX);
+    g_autofree uint8_t *whole = g_malloc(PLAIN_MAX), *parts = g_malloc(PLAIN_MAX);
     bool good, same;
     const size_t size = plain_read(u, whole, PLAIN_MAX, &good);
     unzstd_rewind(u);
@@ -51,7 +51,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
     if (good && (!same || again != size || memcmp(whole, parts, size) != 0)) abort();
     if (!good && same && again < PLAIN_MAX) abort();
     unzstd_free(u);
-    g_free(whole);
-    g_free(parts);
     return 0;
 }
