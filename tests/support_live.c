@@ -3,6 +3,7 @@
  * One thread that steps all ranks makes runs repeatable: the only order is the order of the loop. */
 #include "tests/support_live.h"
 #include "tests/support_conformance.h"
+#include "tests/unit.h"
 
 #include <CUnit/CUnit.h>
 #include <pthread.h>
@@ -165,6 +166,17 @@ bool support_worlds_new(const struct live_options *options, const struct fabric_
     }
     g_free(errors);
     return failed == 0;
+}
+
+void support_worlds_refused(const struct live_options *options, const struct fabric_needs *needs, const char *expected)
+{
+    struct bootstrap **b = support_bootstraps_new(2);
+    struct live_world *world[2] = { NULL };
+    GError *error = NULL;
+    CU_ASSERT_FALSE(support_worlds_new(options, needs, b, 2, world, &error));
+    CU_ASSERT(!world[0] && !world[1]);
+    CU_ASSERT(error_holds(&error, expected));
+    support_bootstraps_free(b, 2);
 }
 
 /* Steps once every worker that is not done, and polls every link.  -1 if a link broke, else whether anything moved. */

@@ -24,6 +24,9 @@ uint32_t support_bootstraps_run(struct bootstrap **b, uint32_t rank_count,
 bool support_worlds_new(const struct live_options *options, const struct fabric_needs *needs, struct bootstrap **b,
                         uint32_t rank_count, struct live_world **world, GError **error);
 
+/* Asserts (CUnit) that no world of two ranks can be made with these options, for a reason that holds `expected`. */
+void support_worlds_refused(const struct live_options *options, const struct fabric_needs *needs, const char *expected);
+
 /* Steps the workers of all ranks in one thread until all are done. If a link fails or nothing moves for 20 seconds,
  * returns false and fills in `why`. */
 bool support_worlds_run(struct live_world **world, uint32_t rank_count, struct fabric_worker **worker,

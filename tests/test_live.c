@@ -63,32 +63,19 @@ TEST("bound to CPUs")
 
 /* ---- worlds that cannot be made ---- */
 
-/* All ranks must fail, with a text that holds expected. */
-static void expect_refused(const struct live_options *options, const struct fabric_needs *needs, const char *expected)
-{
-    struct bootstrap **b = support_bootstraps_new(2);
-    struct live_world *world[2] = { NULL };
-    GError *error = NULL;
-    CU_ASSERT_FALSE(support_worlds_new(options, needs, b, 2, world, &error));
-    CU_ASSERT_PTR_NULL(world[0]);
-    CU_ASSERT_PTR_NULL(world[1]);
-    CU_ASSERT(error_holds(&error, expected));
-    support_bootstraps_free(b, 2);
-}
-
 TEST("options refused")
 {
     struct live_options options = options_make("pigeon", 1);
-    expect_refused(&options, &small, "fabric: expected shm, verbs or ofi, found 'pigeon'");
+    support_worlds_refused(&options, &small, "fabric: expected shm, verbs or ofi, found 'pigeon'");
     options = options_make("shm", 0);
-    expect_refused(&options, &small, "ranks-per-node: expected at least 1, found 0");
+    support_worlds_refused(&options, &small, "ranks-per-node: expected at least 1, found 0");
     options = options_make("shm", 1);
     options.gpu_memory = true;
-    expect_refused(&options, &small, "gpu-memory: expected --fabric verbs");
+    support_worlds_refused(&options, &small, "gpu-memory: expected --fabric verbs");
     options.gpu_memory = false;
     const struct fabric_needs no_queue = { HEAP_BYTES, WORDS, 0, 4, 0 }, huge = { UINT64_C(1) << 60, WORDS, 2, 4, 0 };
-    expect_refused(&options, &no_queue, "at least one queue of depth 1");
-    expect_refused(&options, &huge, "shared memory: expected 1152921504606");
+    support_worlds_refused(&options, &no_queue, "at least one queue of depth 1");
+    support_worlds_refused(&options, &huge, "shared memory: expected 1152921504606");
 }
 
 /* Only one rank fails: the others must learn that, and which rank. */

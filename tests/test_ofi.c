@@ -257,17 +257,6 @@ TEST("a dead peer is named")
     }
 }
 
-static void expect_no_world(struct live_options options, const char *message)
-{
-    struct bootstrap **const b = support_bootstraps_new(2);
-    const struct fabric_needs needs = { 1 << 16, 8, 1, 4, 0 };
-    struct live_world *world[2] = { NULL };
-    g_autoptr(GError) error = NULL;
-    CU_ASSERT_FALSE_FATAL(support_worlds_new(&options, &needs, b, 2, world, &error));
-    ASSERT_CONTAINS(error->message, message);
-    support_bootstraps_free(b, 2);
-}
-
 /* Rank 1 has no patience, and cannot connect. */
 static int rank_impatient(struct bootstrap *b, void *context)
 {
@@ -293,11 +282,13 @@ TEST("one that cannot connect")
 
 TEST("refusals")
 {
+    static const struct fabric_needs needs = { 1 << 16, 8, 1, 4, 0 };
     struct live_options options = options_for("warp", LIVE_SIGNAL_WRITE);
-    expect_no_world(options, "libfabric: expected provider warp with RMA, found ");
+    support_worlds_refused(&options, &needs, "libfabric: expected provider warp with RMA, found ");
     options = options_for("tcp", LIVE_SIGNAL_ATOMIC);
     options.device = "nowhere";
-    expect_no_world(options, "libfabric: expected provider tcp on nowhere with RMA and atomics, found ");
+    support_worlds_refused(&options, &needs,
+                           "libfabric: expected provider tcp on nowhere with RMA and atomics, found ");
 }
 
 enum { PLACE_BYTES = 128 }; /* of the first exchange: where ranks run */

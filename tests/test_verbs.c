@@ -16,6 +16,8 @@
 #include "tests/support_live.h"
 #include "tests/unit.h"
 
+static const struct fabric_needs few_needs = { 1 << 20, 64, 2, 16, 0 };
+
 static struct live_options options_for(const char *device, enum live_signalling signalling)
 {
     struct live_options options = support_options("verbs", 8);
@@ -30,25 +32,6 @@ static struct live_options options_for(const char *device, enum live_signalling 
 #    include "replay/links/verbs.h"
 
 static uint32_t device_count;
-
-struct verbs_world {
-    struct live_world *world[CONFORMANCE_RANKS];
-    struct bootstrap **b;
-    uint32_t rank_count;
-};
-
-static bool world_open(struct verbs_world *w, uint32_t rank_count, const struct live_options *options,
-                       const struct fabric_needs *needs, GError **error)
-{
-    *w = (struct verbs_world){ .rank_count = rank_count, .b = support_bootstraps_new(rank_count) };
-    return support_worlds_new(options, needs, w->b, rank_count, w->world, error);
-}
-
-static void world_close(struct verbs_world *w)
-{
-    for (uint32_t rank = 0; rank < w->rank_count; rank++) live_world_free(w->world[rank]);
-    support_bootstraps_free(w->b, w->rank_count);
-}
 
 static void test_conformance(void)
 {
@@ -298,17 +281,9 @@ static void test_access_refused(void)
     pair_close(&pair);
 }
 
-/* The error on rank 0 if a world with these options cannot be made. */
 static void refuse(const struct live_options *options, const char *part)
 {
-    struct verbs_world w;
-    const struct fabric_needs needs = { 1 << 20, 64, 2, 16, 0 };
-    g_autoptr(GError) error = NULL;
-    CU_ASSERT_FALSE(world_open(&w, 2, options, &needs, &error));
-    if (error) printf("\n      %s", error->message);
-    if (error) expect_text(error->message, part);
-    CU_ASSERT_PTR_NOT_NULL(error);
-    world_close(&w);
+    support_worlds_refused(options, &few_needs, part);
 }
 
 static void test_options_refused(void)
@@ -426,15 +401,11 @@ static void test_timeouts(void)
 static void test_no_device(void)
 {
     const struct live_options options = options_for(NULL, LIVE_SIGNAL_WRITE);
-    const struct fabric_needs needs = { 1 << 20, 64, 2, 16, 0 };
-    struct live_world *world[2] = { NULL, NULL };
-    struct bootstrap **b = support_bootstraps_new(2);
-    g_autoptr(GError) error = NULL;
-    CU_ASSERT_FALSE(support_worlds_new(&options, &needs, b, 2, world, &error));
-    CU_ASSERT_PTR_NOT_NULL_FATAL(error);
-    CU_ASSERT_TRUE(strstr(error->message, "expected an RDMA device with an active port, found: none") ||
-                   strstr(error->message, "built without libibverbs"));
-    support_bootstraps_free(b, 2);
+#ifdef HAVE_VERBS
+    support_worlds_refused(&options, &few_needs, "expected an RDMA device with an active port, found: none");
+#else
+    support_worlds_refused(&options, &few_needs, "built without libibverbs");
+#endif
 }
 
 void unit_tests(CU_pSuite suite)
