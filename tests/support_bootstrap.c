@@ -1,5 +1,6 @@
 /* support_bootstrap.c - exchanges that every bootstrap must get right. */
 #include "tests/support_bootstrap.h"
+#include "tests/support_catch.h"
 
 bool exchanges_run(struct bootstrap *b, size_t longest, GError **error)
 {
@@ -14,4 +15,21 @@ bool exchanges_run(struct bootstrap *b, size_t longest, GError **error)
         if (!bootstrap_barrier(b, error)) return false;
     }
     return true;
+}
+
+char *fork_text(uint32_t ranks, uint32_t timeout_ms, int (*run)(struct bootstrap *b, void *context), void *context,
+                int status)
+{
+    catch_start();
+    const int ended = bootstrap_fork_run(ranks, timeout_ms, run, context);
+    char *text = catch_end();
+    CU_ASSERT(status == FORK_FAILS ? ended != 0 : ended == status);
+    return text;
+}
+
+void fork_says(uint32_t ranks, uint32_t timeout_ms, int (*run)(struct bootstrap *b, void *context), void *context,
+               int status, const char *said)
+{
+    g_autofree char *text = fork_text(ranks, timeout_ms, run, context, status);
+    ASSERT_CONTAINS(text, said);
 }

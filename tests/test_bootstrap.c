@@ -34,14 +34,6 @@ static int meet(struct bootstrap *b, void *context)
     return bootstrap_barrier(b, &error) ? 0 : report(error);
 }
 
-/* Runs ranks, which must end with this status.  Returns what they wrote to standard error; free it with g_free(). */
-static char *fork_text(uint32_t ranks, uint32_t timeout_ms, int (*run)(struct bootstrap *b, void *context), int status)
-{
-    catch_start();
-    CU_ASSERT_EQUAL(bootstrap_fork_run(ranks, timeout_ms, run, NULL), status);
-    return catch_end();
-}
-
 static int rank_exchanges(struct bootstrap *b, void *context)
 {
     GError *error = NULL;
@@ -63,7 +55,7 @@ static int rank_two_is_killed(struct bootstrap *b, void *context)
 
 TEST("a rank is killed")
 {
-    g_autofree char *text = fork_text(4, TIMEOUT_MS, rank_two_is_killed, 1);
+    g_autofree char *text = fork_text(4, TIMEOUT_MS, rank_two_is_killed, NULL, 1);
     ASSERT_CONTAINS(text, "eptwin: rank 2 was killed by signal 9 (Killed)\n");
     ASSERT_CONTAINS(text, "[rank 2 was killed by signal 9 (Killed)]");
 }
@@ -78,7 +70,7 @@ static int rank_one_exits(struct bootstrap *b, void *context)
 
 TEST("a rank's exit ends the others")
 {
-    g_autofree char *text = fork_text(3, TIMEOUT_MS, rank_one_exits, 7);
+    g_autofree char *text = fork_text(3, TIMEOUT_MS, rank_one_exits, NULL, 7);
     CU_ASSERT_STRING_EQUAL(text, "eptwin: rank 1 exited with status 7\n");
 }
 
@@ -88,7 +80,7 @@ static int rank_stubborn(struct bootstrap *b, void *context)
     return rank_one_exits(b, context);
 }
 
-TEST("ranks that ignore SIGTERM") { g_free(fork_text(3, TIMEOUT_MS, rank_stubborn, 7)); }
+TEST("ranks that ignore SIGTERM") { g_free(fork_text(3, TIMEOUT_MS, rank_stubborn, NULL, 7)); }
 
 /* Rank 2 has the parent ended, once it can be. */
 static int rank_ends_parent(struct bootstrap *b, void *context)
@@ -103,7 +95,7 @@ static int rank_ends_parent(struct bootstrap *b, void *context)
 TEST("the parent is ended")
 {
     struct sigaction after;
-    g_autofree char *text = fork_text(3, TIMEOUT_MS, rank_ends_parent, 1);
+    g_autofree char *text = fork_text(3, TIMEOUT_MS, rank_ends_parent, NULL, 1);
     ASSERT_CONTAINS(text, "eptwin: ended by signal 15 (Terminated)\n");
     CU_ASSERT_EQUAL(sigaction(SIGTERM, NULL, &after), 0);
     CU_ASSERT(after.sa_handler == SIG_DFL);
@@ -119,8 +111,8 @@ static int ranks_one_and_three_stay_away(struct bootstrap *b, void *context)
 
 TEST("ranks that do not come are named")
 {
-    g_autofree char *text = fork_text(4, SHORT_MS, ranks_one_and_three_stay_away, 1);
-    ASSERT_CONTAINS(text, "eptwin: ranks 1 and 3 did not come to exchange 0 within 300 ms\n");
+    fork_says(4, SHORT_MS, ranks_one_and_three_stay_away, NULL, 1,
+              "eptwin: ranks 1 and 3 did not come to exchange 0 within 300 ms\n");
 }
 
 /* Ranks that know of the failure tell each other in another exchange, as they do when a link cannot be made.  The
@@ -140,8 +132,8 @@ static int rank_one_stays_away_others_come_again(struct bootstrap *b, void *cont
 
 TEST("ranks come again after a failure")
 {
-    g_autofree char *text = fork_text(4, SHORT_MS, rank_one_stays_away_others_come_again, 1);
-    ASSERT_CONTAINS(text, "eptwin: rank 1 did not come to exchange 0 within 300 ms\n");
+    fork_says(4, SHORT_MS, rank_one_stays_away_others_come_again, NULL, 1,
+              "eptwin: rank 1 did not come to exchange 0 within 300 ms\n");
 }
 
 static int rank_two_leaves_early(struct bootstrap *b, void *context)
@@ -152,11 +144,8 @@ static int rank_two_leaves_early(struct bootstrap *b, void *context)
 
 TEST("a rank leaves early")
 {
-    catch_start();
-    const int status = bootstrap_fork_run(3, TIMEOUT_MS, rank_two_leaves_early, NULL);
-    g_autofree char *text = catch_end();
-    CU_ASSERT_NOT_EQUAL(status, 0);
-    ASSERT_CONTAINS(text, "eptwin: rank 2 ended before exchange 0, for which others wait\n");
+    fork_says(3, TIMEOUT_MS, rank_two_leaves_early, NULL, FORK_FAILS,
+              "eptwin: rank 2 ended before exchange 0, for which others wait\n");
 }
 
 static int rank_two_brings_more(struct bootstrap *b, void *context)
@@ -169,8 +158,8 @@ static int rank_two_brings_more(struct bootstrap *b, void *context)
 
 TEST("sizes differ")
 {
-    g_autofree char *text = fork_text(4, TIMEOUT_MS, rank_two_brings_more, 1);
-    ASSERT_CONTAINS(text, "eptwin: exchange 0: rank 2 brought 16 bytes, rank 0 8: the ranks do not do the same");
+    fork_says(4, TIMEOUT_MS, rank_two_brings_more, NULL, 1,
+              "eptwin: exchange 0: rank 2 brought 16 bytes, rank 0 8: the ranks do not do the same");
 }
 
 static int rank_one_gives_up(struct bootstrap *b, void *context)
@@ -184,7 +173,7 @@ static int rank_one_gives_up(struct bootstrap *b, void *context)
 
 TEST("a rank gives up")
 {
-    g_autofree char *text = fork_text(3, TIMEOUT_MS, rank_one_gives_up, 2);
+    g_autofree char *text = fork_text(3, TIMEOUT_MS, rank_one_gives_up, NULL, 2);
     ASSERT_CONTAINS(text, "eptwin: rank 1 gave up: trace.npy: not here\n");
     CU_ASSERT_PTR_NULL(strstr(text, "exited with status"));
 }
@@ -303,13 +292,8 @@ TEST("all are asked")
 {
     for (size_t k = 0; k < G_N_ELEMENTS(hangs); k += 3) {
         struct hang h = hangs[k];
-        char expected[64];
-        catch_start();
-        const int status = bootstrap_fork_run(HANG_RANKS, TIMEOUT_MS, rank_hangs, &h);
-        g_autofree char *text = catch_end();
-        CU_ASSERT_NOT_EQUAL(status, 0);
-        g_snprintf(expected, sizeof expected, "eptwin: rank %u holds up the run: ", h.root);
-        ASSERT_CONTAINS(text, expected);
+        g_autofree char *expected = g_strdup_printf("eptwin: rank %u holds up the run: ", h.root);
+        fork_says(HANG_RANKS, TIMEOUT_MS, rank_hangs, &h, FORK_FAILS, expected);
     }
 }
 

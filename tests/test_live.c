@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include "tests/support_bootstrap.h"
 #include "tests/support_catch.h"
 #include "tests/support_live.h"
 #include "tests/unit.h"
@@ -329,9 +330,7 @@ TEST("root of a hang")
 {
     for (size_t i = 0; i < G_N_ELEMENTS(stuck_cases); i++) {
         struct stuck_case c = stuck_cases[i];
-        catch_start();
-        CU_ASSERT_EQUAL(bootstrap_fork_run(4, 20000, stuck_child, &c), 1);
-        g_autofree char *text = catch_end();
+        g_autofree char *text = fork_text(4, 20000, stuck_child, &c, 1);
         ASSERT_CONTAINS(text, c.expected);
         ASSERT_CONTAINS(text, " workers left, worker ");
     }
@@ -440,8 +439,5 @@ static int punctual_child(struct bootstrap *b, void *context)
 
 TEST("a hang is told in time")
 {
-    catch_start();
-    CU_ASSERT_EQUAL(bootstrap_fork_run(2, 1700, punctual_child, NULL), 1);
-    g_autofree char *text = catch_end();
-    ASSERT_CONTAINS(text, "eptwin: rank 0 holds up the run: no progress for 1000 ms");
+    fork_says(2, 1700, punctual_child, NULL, 1, "eptwin: rank 0 holds up the run: no progress for 1000 ms");
 }

@@ -5,6 +5,7 @@
  * there are named and left out; tcp must be.  EPTWIN_TEST_PROVIDERS names others to try ("verbs,efa"). */
 #include "replay/bootstrap/bootstrap_internal.h"
 #include "replay/live.h"
+#include "tests/support_bootstrap.h"
 #include "tests/support_catch.h"
 #include "tests/support_conformance.h"
 #include "tests/support_live.h"
@@ -249,11 +250,7 @@ TEST("a dead peer is named")
 {
     for (int way = LIVE_SIGNAL_WRITE; way <= LIVE_SIGNAL_IMM; way++) {
         struct live_options options = options_for("tcp", (enum live_signalling)way);
-        catch_start();
-        const int status = bootstrap_fork_run(2, 20000, rank_writes_to_dead, &options);
-        g_autofree char *text = catch_end();
-        CU_ASSERT_EQUAL(status, 1);
-        ASSERT_CONTAINS(text, "[libfabric tcp;ofi_rxm: write to rank 1 (queue 0): ");
+        fork_says(2, 20000, rank_writes_to_dead, &options, 1, "[libfabric tcp;ofi_rxm: write to rank 1 (queue 0): ");
     }
 }
 
@@ -272,12 +269,9 @@ static int rank_impatient(struct bootstrap *b, void *context)
 /* A rank that fails alone ends all, at once and by its name. */
 TEST("one that cannot connect")
 {
-    const struct live_options options = options_for("tcp", LIVE_SIGNAL_WRITE);
-    catch_start();
-    const int status = bootstrap_fork_run(3, 60000, rank_impatient, (void *)(uintptr_t)&options);
-    g_autofree char *text = catch_end();
-    CU_ASSERT_EQUAL(status, 1);
-    ASSERT_CONTAINS(text, "rank 1 gave up: libfabric tcp;ofi_rxm: no connection with ranks 0 and 2 within 0 ms");
+    struct live_options options = options_for("tcp", LIVE_SIGNAL_WRITE);
+    fork_says(3, 60000, rank_impatient, &options, 1,
+              "rank 1 gave up: libfabric tcp;ofi_rxm: no connection with ranks 0 and 2 within 0 ms");
 }
 
 TEST("refusals")
@@ -312,19 +306,11 @@ static int rank_never_connects(struct bootstrap *b, void *context)
 TEST("another provider")
 {
     size_t size_bytes = 8;
-    catch_start();
-    int status = bootstrap_fork_run(2, 20000, rank_never_connects, &size_bytes);
-    char *text = catch_end();
-    CU_ASSERT_EQUAL(status, 1);
+    g_autofree char *text = fork_text(2, 20000, rank_never_connects, &size_bytes, 1);
     ASSERT_CONTAINS(text, "exchange 1: rank 1 brought 8 bytes, rank 0 ");
     size_bytes = (size_t)strtoul(strstr(text, "rank 0 ") + 7, NULL, 10);
-    g_free(text);
-    catch_start();
-    status = bootstrap_fork_run(2, 20000, rank_never_connects, &size_bytes);
-    text = catch_end();
-    CU_ASSERT_EQUAL(status, 3);
-    ASSERT_CONTAINS(text, "libfabric: rank 1 uses , this one tcp;ofi_rxm: name a --provider");
-    g_free(text);
+    fork_says(2, 20000, rank_never_connects, &size_bytes, 3,
+              "libfabric: rank 1 uses , this one tcp;ofi_rxm: name a --provider");
 }
 
 /* A rank that dies at any exchange while links are made, or after them, leaves no name of shared memory behind, and the
@@ -545,11 +531,8 @@ TEST("strangers at the port")
         const int sent = stranger_main(&t);
         _exit(write(t.from_stranger[1], &sent, sizeof sent) != sizeof sent);
     }
-    catch_start();
-    const int status = bootstrap_fork_run(2, 20000, rank_hears_strangers, &t);
-    g_autofree char *text = catch_end();
-    CU_ASSERT_EQUAL(status, 0);
-    ASSERT_CONTAINS(text, "eptwin: rank 0: warning: drops messages that no rank of this run sent");
+    fork_says(2, 20000, rank_hears_strangers, &t, 0,
+              "eptwin: rank 0: warning: drops messages that no rank of this run sent");
     kill(stranger, SIGKILL);
     waitpid(stranger, NULL, 0);
     for (int i = 0; i < 2; i++) {
