@@ -170,13 +170,9 @@ struct sim *sim_new(uint32_t event_count)
 {
     const size_t partial = event_count < SLOT_COUNT ? event_count : SLOT_COUNT;
     const size_t chunk_count = event_count / CHUNK_ENTRIES + partial + 2; /* 2: for the slot that is dealt out */
-    struct sim *const sim = memory_grow(NULL, 1, sizeof *sim);
+    struct sim *const sim = memory_new(1, sizeof *sim);
     sim->chunk_count = (uint32_t)chunk_count;
     sim->block_first = block_new(sim->chunk_count);
-    sim->clock = (struct sim_clock){ 0 };
-    sim->far = sim->near = NULL;
-    sim->owner = NULL;
-    for (uint32_t kind = 0; kind < SIM_KINDS; kind++) sim->handler[kind] = NULL;
     sim->handler[KIND_ROW] = row_run;
     queue_clear(sim);
     return sim;
@@ -621,25 +617,4 @@ void sim_run_before(struct sim *sim, uint64_t end_ps, const uint32_t *idle)
 uint64_t sim_next_ps(const struct sim *sim, const uint32_t *idle)
 {
     return sim->pending_count > *idle ? first_ps(sim) : UINT64_MAX;
-}
-
-/* Marks the events of a row as not pending. */
-static void row_drop(struct sim *sim, struct sim_event *event, uint64_t time_ps)
-{
-    const struct sim_row *const row = (struct sim_row *)(void *)((char *)event - offsetof(struct sim_row, event));
-    uint32_t next = 0;
-    sim->pending_count++;
-    for (struct sim_event *member; (member = row_take(sim, row, &next, time_ps));) member->due_ps = 0;
-}
-
-void sim_reset(struct sim *sim)
-{
-    while (sim->pending_count > 0) {
-        struct sim_event *const event = event_take(sim, UINT64_MAX);
-        const uint64_t time_ps = sim_event_time_ps(event);
-        event->due_ps = 0;
-        if (event->kind == KIND_ROW) row_drop(sim, event, time_ps);
-    }
-    sim->clock.now_ps = sim->clock.event_count = 0;
-    queue_clear(sim);
 }

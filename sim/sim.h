@@ -35,15 +35,12 @@ enum { SIM_KINDS = 15 };
 
 /* Makes an engine with room for event_count pending events.  It grows when more are pending. */
 struct sim *sim_new(uint32_t event_count);
+/* Touches no event, not even one that is pending. */
 void sim_free(struct sim *sim);
 
 /* Sets the handler of a kind of events, before any of them is scheduled. */
 typedef void sim_handler(struct sim *sim, struct sim_event *event);
 void sim_handler_set(struct sim *sim, uint32_t kind, sim_handler *handler);
-
-/* Returns to time 0 with no events, and keeps the memory.  It marks pending events as not pending, so they must not
- * have been freed before.  (sim_free() touches no event.) */
-void sim_reset(struct sim *sim);
 
 /* Makes the engine call far() and later near() for most events, a few places before they run. far() can prefetch the
  * memory that an event will read, and near() the memory to which that memory points.  They must change nothing. */
@@ -96,7 +93,7 @@ void sim_run_before(struct sim *sim, uint64_t end_ps, const uint32_t *idle);
 uint64_t sim_next_ps(const struct sim *sim, const uint32_t *idle);
 /* How often an event was scheduled or moved since sim_new().  If two answers are equal, none was between them. */
 static inline uint64_t sim_scheduled(const struct sim *sim) { return sim_clock(sim)->entry_count; }
-/* Events run since sim_new() or sim_reset(). */
+/* Events run since sim_new(). */
 static inline uint64_t sim_event_count(const struct sim *sim) { return sim_clock(sim)->event_count; }
 
 #endif

@@ -108,9 +108,9 @@ static void member_run(struct sim *sim, struct sim_event *event)
 
 static void world_start(struct world *world, uint64_t seed, uint64_t (*delay_ps)(struct rng *rng), int wanted)
 {
-    struct sim *const sim = world->sim;
+    sim_free(world->sim);
     memset(world, 0, sizeof *world);
-    world->sim = sim;
+    world->sim = engine_new(EVENT_COUNT);
     world->delay_ps = delay_ps;
     world->planned_count_wanted = wanted;
     rng_seed(&world->rng, seed);
@@ -164,12 +164,7 @@ static uint64_t (*const plans[])(struct rng *rng) = { delay_zero,    delay_const
                                                       delay_uniform, delay_skewed,   delay_end,  delay_mixed };
 enum { PLAN_COUNT = sizeof plans / sizeof plans[0] };
 
-static struct world *world_new(void)
-{
-    struct world *const world = calloc(1, sizeof *world);
-    world->sim = engine_new(EVENT_COUNT);
-    return world;
-}
+static struct world *world_new(void) { return calloc(1, sizeof(struct world)); }
 
 static void world_free(struct world *world)
 {
@@ -183,7 +178,6 @@ TEST("order is that of the reference")
     struct world *const world = world_new();
     for (int plan = 0; plan < PLAN_COUNT; plan++)
         for (size_t size = 0; size < sizeof sizes / sizeof sizes[0]; size++) {
-            sim_reset(world->sim);
             world_start(world, (uint64_t)plan * 100 + size, plans[plan], sizes[size]);
             world_run(world, 10000);
             CU_ASSERT_EQUAL(world->wrong_count, 0);
@@ -224,14 +218,12 @@ TEST("windows")
     struct world *const world = world_new();
     for (int plan = 1; plan < PLAN_COUNT; plan++) /* without delays no window would end */
         for (int wanted = 1; wanted < EVENT_COUNT; wanted *= 7) {
-            sim_reset(world->sim);
             world_start(world, (uint64_t)plan + 1000, plans[plan], wanted);
             windows_run(world, 10000);
             CU_ASSERT_EQUAL(world->wrong_count, 0);
             CU_ASSERT_EQUAL(world->planned_count, 0);
         }
     const uint32_t two = 2;
-    sim_reset(world->sim);
     world_start(world, 1, delay_constant, 0);
     world_schedule(world, 5);
     world_schedule(world, 7);
@@ -248,19 +240,9 @@ TEST("same seed, same run")
         world_start(first, seed, delay_mixed, 500);
         world_run(first, 3000);
         world_start(second, seed, delay_mixed, 500);
-        for (int i = 0; i < 1000 && sim_step(second->sim); i++) /* leave events pending, begin again */
-            ;
-        sim_reset(second->sim);
-        for (int i = 0; i < EVENT_COUNT; i++) CU_ASSERT_FATAL(!sim_event_pending(&second->members[i].event));
-        CU_ASSERT_EQUAL(sim_now_ps(second->sim), 0);
-        CU_ASSERT_EQUAL(sim_event_count(second->sim), 0);
-        CU_ASSERT_FALSE(sim_step(second->sim));
-        world_start(second, seed, delay_mixed, 500);
         world_run(second, 3000);
         CU_ASSERT_EQUAL(first->digest, second->digest);
         CU_ASSERT_EQUAL(first->now_ps, second->now_ps);
-        sim_reset(first->sim);
-        sim_reset(second->sim);
     }
     world_start(first, 1, delay_mixed, 500);
     world_start(second, 2, delay_mixed, 500);
@@ -443,13 +425,6 @@ static uint64_t row_plan_run(struct row_plan *plan, bool by_row, uint64_t seed)
     sim_run(sim);
     const uint64_t end_ps = sim_now_ps(sim), count = sim_event_count(sim);
     CU_ASSERT_EQUAL(count, plan->ran_count);
-    sim_reset(sim); /* with rows that are pending */
-    row_plan_schedule(sim, plan);
-    sim_reset(sim);
-    uint32_t pending = 0;
-    for (uint32_t i = 0; i < ROW_MEMBERS; i++) pending += sim_event_pending(&plan->members[i]);
-    CU_ASSERT_EQUAL(pending, 0);
-    CU_ASSERT_FALSE(sim_step(sim));
     sim_free(sim);
     return end_ps;
 }
