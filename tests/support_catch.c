@@ -4,6 +4,7 @@
 
 #include <glib.h>
 #include <glib/gstdio.h>
+#include <stdint.h>
 #include <unistd.h>
 
 static char *path;
@@ -30,6 +31,12 @@ char *catch_end(void)
     g_unlink(path);
     g_free(path);
     return text;
+}
+
+void *unit_made(const void *pointer, const char *text, const char *file, unsigned line)
+{
+    CU_assertImplementation(pointer != NULL, line, text, file, "", CU_TRUE);
+    return (void *)(uintptr_t)pointer;
 }
 
 static bool error_end(GError **error, bool as_expected, const char *expected)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include "sim/units.h"
 #include "tests/support_sim.h"
+#include "tests/unit.h"
 
 static enum worker_step flow_step(struct fabric_worker *w)
 {
@@ -79,8 +80,7 @@ void traffic_run(struct traffic *t)
     struct fabric_worker *worker[RANKS_MAX][FLOWS_MAX], **by_rank[RANKS_MAX];
     uint32_t count[RANKS_MAX] = { 0 };
     char text[200];
-    g_autoptr(world) w = world_new(&t->cluster, &t->options);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(w);
+    g_autoptr(world) w = MADE(world_new(&t->cluster, &t->options));
     for (uint32_t r = 0; r < t->options.ranks; r++) by_rank[r] = worker[r];
     for (uint32_t i = 0; i < t->count; i++) {
         struct flow *f = &t->flow[i];

@@ -36,8 +36,7 @@ static const char host_text[] =
 /* The line of a text's first occurrence of what, from 1. */
 static uint32_t line_of(const char *text, const char *what)
 {
-    const char *at = strstr(text, what);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(at);
+    const char *at = MADE(strstr(text, what));
     uint32_t line = 1;
     for (const char *c = text; c < at; c++) line += *c == '\n';
     return line;
@@ -403,8 +402,7 @@ TEST("values at the limits")
 
 TEST("shipped files")
 {
-    g_autoptr(GDir) shipped = g_dir_open("models/clusters", 0, NULL);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(shipped);
+    g_autoptr(GDir) shipped = MADE(g_dir_open("models/clusters", 0, NULL));
     uint32_t count = 0;
     for (const char *name; (name = g_dir_read_name(shipped)) != NULL; count++) {
         if (strcmp(name, "parts") == 0 || strcmp(name, "README.md") == 0) continue;

@@ -197,8 +197,7 @@ TEST("p2p in all worlds")
 static void expect_refused(const struct coll_options *o, const struct edges *edges, const char *what)
 {
     char text[256] = "";
-    const char *refusal = coll_options_refuse(o, edges, text, sizeof text);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(refusal);
+    const char *refusal = MADE(coll_options_refuse(o, edges, text, sizeof text));
     CU_ASSERT_PTR_NOT_NULL(strstr(refusal, what));
     if (!strstr(refusal, what)) printf("\n      %s\n", refusal);
 }
@@ -374,8 +373,7 @@ TEST("bounds of all-to-allv")
         { "lognormal:65536:0.7", 1024, 0 },
     };
     GError *error = NULL;
-    g_autoptr(cluster) cluster = cluster_load("tests/peers/port.ini", &error);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(cluster);
+    g_autoptr(cluster) cluster = MADE(cluster_load("tests/peers/port.ini", &error));
     for (size_t i = 0; i < sizeof loads / sizeof loads[0]; i++) {
         g_auto(edges) edges;
         uint64_t most = 0;

@@ -57,8 +57,7 @@ TEST("errors of phases")
     g_autoptr(record) p = record_of("simulate", 0.8);
     g_autoptr(record) m = record_of("replay", 1);
     g_autoptr(compare) compare = compared(p, m, false);
-    const struct compare_row *row = row_of(compare, "dispatch", RECORD_ALL, "time_us");
-    CU_ASSERT_PTR_NOT_NULL_FATAL(row);
+    const struct compare_row *row = MADE(row_of(compare, "dispatch", RECORD_ALL, "time_us"));
     CU_ASSERT_DOUBLE_EQUAL(row->error_pct, -20, 1e-9);
     CU_ASSERT_DOUBLE_EQUAL(row->predicted, 81.2, 1e-9);
     CU_ASSERT_EQUAL(row->measured, 101.5);

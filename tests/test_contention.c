@@ -23,8 +23,7 @@ static void file_remove(const char *root, const char *path)
 
 static char *host_new(void)
 {
-    char *root = g_dir_make_tmp("contention-XXXXXX", NULL);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(root);
+    char *root = MADE(g_dir_make_tmp("contention-XXXXXX", NULL));
     file_write(root, "/proc/stat",
                "cpu  500 0 500 9000 0 0 0 0 0 0\n"
                "cpu0 300 0 200 4500 0 0 0 0 0 0\n"

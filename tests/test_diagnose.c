@@ -28,8 +28,7 @@ static struct validate_table *table_by(table_reader *read, const char *cluster, 
     struct case_options base;
     case_init(&base);
     case_set(&base, "cluster", cluster, NULL);
-    struct validate_table *table = read(temporary_text("table", text), &base, &error);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(table);
+    struct validate_table *table = MADE(read(temporary_text("table", text), &base, &error));
     return table;
 }
 
@@ -48,8 +47,7 @@ static const struct cause *cause_named(const char *id)
 /* Sets the measurements to what the machine would give with that cause. */
 static void measure_with(struct validate_table *table, const struct cause *cause)
 {
-    g_autoptr(cluster) cluster = cluster_load("h100-cx7", NULL);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(cluster);
+    g_autoptr(cluster) cluster = MADE(cluster_load("h100-cx7", NULL));
     struct validate_table planted = { .path = table->path, .row_count = table->row_count };
     planted.row = g_new0(struct validate_row, table->row_count);
     for (uint32_t i = 0; i < table->row_count; i++) {
@@ -74,8 +72,7 @@ static void planted_is_first(const char *id)
         for (uint32_t i = 0; i < table->row_count; i++) table->row[i].options.num_sms = 0;
     measure_with(table, cause_named(id));
     g_autoptr(GError) error = NULL;
-    g_autoptr(diagnosis) d = diagnose_run(table, &how, &error);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(d);
+    g_autoptr(diagnosis) d = MADE(diagnose_run(table, &how, &error));
     CU_ASSERT_FATAL(d->verdict_count > 0);
     if (strcmp(d->verdict[0].cause->id, id) != 0)
         fprintf(stderr, "planted %s, found %s (%.3f)\n", id, d->verdict[0].cause->id, d->verdict[0].explains);
@@ -95,8 +92,7 @@ TEST("no second cause without evidence")
         measure_with(table, cause_named("one-nic"));
         CU_ASSERT_FATAL(table->row_count == G_N_ELEMENTS(noise[n]));
         for (uint32_t i = 0; i < table->row_count; i++) table->row[i].measured_us *= noise[n][i];
-        g_autoptr(diagnosis) d = diagnose_run(table, &how, NULL);
-        CU_ASSERT_PTR_NOT_NULL_FATAL(d);
+        g_autoptr(diagnosis) d = MADE(diagnose_run(table, &how, NULL));
         CU_ASSERT_FATAL(d->verdict_count > 0);
         CU_ASSERT_STRING_EQUAL(d->verdict[0].cause->id, "one-nic");
         CU_ASSERT(d->verdict[0].left > 1.12); /* so one is looked for */
@@ -118,8 +114,7 @@ TEST("rows that state their SMs")
 {
     g_autoptr(validate_table) table = table_new();
     measure_with(table, cause_named("few-sms"));
-    g_autoptr(diagnosis) d = diagnose_run(table, &how, NULL);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(d);
+    g_autoptr(diagnosis) d = MADE(diagnose_run(table, &how, NULL));
     for (uint32_t i = 0; i < d->verdict_count; i++)
         if (!strcmp(d->verdict[i].cause->id, "few-sms"))
             CU_ASSERT_DOUBLE_EQUAL(d->verdict[i].prior, rank_prior(0, 0), 1e-12);
@@ -130,8 +125,7 @@ TEST("nothing is wrong")
 {
     g_autoptr(validate_table) table = table_new();
     measure_with(table, NULL);
-    g_autoptr(diagnosis) d = diagnose_run(table, &how, NULL);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(d);
+    g_autoptr(diagnosis) d = MADE(diagnose_run(table, &how, NULL));
     CU_ASSERT_DOUBLE_EQUAL(d->before, 1, 1e-9);
     g_autoptr(GString) text = g_string_new(NULL);
     diagnosis_text(d, table, 3, text);
@@ -154,8 +148,7 @@ TEST("who waited for whom")
     measure_with(table, NULL);
     for (uint32_t i = 0; i < table->row_count; i++) case_set(&table->row[i].options, "slow", "0:1x", NULL);
     validate_jobs_number(table);
-    g_autoptr(diagnosis) d = diagnose_run(table, &how, NULL);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(d);
+    g_autoptr(diagnosis) d = MADE(diagnose_run(table, &how, NULL));
     CU_ASSERT_EQUAL(d->rows, 10);
     CU_ASSERT_FATAL(d->verdict_count > 0);
     CU_ASSERT_STRING_EQUAL(d->verdict[0].cause->id, "slow-rank");
@@ -171,8 +164,7 @@ TEST("thousands of rows")
     for (int i = 0; i < 3000; i++)
         g_string_append_printf(text, "ll,8,4,64,2048,16,4,%s,%d\n", i % 2 ? "dispatch" : "combine", 100 + i % 40);
     g_autoptr(validate_table) table = table_of(text->str);
-    g_autoptr(diagnosis) d = diagnose_run(table, &how, NULL);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(d);
+    g_autoptr(diagnosis) d = MADE(diagnose_run(table, &how, NULL));
     CU_ASSERT_EQUAL(d->rows, 3000);
     double sum = d->none + d->fine;
     for (uint32_t i = 0; i < d->verdict_count; i++) sum += d->verdict[i].probability;
@@ -256,8 +248,7 @@ TEST("nothing explains it")
     g_autoptr(validate_table) table = table_new();
     measure_with(table, NULL);
     for (uint32_t i = 0; i < table->row_count; i++) table->row[i].measured_us /= 3;
-    g_autoptr(diagnosis) d = diagnose_run(table, &how, NULL);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(d);
+    g_autoptr(diagnosis) d = MADE(diagnose_run(table, &how, NULL));
     g_autoptr(GString) text = g_string_new(NULL);
     diagnosis_text(d, table, 3, text);
     CU_ASSERT_PTR_NOT_NULL(strstr(text->str, "None of these explains it"));
@@ -283,8 +274,7 @@ TEST("causes that are not known")
         g_autoptr(validate_table) table = table_new();
         const struct cause unlisted = { .id = "unlisted", .variant = { { .setting = { faults[f] } } } };
         measure_with(table, &unlisted);
-        g_autoptr(diagnosis) d = diagnose_run(table, &how, NULL);
-        CU_ASSERT_PTR_NOT_NULL_FATAL(d);
+        g_autoptr(diagnosis) d = MADE(diagnose_run(table, &how, NULL));
         CU_ASSERT_FALSE(diagnose_agrees(d));
         wrong += accused(d);
         if (accused(d))
@@ -298,8 +288,7 @@ TEST("causes that are not known")
 TEST("NICs of a host")
 {
     g_autoptr(validate_table) table = table_new();
-    g_autoptr(cluster) cluster = cluster_load("h100-cx7", NULL);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(cluster);
+    g_autoptr(cluster) cluster = MADE(cluster_load("h100-cx7", NULL));
     cluster->host.cores = 2;
     cluster->node.gpus = 0;
     struct validate_row row = validate_row_copy(&table->row[0]);
@@ -371,8 +360,7 @@ TEST("messages on several ports")
     struct validate_table *table =
         table_by(diagnose_table_read, "h100-cx7-bond",
                  "kernel,size,num-ranks,ranks-per-node,phase,measured_gbs\np2p,1MiB,2,1,put_stream,21\n");
-    g_autoptr(diagnosis) d = diagnose_run(table, &how, &error);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(d);
+    g_autoptr(diagnosis) d = MADE(diagnose_run(table, &how, &error));
     CU_ASSERT(table->row[0].predicted_gbs > 40);
     CU_ASSERT_FATAL(d->verdict_count > 2);
     CU_ASSERT_STRING_EQUAL(d->verdict[0].cause->id, "one-port");
@@ -397,8 +385,7 @@ TEST("staged")
     g_autoptr(validate_table) table = table_of("kernel,size,num-ranks,ranks-per-node,phase,measured_gbs\n"
                                                "p2p,4MiB,2,1,put_stream,20\n"
                                                "p2p,4MiB,2,1,put_stream,20\n");
-    g_autoptr(cluster) cluster = cluster_load("h100-cx7", NULL);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(cluster);
+    g_autoptr(cluster) cluster = MADE(cluster_load("h100-cx7", NULL));
     CU_ASSERT_TRUE(cause_plant(cause_named("no-peer-path"), 1, cluster, 1, &table->row[1]));
     validate_jobs_number(table);
     CU_ASSERT_TRUE_FATAL(validate_table_run(table, 1, NULL));

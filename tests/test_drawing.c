@@ -152,10 +152,8 @@ TEST("shipped clusters")
     CU_ASSERT_TRUE_FATAL(*names != NULL);
     for (char **name = names; *name; name++) {
         GError *error = NULL;
-        g_autoptr(cluster) c = cluster_load(*name, &error);
-        CU_ASSERT_PTR_NOT_NULL_FATAL(c);
-        g_autoptr(drawing) d = cluster_draw_file(*name, 4, &error);
-        CU_ASSERT_PTR_NOT_NULL_FATAL(d);
+        g_autoptr(cluster) c = MADE(cluster_load(*name, &error));
+        g_autoptr(drawing) d = MADE(cluster_draw_file(*name, 4, &error));
         for (int i = 0; i < WORLD_CORE; i++) {
             const bool nic = i == WORLD_NIC_TX || i == WORLD_NIC_RX || i == WORLD_RECEIVING,
                        nvlink = i == WORLD_NVLINK_EGRESS || i == WORLD_NVLINK_INGRESS;

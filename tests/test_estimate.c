@@ -9,8 +9,7 @@ static struct cluster *cluster_of(const char *name)
 {
     GError *error = NULL;
     g_autofree char *path = g_strdup_printf("models/clusters/%s.ini", name);
-    struct cluster *cluster = cluster_load(path, &error);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(cluster);
+    struct cluster *cluster = MADE(cluster_load(path, &error));
     return cluster;
 }
 

@@ -108,8 +108,7 @@ static struct explain *pair_new(int64_t skew_us)
         }
         g_ptr_array_add(profiles, built(b, rank));
     }
-    struct explain *e = explain_new(profiles, NULL);
-    CU_ASSERT_FATAL(e != NULL);
+    struct explain *e = MADE(explain_new(profiles, NULL));
     return e;
 }
 
@@ -162,8 +161,7 @@ TEST("parts add up")
             all += 10;
             g_ptr_array_add(profiles, built(b, (int32_t)rank));
         }
-        struct explain *e = explain_new(profiles, NULL);
-        CU_ASSERT_FATAL(e != NULL);
+        struct explain *e = MADE(explain_new(profiles, NULL));
         g_autoptr(record) wire = record_new();
         record_add(wire, "dispatch", RECORD_ALL, "time_us", 60, "us");
         record_add(wire, "notify", RECORD_ALL, "time_us", 20, "us");

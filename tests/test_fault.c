@@ -18,8 +18,7 @@ static uint32_t slow[NODES * GPUS];
 static struct graph *graph_with(const char *fault)
 {
     g_autoptr(GError) error = NULL;
-    struct graph *graph = graph_new(machine, NODES, GPUS, &error);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(graph);
+    struct graph *graph = MADE(graph_new(machine, NODES, GPUS, &error));
     memset(slow, 0, sizeof slow);
     const struct fault_target target = { .graph = graph, .transport = &transport, .ranks = NODES * GPUS, .slow = slow };
     CU_ASSERT_TRUE(fault_apply(fault, &target, &error));

@@ -210,8 +210,7 @@ TEST("several measurements")
         record_add(record[i], "clock", RECORD_ALL, "time_us", i == 1 ? NAN : 1, "us");
     }
     GError *error = NULL;
-    g_autoptr(record) all = fit_records_median(record, path, 3, &error);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(all);
+    g_autoptr(record) all = MADE(fit_records_median(record, path, 3, &error));
     CU_ASSERT_EQUAL(record_row_count(all), 4);
     CU_ASSERT_STRING_EQUAL(record_row_text(record_row(all, 2)), "r0");
     CU_ASSERT_STRING_EQUAL(record_row_text(record_row(all, 3)), "nan");

@@ -269,8 +269,7 @@ TEST("routes")
     c.network.hop_ps = 500 * PS_PER_NS;
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
         c.network.topology = expected[i].topology;
-        g_autoptr(graph) g = graph_new(&c, 16, 1, NULL);
-        CU_ASSERT_PTR_NOT_NULL_FATAL(g);
+        g_autoptr(graph) g = MADE(graph_new(&c, 16, 1, NULL));
         const uint32_t ways = route_find(g, graph_port(g, 0, 0), graph_port(g, expected[i].far, 0), way, ROUTES_MAX);
         CU_ASSERT_EQUAL(ways, expected[i].ways);
         CU_ASSERT_EQUAL(way[0].count, expected[i].links);

@@ -65,8 +65,7 @@ TEST("values are read")
     static const char text[] =
         "\x80\2}q\0(X\1\0\0\0aK\7X\1\0\0\0b](J\xff\xff\xff\xffM\1\1\x8a\1\x80NG\x3f\xe8\0\0\0\0\0\0e"
         "X\1\0\0\0ch\0u.";
-    struct pickle *const pickle = pickle_read("x.pt", BYTES(text), NULL);
-    CU_ASSERT_FATAL(pickle != NULL);
+    struct pickle *const pickle = MADE(pickle_read("x.pt", BYTES(text), NULL));
     const struct pickle_value *const root = pickle_root(pickle), *const list = pickle_member(root, "b");
     CU_ASSERT_EQUAL(pickle_member(root, "a")->integer, 7);
     CU_ASSERT_EQUAL_FATAL(pickle_count(list), 5);

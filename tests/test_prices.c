@@ -47,8 +47,7 @@ static uint64_t time_of(const struct cluster *cluster, enum site site, uint32_t 
 {
     static const struct worker_role role = { .step = one_step };
     const struct world_options options = { .ranks = 2, .ranks_per_node = 2, .needs = { .word_count = 1 } };
-    struct world *world = world_new(cluster, &options);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(world);
+    struct world *world = MADE(world_new(cluster, &options));
     struct fabric *f = world_fabric(world, 0);
     struct one one = {
         .worker = fabric_worker_of(f, &role), .given.size = { 64, 64, 64, 64 }, .site = site, .kind = kind

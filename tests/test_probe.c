@@ -176,10 +176,8 @@ static void put_vm(void)
 static char *text_of(const char *root, const char *save)
 {
     g_autoptr(GError) error = NULL;
-    struct probe_source *source = probe_source_open(root, &error);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(source);
-    struct probe_host *host = probe_host_read(source, "host", &error);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(host);
+    struct probe_source *source = MADE(probe_source_open(root, &error));
+    struct probe_host *host = MADE(probe_host_read(source, "host", &error));
     probe_checks_run(host, source);
     GString *text = g_string_new(NULL);
     probe_text_append(host, text);
@@ -280,8 +278,7 @@ TEST("links do not lead out of a tree")
             g_autofree char *command = g_strdup_printf("cd %s && tar cf host.tar proc sys etc", folder);
             CU_ASSERT_EQUAL_FATAL(system(command), 0);
         }
-        struct probe_source *source = probe_source_open(archived ? archive : folder, NULL);
-        CU_ASSERT_PTR_NOT_NULL_FATAL(source);
+        struct probe_source *source = MADE(probe_source_open(archived ? archive : folder, NULL));
         gsize size;
         CU_ASSERT_PTR_NULL(probe_source_read(source, "/sys/loop", &size));
         g_autofree char *up = probe_source_line(source, "/sys/up"),
@@ -328,8 +325,7 @@ TEST("NCCL's XML, whole and cut")
         "<pci busid=\"0000:19:00.0\" class=\"0x020000\" vendor=\"0x15b3\" device=\"0x1021\" link_speed=\"32.0 GT/s "
         "PCIe\" link_width=\"0\"><nic><net name=\"mlx5_bond_0\" speed=\"400000\"/></nic></pci></pci></cpu></system>\n";
     g_autoptr(GError) error = NULL;
-    struct probe_host *host = probe_nccl_parse(xml, sizeof xml - 1, "t", &error);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(host);
+    struct probe_host *host = MADE(probe_nccl_parse(xml, sizeof xml - 1, "t", &error));
     CU_ASSERT_EQUAL(host->gpu_count, 1);
     CU_ASSERT_EQUAL(host->nic_count, 1);
     CU_ASSERT_EQUAL(host->gpu[0].nvlinks, 18);
@@ -358,8 +354,7 @@ TEST("nvidia-smi topo -m")
         "GPU1\tNV18\t X \tPIX\tSYS\t64-127\t1,19-25\t\t10\r\n"
         "NIC0\tSYS\tPIX\t X \tSYS\t\t\t\t\r\n\r\nNIC Legend:\r\n\r\n  NIC0: mlx5_0\r\n  NIC1: mlx5_bond_1\r\n";
     g_autoptr(GError) error = NULL;
-    struct probe_host *host = probe_smi_parse(table, "t", &error);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(host);
+    struct probe_host *host = MADE(probe_smi_parse(table, "t", &error));
     CU_ASSERT_EQUAL(host->gpu_count, 2);
     CU_ASSERT_EQUAL(host->nic_count, 2);
     CU_ASSERT_STRING_EQUAL(host->nic[1].name, "mlx5_bond_1");
@@ -383,8 +378,7 @@ TEST("ibnetdiscover")
         "Switch\t36 \"S-2\"\t# \"spine\"\n[1]\t\"S-1\"[3]\t# \"leaf 1\" lid 4 4xNDR\n"
         "Ca\t1 \"H-1\"\t# \"n1\"\n[1](1)\t\"S-1\"[1]\t# lid 1 4xNDR\n";
     g_autoptr(GError) error = NULL, rate = NULL;
-    struct probe_ibnet *net = probe_ibnet_parse(text, "t", &error);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(net);
+    struct probe_ibnet *net = MADE(probe_ibnet_parse(text, "t", &error));
     CU_ASSERT_EQUAL(net->sw->len, 2);
     CU_ASSERT_EQUAL(net->cable->len, 3);
     CU_ASSERT_EQUAL(net->hosts, 2);
@@ -414,8 +408,7 @@ TEST("iblinkinfo")
         "   2    1[  ] ==( 1X      106.25 Gbps Active/  LinkUp)==>       1    3[  ] \"leaf one\" ( )\n"
         "   2    2[  ] ==( 4X      106.25 Gbps Active/  LinkUp)==>       1    5[  ] \"leaf one\" ( )\n";
     g_autoptr(GError) error = NULL, far = NULL, rate = NULL;
-    struct probe_ibnet *net = probe_ibnet_parse(text, "t", &error);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(net);
+    struct probe_ibnet *net = MADE(probe_ibnet_parse(text, "t", &error));
     CU_ASSERT_EQUAL(net->sw->len, 2);
     CU_ASSERT_STRING_EQUAL(g_array_index(net->sw, struct probe_switch, 0).name, "leaf one");
     CU_ASSERT_EQUAL(g_array_index(net->sw, struct probe_switch, 0).ports, 5);

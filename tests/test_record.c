@@ -145,8 +145,7 @@ TEST("lists of numbers")
         g_autofree char *text =
             g_strdup_printf("%s%" G_GUINT64_FORMAT ".%" G_GUINT64_FORMAT " -0 7 1e-3", i & 1 ? "-" : "", whole, part);
         record_add_text(record, "p", (int32_t)i, "m", text);
-        g_autofree double *value = record_row_list(record_row(record, i), &count);
-        CU_ASSERT_PTR_NOT_NULL_FATAL(value);
+        g_autofree double *value = MADE(record_row_list(record_row(record, i), &count));
         CU_ASSERT_EQUAL_FATAL(count, 4);
         CU_ASSERT_EQUAL(value[0], g_ascii_strtod(text, NULL));
         CU_ASSERT(value[1] == 0 && signbit(value[1]) && value[2] == 7 && value[3] == 1e-3);

@@ -124,16 +124,14 @@ static json_t *json_of(const struct record *record)
 {
     const char *path = temporary_path("record");
     CU_ASSERT_FATAL(record_write(record, path, RECORD_JSON, NULL));
-    json_t *root = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
-    CU_ASSERT_FATAL(root != NULL);
+    json_t *root = MADE(json_load_file(path, JSON_REJECT_DUPLICATES, NULL));
     return root;
 }
 
 static json_t *schema_load(void)
 {
     g_autofree char *path = g_strdup_printf("%s/reports/record.schema.json", getenv("SOURCE") ? getenv("SOURCE") : ".");
-    json_t *schema = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
-    CU_ASSERT_FATAL(schema != NULL);
+    json_t *schema = MADE(json_load_file(path, JSON_REJECT_DUPLICATES, NULL));
     return schema;
 }
 
@@ -169,8 +167,7 @@ TEST("the schema refuses")
     };
     json_t *schema = schema_load();
     for (size_t i = 0; i < G_N_ELEMENTS(bad); i++) {
-        json_t *root = json_loads(bad[i], 0, NULL);
-        CU_ASSERT_FATAL(root != NULL);
+        json_t *root = MADE(json_loads(bad[i], 0, NULL));
         CU_ASSERT_FALSE(fits(root, schema));
         json_decref(root);
     }
@@ -181,17 +178,14 @@ TEST("CollectiveX out and in")
 {
     g_autoptr(record) record = record_make("replay");
     g_autoptr(GError) error = NULL;
-    g_autoptr(GString) text = collectivex_text(record, &error);
-    CU_ASSERT_FATAL(text != NULL);
-    json_t *root = json_loads(text->str, JSON_REJECT_DUPLICATES, NULL);
-    CU_ASSERT_FATAL(root != NULL);
+    g_autoptr(GString) text = MADE(collectivex_text(record, &error));
+    json_t *root = MADE(json_loads(text->str, JSON_REJECT_DUPLICATES, NULL));
     CU_ASSERT_STRING_EQUAL(json_string_value(json_object_get(root, "record_type")), "case-attempt");
     const json_t *row = json_array_get(json_object_get(json_object_get(root, "measurement"), "rows"), 0);
     CU_ASSERT_EQUAL(json_integer_value(json_object_get(row, "tokens_per_rank")), 4096);
     CU_ASSERT_EQUAL(json_integer_value(json_object_get(row, "global_tokens")), 65536);
     json_decref(root);
-    struct import_log *log = import_log_parse("x.json", text->str, text->len, &error);
-    CU_ASSERT_FATAL(log != NULL);
+    struct import_log *log = MADE(import_log_parse("x.json", text->str, text->len, &error));
     CU_ASSERT_EQUAL_FATAL(log->rows->len, 2);
     const struct import_row *dispatch = g_ptr_array_index(log->rows, 0), *combine = g_ptr_array_index(log->rows, 1);
     CU_ASSERT_EQUAL(dispatch->number[IMPORT_US], 1012); /* layout, notify and dispatch of the slowest rank */

@@ -164,8 +164,7 @@ TEST("every option is agreed on")
 
 static double row_value(const struct record *record, const char *phase, int32_t rank, const char *metric)
 {
-    const struct record_row *row = record_find(record, phase, rank, metric);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(row);
+    const struct record_row *row = MADE(record_find(record, phase, rank, metric));
     return row->value;
 }
 
@@ -281,8 +280,7 @@ TEST("iterations that count and that are checked")
     CU_ASSERT_FATAL(stub_checks.count >= 2); /* one more, where the machine was busy */
     CU_ASSERT_EQUAL(stub_checks.checked[0], 1);
     CU_ASSERT_EQUAL(stub_checks.checked[1], WARMUP + REPEAT);
-    g_autoptr(record) record = record_read(path, NULL);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(record);
+    g_autoptr(record) record = MADE(record_read(path, NULL));
     CU_ASSERT(row_value(record, "stub", 0, "time_us_p90") < WARMUP_MS * 1000 / 2.0);
     const struct record_row *waits = record_find(record, "stub", 0, "waits_us");
     uint32_t ranks = 0;

@@ -629,8 +629,7 @@ static GString *sweep_file(int sms, int tokens)
 static GString *sweep_page(const char *text, struct page *page)
 {
     GError *error = NULL;
-    struct sweep_table *table = sweep_table_parse("sweep.csv", text, &error);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(table);
+    struct sweep_table *table = MADE(sweep_table_parse("sweep.csv", text, &error));
     g_autoptr(GPtrArray) cases = g_ptr_array_new(), sweeps = g_ptr_array_new();
     g_ptr_array_add(sweeps, table);
     GString *html = report_html(cases, sweeps, NULL, "1.0");

@@ -218,8 +218,7 @@ static char *order_of(const struct schedule *s, int stream)
 TEST("training pairs a forward and a backward pass")
 {
     const struct schedule_layers two = { .dense = 1, .sparse = 2, .shared = true, .ordered = true, .head = true };
-    struct schedule *s = schedule_new(STEP_TWO_BATCH, &two, &train_phases, NULL);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(s);
+    struct schedule *s = MADE(schedule_new(STEP_TWO_BATCH, &two, &train_phases, NULL));
     g_autofree char *comm = order_of(s, STREAM_COMM), *all = order_of(s, STREAM_MAIN);
     CU_ASSERT_STRING_EQUAL(comm, " 0/1 1/1 0/0 1/0 2/0 2/1 3/1 3/0 4/0 0/1 1/1 0/0 1/0 2/0 2/1 3/1 3/0 4/0");
     CU_ASSERT_STRING_EQUAL(all, " a0 d0 d1 a1 d1 a1"
@@ -270,8 +269,7 @@ TEST("schedules have their kernels in order")
         { STEP_STAGES, &one, &hook_phases, -1, " p0 c0 g0 0/0 s0 p1 1/0 e0 2/0 c1 g1 3/0 0/1 s1 1/1 e1 2/1 3/1" },
     };
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
-        g_autoptr(schedule) s = schedule_new(cases[i].overlap, cases[i].layers, cases[i].phases, NULL);
-        CU_ASSERT_PTR_NOT_NULL_FATAL(s);
+        g_autoptr(schedule) s = MADE(schedule_new(cases[i].overlap, cases[i].layers, cases[i].phases, NULL));
         g_autofree char *order = order_of(s, cases[i].stream);
         CU_ASSERT_STRING_EQUAL(order, cases[i].order);
     }

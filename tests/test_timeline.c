@@ -29,8 +29,7 @@ static bool text_take(void *context, const void *text, size_t size_bytes)
 
 static struct text *text_new(size_t room_bytes)
 {
-    struct text *const text = calloc(1, sizeof *text);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(text);
+    struct text *const text = MADE(calloc(1, sizeof *text));
     text->room_bytes = room_bytes;
     return text;
 }

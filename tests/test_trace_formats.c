@@ -168,8 +168,7 @@ TEST("leading dimensions may be missing")
     static const uint8_t data[12] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 };
     for (uint32_t dims = 3; dims <= 5; dims++) {
         const char *const path = npy_make("d.npy", "|u1", shape + 5 - dims, dims, data, sizeof data);
-        g_autoptr(trace) trace = trace_open(path, NULL, NULL);
-        CU_ASSERT_FATAL(trace != NULL);
+        g_autoptr(trace) trace = MADE(trace_open(path, NULL, NULL));
         const struct trace_info *const i = trace_info(trace);
         CU_ASSERT(i->steps == 1 && i->layers == 1 && i->ranks == 2 && i->tokens_max == 3 && i->topk == 2);
         CU_ASSERT_EQUAL(i->experts, 12);

@@ -18,11 +18,10 @@ static struct validate_table *table_of(const char *text, GError **error)
 
 TEST("columns and cells")
 {
-    g_autoptr(validate_table) table = table_of("\xef\xbb\xbf"
-                                               "Colour,phase,num_ranks,measured_us,LABEL,outside_us\r\n"
-                                               ",notify+dispatch,4,2.5, a b ,9.5\r\n",
-                                               NULL);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(table);
+    g_autoptr(validate_table) table = MADE(table_of("\xef\xbb\xbf"
+                                                    "Colour,phase,num_ranks,measured_us,LABEL,outside_us\r\n"
+                                                    ",notify+dispatch,4,2.5, a b ,9.5\r\n",
+                                                    NULL));
     CU_ASSERT(table->column_count == 6 && table->row_count == 1);
     CU_ASSERT_STRING_EQUAL(table->column[0], "Colour"); /* no option: a label */
     const struct validate_row *row = &table->row[0];
@@ -39,14 +38,13 @@ TEST("columns and cells")
 
 TEST("line numbers")
 {
-    g_autoptr(validate_table) table = table_of("# a comment, \"not closed\n"
-                                               "phase,note\n"
-                                               "\n"
-                                               "dispatch,\"two\nlines\"\n"
-                                               "# between\n"
-                                               "combine,one",
-                                               NULL);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(table);
+    g_autoptr(validate_table) table = MADE(table_of("# a comment, \"not closed\n"
+                                                    "phase,note\n"
+                                                    "\n"
+                                                    "dispatch,\"two\nlines\"\n"
+                                                    "# between\n"
+                                                    "combine,one",
+                                                    NULL));
     CU_ASSERT_EQUAL_FATAL(table->row_count, 2);
     CU_ASSERT(table->row[0].line == 4 && table->row[1].line == 7);
     CU_ASSERT_STRING_EQUAL(table->row[0].cell[1], "two lines");
@@ -55,15 +53,14 @@ TEST("line numbers")
 /* Rows that describe one case, in whatever words, are one job. */
 TEST("rows of one case")
 {
-    g_autoptr(validate_table) table = table_of("phase,num-tokens,cached,label\n"
-                                               "dispatch,8,true,a\n"
-                                               "combine,8,1,b\n"
-                                               "dispatch,9,true,a\n"
-                                               "dispatch,none,true,a\n"
-                                               "combine,9,yes,c\n"
-                                               "combine,9,no,c\n",
-                                               NULL);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(table);
+    g_autoptr(validate_table) table = MADE(table_of("phase,num-tokens,cached,label\n"
+                                                    "dispatch,8,true,a\n"
+                                                    "combine,8,1,b\n"
+                                                    "dispatch,9,true,a\n"
+                                                    "dispatch,none,true,a\n"
+                                                    "combine,9,yes,c\n"
+                                                    "combine,9,no,c\n",
+                                                    NULL));
     CU_ASSERT_EQUAL(table->job_count, 3);
     CU_ASSERT(table->row[0].job == table->row[1].job && table->row[2].job == table->row[4].job);
     CU_ASSERT(table->row[0].job != table->row[2].job && table->row[5].job != table->row[4].job);
@@ -73,13 +70,12 @@ TEST("rows of one case")
 /* The bottleneck of a row of several phases, in either order, is that of the longest phase; times add up. */
 TEST("bottleneck of the longest phase")
 {
-    g_autoptr(validate_table) table = table_of("kernel,num-ranks,num-tokens,hidden,num-experts,num-topk,phase\n"
-                                               "ll,16,48,7168,288,8,dispatch\n"
-                                               "ll,16,48,7168,288,8,combine\n"
-                                               "ll,16,48,7168,288,8,dispatch+combine\n"
-                                               "ll,16,48,7168,288,8,combine+dispatch\n",
-                                               NULL);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(table);
+    g_autoptr(validate_table) table = MADE(table_of("kernel,num-ranks,num-tokens,hidden,num-experts,num-topk,phase\n"
+                                                    "ll,16,48,7168,288,8,dispatch\n"
+                                                    "ll,16,48,7168,288,8,combine\n"
+                                                    "ll,16,48,7168,288,8,dispatch+combine\n"
+                                                    "ll,16,48,7168,288,8,combine+dispatch\n",
+                                                    NULL));
     for (uint32_t i = 0; i < 4; i++) CU_ASSERT(case_set(&table->row[i].options, "cluster", "h100-cx7", NULL));
     CU_ASSERT_TRUE_FATAL(validate_table_run(table, 1, NULL));
     const struct validate_row *row = table->row;
@@ -127,8 +123,7 @@ TEST("columns twice")
 TEST("measured twice")
 {
     struct validate_table *table =
-        table_of("phase,measured_us,measured_gbs\ndispatch,4,\ndispatch,,3\ndispatch,4,3\n", NULL);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(table);
+        MADE(table_of("phase,measured_us,measured_gbs\ndispatch,4,\ndispatch,,3\ndispatch,4,3\n", NULL));
     CU_ASSERT(!table->row[0].problem && !table->row[1].problem);
     CU_ASSERT_STRING_EQUAL(table->row[2].problem, "measured_us, measured_gbs: expected one of them, found both");
     validate_table_free(table);
@@ -157,8 +152,7 @@ TEST("near misses")
         g_autofree char *text = g_strdup_printf("%s,phase\nx,dispatch\n", misses[i].name);
         g_autofree char *said = g_strdup_printf(":1: warning: column '%s' is taken as a label; did you mean '%s'?\n",
                                                 misses[i].name, misses[i].meant);
-        g_autoptr(validate_table) table = table_of(text, NULL);
-        CU_ASSERT_PTR_NOT_NULL_FATAL(table);
+        g_autoptr(validate_table) table = MADE(table_of(text, NULL));
         if (misses[i].meant) CU_ASSERT(table->warning && g_str_has_suffix(table->warning, said));
         if (!misses[i].meant) CU_ASSERT_PTR_NULL(table->warning);
     }
@@ -167,15 +161,14 @@ TEST("near misses")
 static struct validate_table *table_with_errors(void)
 {
     static const double errors[] = { 1, -2, 3, -4, 10, NAN };
-    struct validate_table *table = table_of("phase,kernel,num-tokens,set\n"
-                                            "dispatch,normal,8,x\n"
-                                            "dispatch,normal,16,x\n"
-                                            "dispatch,normal,128,y\n"
-                                            "combine,normal,8,y\n"
-                                            "combine,,8,y\n"
-                                            "combine,,8,unmeasured\n",
-                                            NULL);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(table);
+    struct validate_table *table = MADE(table_of("phase,kernel,num-tokens,set\n"
+                                                 "dispatch,normal,8,x\n"
+                                                 "dispatch,normal,16,x\n"
+                                                 "dispatch,normal,128,y\n"
+                                                 "combine,normal,8,y\n"
+                                                 "combine,,8,y\n"
+                                                 "combine,,8,unmeasured\n",
+                                                 NULL));
     for (uint32_t i = 0; i < table->row_count; i++) table->row[i].error_pct = errors[i];
     return table;
 }
@@ -204,11 +197,10 @@ TEST("distributions")
 
 TEST("rows written back")
 {
-    g_autoptr(validate_table) table = table_of("phase,error_pct,label,predicted_us\n"
-                                               "dispatch,99,\"a,b\",7\n"
-                                               "combine,99\n",
-                                               NULL);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(table);
+    g_autoptr(validate_table) table = MADE(table_of("phase,error_pct,label,predicted_us\n"
+                                                    "dispatch,99,\"a,b\",7\n"
+                                                    "combine,99\n",
+                                                    NULL));
     table->row[0].predicted_us = 12.3456;
     table->row[0].predicted_gbs = 1e6;
     table->row[0].bottleneck = g_strdup("nic_tx");

@@ -158,8 +158,7 @@ static const struct worker_role player_role = { .step = player_step, .describe =
 
 static struct stage *stage_new(uint32_t ranks, uint32_t ranks_per_node)
 {
-    struct stage *s = calloc(1, sizeof *s);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(s);
+    struct stage *s = MADE(calloc(1, sizeof *s));
     s->cluster = support_cluster(ranks_per_node);
     s->options = (struct world_options){
         .ranks = ranks,
@@ -256,8 +255,7 @@ static struct loops *stage_loops(struct stage *s)
 
 static struct world *stage_world(const struct stage *s)
 {
-    struct world *world = world_new(&s->cluster, &s->options);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(world);
+    struct world *world = MADE(world_new(&s->cluster, &s->options));
     return world;
 }
 

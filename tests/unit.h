@@ -35,6 +35,10 @@ UNIT_AUTO(AUTOPTR_CLEANUP, moe_group, moe_group_free)
 UNIT_AUTO(AUTOPTR_CLEANUP, schedule, schedule_free)
 UNIT_AUTO(AUTOPTR_CLEANUP, timeline, timeline_free)
 
+/* The pointer.  If it is NULL, the test fails and ends. */
+#define MADE(...) unit_made((__VA_ARGS__), #__VA_ARGS__, __FILE__, __LINE__)
+void *unit_made(const void *pointer, const char *text, const char *file, unsigned line);
+
 /* Both say whether a call failed: with this message, or with a message that contains this part.  If not, they print the
  * message.  They free *error. */
 bool error_is(GError **error, const char *message);
