@@ -175,7 +175,7 @@ struct fabric_needs {
                              * UINT64_MAX: its caches are flushed in between; 0: not known */
 };
 
-/* What a world implements: eleven operations, and two hints. */
+/* What a world implements: eleven operations, two of them also with rows in turn, and two hints. */
 struct fabric_ops {
     const char *name;
     uint64_t (*now_ps)(const struct fabric *f);
@@ -191,6 +191,9 @@ struct fabric_ops {
     void (*work)(struct fabric *f, struct fabric_worker *w, const struct fabric_work *work);
     void (*watch)(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count, uint64_t least);
     void (*wake_at)(struct fabric *f, struct fabric_worker *w, uint64_t time_ps);
+    /* See fabric_store_in_turn() and fabric_copy_in_turn().  NULL: the world does all rows at once. */
+    int (*store_in_turn)(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write);
+    void (*copy_in_turn)(struct fabric *f, struct fabric_worker *w, const struct fabric_work *work);
     /* Hints: a worker will soon post on this QP, or add to this word, so the world may prefetch the memory of either.
      * NULL: the world does not prefetch. */
     void (*queue_ahead)(const struct fabric *f, uint16_t peer, uint16_t queue);
@@ -333,6 +336,20 @@ FABRIC_MUST_CHECK static inline int fabric_flush(struct fabric_worker *w, uint16
 static inline void fabric_work(struct fabric_worker *w, const struct fabric_work *work)
 {
     w->fabric->ops->work(w->fabric, w, work);
+}
+
+/* Like fabric_store() and fabric_work(), by a worker of one warp that begins each row when the row before it is done:
+ * operations of other workers may come between two rows.  This must be the last operation of a step, which then returns
+ * WORKER_MORE.  The next step comes when all rows are done. */
+FABRIC_MUST_CHECK static inline int fabric_store_in_turn(struct fabric_worker *w, const struct fabric_write *write)
+{
+    const struct fabric_ops *ops = w->fabric->ops;
+    return (ops->store_in_turn ? ops->store_in_turn : ops->store)(w->fabric, w, write);
+}
+static inline void fabric_copy_in_turn(struct fabric_worker *w, const struct fabric_work *work)
+{
+    const struct fabric_ops *ops = w->fabric->ops;
+    (ops->copy_in_turn ? ops->copy_in_turn : ops->work)(w->fabric, w, work);
 }
 
 /* Declares, before the launch, that this worker is to be stepped when these words of its rank change.  A word may have

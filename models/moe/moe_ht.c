@@ -585,32 +585,45 @@ static void ring_run_fill(const void *context, uint8_t *target)
     for (uint32_t i = 0; i < run->count; i++) run->fill(run->worker, run->first + i, target + (size_t)i * run->stored);
 }
 
+/* Writes planned slots up to the ring's end, at most `most`, by this operation. */
+static bool ring_run_write(struct fabric_worker *w, struct ht_ring *ring, const struct ht_slot *slot, ht_fill *fill,
+                           uint32_t most, int (*store)(struct fabric_worker *w, const struct fabric_write *write))
+{
+    const uint32_t at = ring->tail % ring->slots, run = moe_min(most, ring->slots - at);
+    struct fabric_write write = {
+        .target_offset = ring->offset + (uint64_t)at * slot->stored,
+        .peer = ring->peer,
+        .rows = (uint8_t)run,
+        .charge_bytes = (uint64_t)run * slot->bytes,
+        .warps = (uint8_t)(run < w->warps ? run : 0),
+        .first = (uint8_t)(ring->by_number ? (ring->tail + 1) % w->warps : 0),
+        .site = ring->site,
+        .given = ring->given,
+    };
+    const struct ring_run filled = { w, fill, ring->tail, run, slot->stored };
+    if (slot->stored) {
+        write.fill = ring_run_fill;
+        write.context = &filled;
+        write.fill_bytes = run * slot->stored;
+    }
+    assert(run > 0 && run <= UINT8_MAX && at + run <= ring->slots && run <= ring->pending);
+    if (store(w, &write)) return false;
+    ring->tail += run;
+    ring->pending -= run;
+    return true;
+}
+
 bool ht_ring_write(struct fabric_worker *w, struct ht_ring *ring, const struct ht_slot *slot, ht_fill *fill)
 {
-    while (ring->pending) {
-        const uint32_t at = ring->tail % ring->slots, run = moe_min(ring->pending, ring->slots - at);
-        struct fabric_write write = {
-            .target_offset = ring->offset + (uint64_t)at * slot->stored,
-            .peer = ring->peer,
-            .rows = (uint8_t)run,
-            .charge_bytes = (uint64_t)run * slot->bytes,
-            .warps = (uint8_t)(run < w->warps ? run : 0),
-            .first = (uint8_t)(ring->by_number ? (ring->tail + 1) % w->warps : 0),
-            .site = ring->site,
-            .given = ring->given,
-        };
-        const struct ring_run filled = { w, fill, ring->tail, run, slot->stored };
-        if (slot->stored) {
-            write.fill = ring_run_fill;
-            write.context = &filled;
-            write.fill_bytes = run * slot->stored;
-        }
-        assert(run > 0 && run <= UINT8_MAX && at + run <= ring->slots);
-        if (fabric_store(w, &write)) return false;
-        ring->tail += run;
-        ring->pending -= run;
-    }
+    while (ring->pending)
+        if (!ring_run_write(w, ring, slot, fill, ring->pending, fabric_store)) return false;
     return true;
+}
+
+bool ht_ring_write_in_turn(struct fabric_worker *w, struct ht_ring *ring, const struct ht_slot *slot, ht_fill *fill,
+                           uint32_t most)
+{
+    return ring_run_write(w, ring, slot, fill, most, fabric_store_in_turn);
 }
 
 bool ht_ring_publish(struct fabric_worker *w, const struct ht_rank *h, struct ht_ring *ring)

@@ -226,6 +226,10 @@ typedef void ht_fill(const struct fabric_worker *w, uint32_t sequence, uint8_t *
 uint32_t ht_ring_space(const struct ht_rank *h, const struct ht_ring *ring);
 /* Writes planned slots.  False: some are left, so step again later. */
 bool ht_ring_write(struct fabric_worker *w, struct ht_ring *ring, const struct ht_slot *slot, ht_fill *fill);
+/* Writes the next planned slots, `most` at most, one after another (fabric_store_in_turn()), if the worker has one
+ * warp. Some of `most` may be left.  False: none is written, so step again later. */
+bool ht_ring_write_in_turn(struct fabric_worker *w, struct ht_ring *ring, const struct ht_slot *slot, ht_fill *fill,
+                           uint32_t most);
 /* Tells the peer how many slots are written.  False: step again later. */
 bool ht_ring_publish(struct fabric_worker *w, const struct ht_rank *h, struct ht_ring *ring);
 

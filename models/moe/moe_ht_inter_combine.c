@@ -49,21 +49,24 @@ static uint32_t returner_next(const struct inter_returner *s)
     return (uint32_t)__builtin_ctz(behind ? behind : s->pending);
 }
 
-/* Writes one row.  The worker waits for each row before the next one, because the warps of an SM take turns at its bulk
- * engine. */
-static bool returner_row_write(struct inter_returner *s)
+/* Writes rows to one node's part, all but the very last row.  The worker waits for each row before the next one,
+ * because the warps of an SM take turns at its bulk engine. */
+static bool returner_rows_write(struct inter_returner *s)
 {
     const struct ht_slot *slot = &s->rank->ht.combine_slot;
     s->filling = returner_next(s);
     struct inter_part *part = &s->part[s->filling];
+    const bool last = !(s->pending & (s->pending - 1));
     struct ht_ring ring = s->ring;
     ring.offset += (uint64_t)s->filling * ring.slots * slot->stored;
     ring.tail = part->tail;
-    ring.pending = 1;
-    if (!ht_ring_write(&s->worker, &ring, slot, returner_fill)) return false;
-    part->tail++;
-    s->left--;
-    if (--part->pending == 0) s->pending &= ~(1u << s->filling);
+    ring.pending = part->pending;
+    const uint32_t most = last && part->pending > 1 ? part->pending - 1 : part->pending;
+    if (!ht_ring_write_in_turn(&s->worker, &ring, slot, returner_fill, most)) return false;
+    s->left -= ring.tail - part->tail;
+    part->tail = ring.tail;
+    part->pending = ring.pending;
+    if (!part->pending) s->pending &= ~(1u << s->filling);
     return true;
 }
 
@@ -77,7 +80,7 @@ static enum worker_step returner_step(struct fabric_worker *w)
     s->read = true;
     if (!s->under_way) returner_begin(s);
     if (s->pending) {
-        if (!returner_row_write(s)) return WORKER_WAIT;
+        if (!returner_rows_write(s)) return WORKER_WAIT;
         if (s->pending) return WORKER_MORE;
     }
     while (s->under_way) {

@@ -122,14 +122,10 @@ static enum worker_step forwarder_step(struct fabric_worker *w)
         d->node = (uint32_t)node;
         forwarder_scan(d);
     }
-    if (d->ring.pending) { /* the worker waits for each row */
-        const uint32_t left = d->ring.pending - 1;
-        d->ring.pending = 1;
-        const bool written = ht_ring_write(w, &d->ring, &r->nvl_slot, forwarder_fill);
-        d->ring.pending += left;
-        if (!written) return WORKER_WAIT;
-        if (left) return WORKER_MORE;
-    }
+    if (d->ring.pending > 1) /* the worker waits for each row */
+        return ht_ring_write_in_turn(w, &d->ring, &r->nvl_slot, forwarder_fill, d->ring.pending - 1) ? WORKER_MORE
+                                                                                                     : WORKER_WAIT;
+    if (!ht_ring_write(w, &d->ring, &r->nvl_slot, forwarder_fill)) return WORKER_WAIT;
     if (d->scanned) {
         d->from[d->node].head += d->scanned;
         assert(d->from[d->node].head <= d->from[d->node].tail && d->scanned <= d->left);
@@ -296,17 +292,20 @@ static void head_keeper_launch(struct inter_rank *r, uint32_t channel)
 
 /* ---- receiver ------------------------------------------------------------------------------------------ */
 
-/* Copies a slot to its row of recv_x.  argument is the slot's number. */
+/* Copies slots to their rows of recv_x.  The low half of argument is the first slot's number, the high half the number
+ * of slots. */
 static void receiver_run(void *context, uint64_t argument)
 {
     struct inter_receiver *v = context;
     struct ht_rank *h = &v->rank->ht;
-    const uint64_t at = argument % h->base.options->dispatch.nvl_recv;
-    const uint8_t *slot =
-        h->base.fabric->heap + inter_nvl_ring(v->rank, v->channel, v->source) + at * h->dispatch_slot.stored;
-    uint32_t node;
-    memcpy(&node, slot + h->dispatch_slot.meta, sizeof node);
-    ht_slot_unpack(h, slot, h->g.rank * h->g.local_experts, v->row[node]++);
+    const uint8_t *ring = h->base.fabric->heap + inter_nvl_ring(v->rank, v->channel, v->source);
+    const uint32_t first = (uint32_t)argument, count = (uint32_t)(argument >> 32);
+    for (uint32_t i = first; i < first + count; i++) {
+        const uint8_t *slot = ring + (size_t)(i % h->base.options->dispatch.nvl_recv) * h->dispatch_slot.stored;
+        uint32_t node;
+        memcpy(&node, slot + h->dispatch_slot.meta, sizeof node);
+        ht_slot_unpack(h, slot, h->g.rank * h->g.local_experts, v->row[node]++);
+    }
 }
 
 static bool receiver_know(struct inter_receiver *v)
@@ -340,31 +339,32 @@ static bool receiver_publish(struct inter_receiver *v)
     return true;
 }
 
-/* Copies a row.  The row's place depends on its source, which is read first. */
-static void receiver_copy(struct inter_receiver *v)
+/* Copies rows, one after another.  A row's place depends on its source, which is read first. */
+static void receiver_copy(struct inter_receiver *v, uint32_t rows)
 {
     const struct ht_rank *h = &v->rank->ht;
-    const uint64_t bytes = h->dispatch_slot.bytes;
+    const uint64_t bytes = (uint64_t)rows * h->dispatch_slot.bytes;
     const enum site site = ht_site(h, MOE_DEEPEP_BULK_DISPATCH, SITE_INTER_RECEIVE_ROW, SITE_INTER_RECEIVE_LOADS);
-    fabric_work(&v->worker, &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
-                                                   .site = site,
-                                                   .given = &v->rank->receive_row,
-                                                   .rows = 1,
-                                                   .read_bytes = bytes,
-                                                   .write_bytes = bytes,
-                                                   .run = receiver_run,
-                                                   .context = v,
-                                                   .argument = v->head });
-    v->head++;
+    fabric_copy_in_turn(&v->worker, &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
+                                                           .site = site,
+                                                           .given = &v->rank->receive_row,
+                                                           .rows = rows,
+                                                           .read_bytes = bytes,
+                                                           .write_bytes = bytes,
+                                                           .run = receiver_run,
+                                                           .context = v,
+                                                           .argument = (uint64_t)rows << 32 | v->head });
+    v->head += rows;
 }
 
-/* Copies a row.  Gives slots back once all rows seen in one read of the tail have been copied. */
+/* Copies the rows seen in one read of the tail.  Gives their slots back together with the copy of the last row. */
 static enum worker_step receiver_step(struct fabric_worker *w)
 {
     struct inter_receiver *v = fabric_container_of(w, struct inter_receiver, worker);
     if (!v->known && !receiver_know(v)) return WORKER_WAIT;
-    if (v->head < v->seen) receiver_copy(v);
-    if (v->head < v->seen) return WORKER_MORE;
+    const uint32_t rows = v->seen - v->head;
+    if (rows) receiver_copy(v, rows > 1 ? rows - 1 : 1);
+    if (rows > 1) return WORKER_MORE;
     if (!receiver_publish(v)) return WORKER_WAIT;
     if (v->head == v->count) return WORKER_DONE;
     v->seen = ht_word(&v->rank->ht, inter_word_nvl(v->rank, INTER_NVL_TAIL, v->channel, v->source, 0));

@@ -35,42 +35,71 @@ static uint64_t nvlink_cross(struct world_rank *from, struct world_rank *to, uin
     return later(out_ps, in_ps);
 }
 
-static int priced_store(struct world_rank *rank, const struct fabric_write *write, const struct loop *p)
+static struct price store_price(struct world_rank *rank, const struct fabric_write *write, const struct loop *p,
+                                uint32_t lanes)
+{
+    const struct world *w = rank->world;
+    const bool bulk = p->engine == LOOP_BULK;
+    const uint64_t size = loop_wire_bytes(p, write->charge_bytes);
+    const uint32_t rows = write->rows ? write->rows : 1;
+    const struct loop_row row = { size / rows, size / rows, rows, lanes };
+    const struct gpu_rows r =
+        gpu_program(rank, rank->now.worker, p, write->given, row, write->peer != rank->fabric.rank);
+    return (struct price){
+        .ps = r.ps,
+        .lead_ps = r.lead_ps,
+        .served_ps = r.served_ps,
+        .memory_ps = gpu_memory_ps(w, p, size, 0, w->hbm),
+        .sm_bytes = size,
+        .memory_bytes = size,
+        .egress = !bulk             ? p->lined ? 0 : w->egress_unaligned
+                  : p->shared_bytes ? w->egress_split
+                                    : 0,
+        .bulk = bulk,
+        .posted = p->posted,
+        .fixed = gpu_program_alone(p),
+    };
+}
+
+/* Charges the stepped worker for a store of this price.  It waits for touch_ps first. */
+static void store_charge(struct world_rank *rank, const struct fabric_write *write, const struct price *price,
+                         uint64_t touch_ps)
 {
     struct world *w = rank->world;
     struct world_worker *ww = rank->now.worker;
-    const uint64_t now = sim_now_ps(w->sim), size = loop_wire_bytes(p, write->charge_bytes);
+    const bool away = write->peer != rank->fabric.rank;
+    const uint64_t now = sim_now_ps(w->sim), size = price->sm_bytes, lead_ps = price->lead_ps;
     uint32_t lanes;
-    const uint64_t start = gpu_lane_begin(ww, write->warps, &lanes);
-    const uint32_t rows = write->rows ? write->rows : 1;
-    const uint64_t behind_ps = worker_behind_ps(ww);
-    const bool bulk = p->engine == LOOP_BULK;
-    const struct loop_row row = { size / rows, size / rows, rows, lanes };
-    const struct gpu_rows r = gpu_program(rank, ww, p, write->given, row, write->peer != rank->fabric.rank);
-    const uint64_t lead_ps = r.lead_ps;
-    uint64_t end = start + gpu_touch_ps(ww, p) + r.ps;
-    end = later(end, lead_ps + own_reserve(rank, &rank->sm[ww->sm], now, r.served_ps, size));
-    end = later(end, lead_ps + own_reserve(rank, &rank->hbm, now, gpu_memory_ps(w, p, size, 0, w->hbm), size));
+    const uint64_t start = gpu_lane_begin(ww, write->warps, &lanes), behind_ps = worker_behind_ps(ww);
+    uint64_t end = start + touch_ps + price->ps;
+    end = later(end, lead_ps + own_reserve(rank, &rank->sm[ww->sm], now, price->served_ps, size));
+    end = later(end, lead_ps + own_reserve(rank, &rank->hbm, now, price->memory_ps, size));
     gpu_lane_end(ww, end);
-    if (write->peer != rank->fabric.rank) {
-        const uint64_t there_ps = nvlink_cross(rank, &w->rank[write->peer], now, size,
-                                               !bulk             ? p->lined ? 0 : w->egress_unaligned
-                                               : p->shared_bytes ? w->egress_split
-                                                                 : 0);
-        if (!p->posted || there_ps > rank->egress.free_ps) gpu_lane_reach(ww, lead_ps + there_ps);
+    if (away) {
+        const uint64_t there_ps = nvlink_cross(rank, &w->rank[write->peer], now, size, price->egress);
+        if (!price->posted || there_ps > rank->egress.free_ps) gpu_lane_reach(ww, lead_ps + there_ps);
     }
     end = rank->now.last_end_ps;
     /* If the first warp has a row, it begins that row later than the other warps begin theirs. */
-    const uint32_t all = ww->worker->warps;
+    const uint32_t all = ww->worker->warps, rows = write->rows ? write->rows : 1;
     if (behind_ps && (all - write->first % all) % all < rows) worker_rest(ww)->first_ps = ww->cursor_ps + behind_ps;
-    gpu_moved_note(ww, bulk, start, end);
+    gpu_moved_note(ww, price->bulk, start, end);
     rank->stored_ps[ww->sm] = later(rank->stored_ps[ww->sm], end);
-    if (write->peer != rank->fabric.rank) rank->put_ps[ww->sm] = later(rank->put_ps[ww->sm], end);
+    if (away) rank->put_ps[ww->sm] = later(rank->put_ps[ww->sm], end);
     ww->unfenced = true;
-    if (!bulk && write->peer != rank->fabric.rank && !ww->puts) {
+    if (!price->bulk && away && !ww->puts) {
         ww->puts = true;
         rank->putting++;
     }
+}
+
+static int priced_store(struct world_rank *rank, const struct fabric_write *write, const struct loop *p)
+{
+    struct world_worker *ww = rank->now.worker;
+    const uint32_t all = ww->worker->warps, lanes = write->warps && write->warps < all ? write->warps : all;
+    const struct price price = store_price(rank, write, p, lanes);
+    store_charge(rank, write, &price, gpu_touch_ps(ww, p));
+    gpu_turn_note(rank, &price);
     world_store_payload(rank, write);
     return 0;
 }
@@ -126,6 +155,11 @@ static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struc
     struct world *w = rank->world;
     struct world_worker *ww = rank->now.worker;
     assert(ww && ww->worker->index == worker->index && fabric_path(f, write->peer) != FABRIC_RDMA);
+    const struct price *price = gpu_turn_price(rank);
+    if (price) {
+        store_charge(rank, write, price, 0);
+        return 0;
+    }
     const struct loop *p = world_loop(rank, write->site, write->given);
     if (p && p->engine == LOOP_COPY) return copy_store(rank, write);
     if (gpu_priced(w, p) && p->program) return priced_store(rank, write, p);
@@ -458,7 +492,8 @@ static void gpu_work(struct fabric *f, struct fabric_worker *worker, const struc
     const struct cluster_gpu *gpu = &w->cluster->gpu;
     struct world_worker *ww = rank->now.worker;
     assert(ww && ww->worker->index == worker->index);
-    const struct loop *p = world_loop(rank, work->site, work->given);
+    const struct price *price = gpu_turn_price(rank);
+    const struct loop *p = price ? NULL : world_loop(rank, work->site, work->given);
     if (p && p->apart) {
         first_work(rank, ww, work, p);
         return;
@@ -490,7 +525,10 @@ static void gpu_work(struct fabric *f, struct fabric_worker *worker, const struc
         /* fall through */
     case FABRIC_WORK_CAST:
     case FABRIC_WORK_REDUCE:
-    case FABRIC_WORK_SCAN: gpu_lane_end(ww, gpu_work_end(rank, work, p, start, lanes)); break;
+    case FABRIC_WORK_SCAN:
+        gpu_lane_end(ww,
+                     price ? gpu_priced_work_end(rank, price, start, 0) : gpu_work_end(rank, work, p, start, lanes));
+        break;
     }
     if (behind_ps) worker_rest(ww)->first_ps = ww->cursor_ps + behind_ps;
     if (f->payload && work->run) work->run(work->context, work->argument);
@@ -509,6 +547,8 @@ static const struct fabric_ops gpu_fabric_ops = {
     .work = gpu_work,
     .watch = world_watch,
     .wake_at = world_wake_at,
+    .store_in_turn = world_store_in_turn,
+    .copy_in_turn = world_copy_in_turn,
     .queue_ahead = nic_queue_ahead,
     .word_ahead = world_word_ahead,
 };

@@ -142,6 +142,25 @@ struct gpu_rows {
     uint64_t ps, lead_ps; /* until all are moved; until the first byte leaves the SM */
     uint64_t served_ps;   /* how long they keep the SM busy */
 };
+/* Whether the cost of these rows does not depend on what the SM's other warps do. */
+static inline bool gpu_program_alone(const struct loop *p) { return p->engine == LOOP_BULK && !p->team; }
+
+/* The price of the row before this one, if the stepped worker moves rows in turn and this row has the same; NULL: ask
+ * for this row's price. */
+static inline const struct price *gpu_turn_price(const struct world_rank *rank)
+{
+    const struct world_worker *ww = rank->now.worker;
+    if (!ww->in_turn || rank->pressure.load_ps || rank->pressure.store_ps) return NULL;
+    const struct price *price = &worker_turns(ww)->price;
+    return price->fixed ? price : NULL;
+}
+
+/* Keeps the price of a row for the worker's next rows, if it moves rows in turn. */
+static inline void gpu_turn_note(const struct world_rank *rank, const struct price *price)
+{
+    const struct world_worker *ww = rank->now.worker;
+    if (ww->in_turn && !rank->pressure.load_ps && !rank->pressure.store_ps) worker_turns(ww)->price = *price;
+}
 /* A number that tells GPUs apart.  It depends on their parameters and on what calls leave in the L2 (fabric_needs). */
 uint64_t gpu_number(const struct cluster *c, uint64_t touched_bytes);
 struct gpu_rows gpu_program(struct world_rank *rank, const struct world_worker *ww, const struct loop *p,
@@ -150,7 +169,10 @@ struct gpu_rows gpu_program(struct world_rank *rank, const struct world_worker *
 uint64_t gpu_program_scan_ps(struct world_rank *rank, const struct world_worker *ww, const struct loop *p,
                              const struct fabric_given *given, uint32_t rows, uint32_t warps);
 
-/* gpu_work.c.  Returns when a cast, copy, sum or scan is done that `lanes` warps begin at `start`. */
+/* gpu_work.c.  Charges the stepped worker for work of this price that begins at `start` and waits for touch_ps first.
+ * Returns when it is done. */
+uint64_t gpu_priced_work_end(struct world_rank *rank, const struct price *price, uint64_t start, uint64_t touch_ps);
+/* Returns when a cast, copy, sum or scan is done that `lanes` warps begin at `start`. */
 uint64_t gpu_work_end(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint64_t start,
                       uint32_t lanes);
 

@@ -118,7 +118,7 @@ struct gpu_rows gpu_program(struct world_rank *rank, const struct world_worker *
     const struct world *w = rank->world;
     const uint32_t busy = p->team ? 1 : gpu_warps_busy(row.rows ? row.rows : 1, row.warps);
     const uint32_t times = p->team ? 1 : row.rows;
-    const uint64_t groups_256 = p->engine == LOOP_BULK && !p->team ? GPU_WHOLE : gpu_groups_256(rank, ww, p);
+    const uint64_t groups_256 = gpu_program_alone(p) ? GPU_WHOLE : gpu_groups_256(rank, ww, p);
     const bool apart = groups_256 != GPU_WHOLE && !p->team;
     if (row.made > row.bytes && row.bytes)
         row.made = (row.made + row.bytes / 2) / row.bytes * row.bytes; /* whole copies */

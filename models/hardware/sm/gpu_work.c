@@ -71,25 +71,45 @@ static uint64_t contended_ps(uint64_t chain_ps, uint64_t share_ps)
     return share_ps ? (uint64_t)(chain + share * share / (share + chain)) : chain_ps;
 }
 
-/* Charges rows of an operation whose loop is a program, and returns when they are done.  Memory reads by others make
- * its warps wait, too. */
+static struct price work_price(struct world_rank *rank, const struct fabric_work *work, const struct loop *p,
+                               uint32_t lanes)
+{
+    const struct world *w = rank->world;
+    const bool whole = work->kind == FABRIC_WORK_CAST; /* each warp has a part of one row */
+    const uint32_t rows = whole || !work->rows ? 1 : work->rows;
+    const struct loop_row row = { work->read_bytes / rows, work->write_bytes / rows, rows, lanes };
+    const struct gpu_rows r = gpu_program(rank, rank->now.worker, p, work->given, row, false);
+    return (struct price){
+        .ps = r.ps,
+        .served_ps = r.served_ps + pressure_store_ps(w->beside, work->write_bytes),
+        .memory_ps = gpu_memory_ps(w, p, work->read_bytes, work->write_bytes, w->hbm),
+        .sm_bytes = work->read_bytes,
+        .memory_bytes = work->read_bytes + work->write_bytes,
+        .bulk = p->engine == LOOP_BULK,
+        .fixed = gpu_program_alone(p),
+    };
+}
+
+/* Memory reads by others make the warps wait, too. */
+uint64_t gpu_priced_work_end(struct world_rank *rank, const struct price *price, uint64_t start, uint64_t touch_ps)
+{
+    struct world_worker *ww = rank->now.worker;
+    const uint64_t now = sim_now_ps(rank->world->sim);
+    const uint64_t sm_ps = own_reserve(rank, &rank->sm[ww->sm], now, price->served_ps, price->sm_bytes) - now;
+    const uint64_t memory_ps = own_reserve(rank, &rank->hbm, now, price->memory_ps, price->memory_bytes) - now;
+    const uint64_t end = start + touch_ps + later(contended_ps(price->ps, memory_ps), sm_ps);
+    gpu_moved_note(ww, price->bulk, start, end);
+    return end;
+}
+
+/* Charges rows of an operation whose loop is a program, and returns when they are done. */
 static uint64_t program_work(struct world_rank *rank, const struct fabric_work *work, const struct loop *p,
                              uint64_t start, uint32_t lanes)
 {
     struct world_worker *ww = rank->now.worker;
-    struct world *w = rank->world;
-    const bool whole = work->kind == FABRIC_WORK_CAST; /* each warp has a part of one row */
-    const uint32_t rows = whole || !work->rows ? 1 : work->rows;
-    const uint64_t now = sim_now_ps(w->sim), both = work->read_bytes + work->write_bytes;
-    const struct loop_row row = { work->read_bytes / rows, work->write_bytes / rows, rows, lanes };
-    const struct gpu_rows r = gpu_program(rank, ww, p, work->given, row, false);
-    const uint64_t served_ps = r.served_ps + pressure_store_ps(w->beside, work->write_bytes);
-    const uint64_t sm_ps = own_reserve(rank, &rank->sm[ww->sm], now, served_ps, work->read_bytes) - now;
-    const uint64_t hbm_ps =
-        own_reserve(rank, &rank->hbm, now, gpu_memory_ps(w, p, work->read_bytes, work->write_bytes, w->hbm), both) -
-        now;
-    const uint64_t end = start + gpu_touch_ps(ww, p) + later(contended_ps(r.ps, hbm_ps), sm_ps);
-    gpu_moved_note(ww, p->engine == LOOP_BULK, start, end);
+    const struct price price = work_price(rank, work, p, lanes);
+    const uint64_t end = gpu_priced_work_end(rank, &price, start, gpu_touch_ps(ww, p));
+    gpu_turn_note(rank, &price);
     if (work->kind == FABRIC_WORK_COPY && p->engine == LOOP_LDST)
         rank->copied_ps[ww->sm] = later(rank->copied_ps[ww->sm], end);
     return end;

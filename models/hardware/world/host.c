@@ -280,6 +280,8 @@ static const struct fabric_ops host_fabric_ops = {
     .work = host_work,
     .watch = world_watch,
     .wake_at = world_wake_at,
+    .store_in_turn = world_store_in_turn,
+    .copy_in_turn = world_copy_in_turn,
 };
 
 static struct work_rates rates_of(const struct cluster_work *work)

@@ -21,6 +21,7 @@ static void workers_grow(struct world_rank *rank, uint32_t count)
     struct arena *arena = &rank->world->arena;
     rank->worker = arena_take(arena, count * sizeof rank->worker[0]);
     rank->rest = NULL;
+    rank->turns = NULL;
     rank->worker_max = count;
 }
 

@@ -151,6 +151,8 @@ const struct fabric_ops recording_ops = {
     .work = recorded_work,
     .watch = recorded_watch,
     .wake_at = world_wake_at,
+    .store_in_turn = world_store_in_turn,
+    .copy_in_turn = world_copy_in_turn,
 };
 
 /* ---- waits and kernels ---- */

@@ -74,6 +74,76 @@ static void wake_schedule(struct world_worker *ww)
     sim_schedule_at(w->sim, &wake->event, wanted_ps);
 }
 
+/* ---- rows in turn ---- */
+
+/* Begins turns for several rows, of which the caller moves the first. */
+static void turns_begin(struct world_rank *rank, uint32_t rows, const struct turns *row)
+{
+    struct world_worker *ww = rank->now.worker;
+    assert(rows > 1 && ww->worker->warps == 1 && !ww->in_turn);
+    if (!rank->turns) rank->turns = arena_take(&rank->world->arena, rank->worker_max * sizeof rank->turns[0]);
+    ww->in_turn = true;
+    *worker_turns(ww) = *row;
+    worker_turns(ww)->left = rows - 1;
+}
+
+int world_store_in_turn(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write)
+{
+    struct fabric_write first = *write; /* with the bytes of all rows, because no worker reads them before the signal */
+    const uint32_t rows = write->rows;
+    if (rows > 1) {
+        first.charge_bytes /= rows;
+        first.rows = 1;
+        const struct turns row = {
+            .write_bytes = first.charge_bytes, .given = write->given, .peer = write->peer, .site = write->site
+        };
+        turns_begin(rank_of(f), rows, &row);
+    }
+    return f->ops->store(f, worker, &first);
+}
+
+void world_copy_in_turn(struct fabric *f, struct fabric_worker *worker, const struct fabric_work *work)
+{
+    struct fabric_work first = *work;
+    if (work->rows > 1) {
+        first.read_bytes /= work->rows;
+        first.write_bytes /= work->rows;
+        first.rows = 1;
+        const struct turns row = { .read_bytes = first.read_bytes,
+                                   .write_bytes = first.write_bytes,
+                                   .given = work->given,
+                                   .site = work->site,
+                                   .copies = true };
+        turns_begin(rank_of(f), work->rows, &row);
+    }
+    f->ops->work(f, worker, &first);
+}
+
+/* Moves the worker's next row. */
+static enum worker_step turn_take(struct world_worker *ww)
+{
+    struct fabric *f = ww->worker->fabric;
+    struct turns *row = worker_turns(ww);
+    if (row->copies) {
+        f->ops->work(f, ww->worker,
+                     &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
+                                            .rows = 1,
+                                            .site = row->site,
+                                            .given = row->given,
+                                            .read_bytes = row->read_bytes,
+                                            .write_bytes = row->write_bytes });
+    } else {
+        const struct fabric_write write = {
+            .charge_bytes = row->write_bytes, .peer = row->peer, .rows = 1, .site = row->site, .given = row->given
+        };
+        const int result = f->ops->store(f, ww->worker, &write);
+        assert(!result); /* a store always has room */
+        (void)result;
+    }
+    ww->in_turn = --row->left > 0;
+    return WORKER_MORE;
+}
+
 void world_worker_step(struct world_worker *ww)
 {
     struct world_rank *rank = worker_rank(ww);
@@ -87,7 +157,7 @@ void world_worker_step(struct world_worker *ww)
     rank->world->beside = &rank->pressure;
     rank->now = (struct stepping){ .worker = ww, .lane_start_ps = ww->cursor_ps, .last_end_ps = ww->cursor_ps };
     const uint64_t begin_ps = ww->cursor_ps;
-    const enum worker_step stepped = fabric_worker_step(ww->worker);
+    const enum worker_step stepped = ww->in_turn ? turn_take(ww) : fabric_worker_step(ww->worker);
     if (ww->looks)
         ww->looks = looks_goes_on(rank->looks, ww->worker->index, stepped == WORKER_WAIT, begin_ps, ww->cursor_ps);
     switch (stepped) {

@@ -68,6 +68,7 @@ struct world_worker {
     bool due : 1;      /* its counter has a sum that it has not read yet */
     bool puts : 1;     /* it stores rows to a peer by its own stores, so it counts among its rank's `putting` */
     bool looks : 1;    /* it polls a word in the host's memory (looks.h) */
+    bool in_turn : 1;  /* it moves rows one after another, as its struct turns says */
     bool parked : 1;   /* its next step is due when its bulk stores have left the SM */
 };
 _Static_assert(sizeof(struct world_worker) <= 48, "large worlds have millions");
@@ -110,6 +111,30 @@ struct rest {
         uint64_t first_ps;               /* GPU: when its first warp has done the work that it alone had */
     };
 };
+
+/* GPU: what rows whose loop is a program need of each part. */
+struct price {
+    uint64_t ps, lead_ps; /* warps: until all rows are moved; until the first byte leaves the SM */
+    uint64_t served_ps;   /* the SM */
+    uint64_t memory_ps;   /* the memory */
+    uint64_t sm_bytes, memory_bytes;
+    uint64_t egress; /* stores to a peer: the rate at which they leave the GPU (rate_q20) */
+    bool bulk;       /* the bulk engine moves them */
+    bool posted;     /* nobody waits until they have arrived */
+    bool fixed;      /* does not depend on what other warps do */
+};
+
+/* Rows that a worker moves one after another, each when the row before it is done: stores to a peer, or copies. */
+struct turns {
+    struct price price; /* of a row; fixed: false before the first */
+    uint64_t read_bytes, write_bytes;
+    struct fabric_given *given;
+    uint32_t left; /* rows that have not begun */
+    uint16_t peer;
+    uint8_t site;
+    bool copies;
+};
+_Static_assert(sizeof(struct turns) <= 128, "a row reads two cache lines of it");
 
 /* When a port's flow to or from its latest peer ends, and when its last flow to or from any other peer ends. */
 struct flows {
@@ -154,6 +179,7 @@ struct world_rank {
     arena_name *qp;              /* [ranks * queue_count], made when first used */
     struct world_worker *worker; /* [worker_count] */
     struct rest *rest;           /* [worker_count]; NULL: no worker has needed it yet */
+    struct turns *turns;         /* [worker_count]; NULL: no worker has moved rows in turn yet */
     struct stepping now;
     uint32_t *watch_head; /* [words] 0: none; else 1 + a place in watch, or a lone worker's number */
     struct watch *watch;
@@ -300,6 +326,11 @@ static inline struct rest *worker_rest(struct world_worker *ww)
 {
     if (!ww->rested) world_rest_begin(ww);
     return &worker_rank(ww)->rest[ww->worker->index];
+}
+
+static inline struct turns *worker_turns(const struct world_worker *ww)
+{
+    return &worker_rank(ww)->turns[ww->worker->index];
 }
 
 static inline uint64_t worker_staged_ps(struct world_worker *ww) { return ww->rested ? worker_rest(ww)->staged_ps : 0; }
