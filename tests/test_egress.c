@@ -111,8 +111,21 @@ static void sender_describe(const struct fabric_worker *w, char *text, size_t te
 
 static const struct worker_role sender_role = { .step = sender_step, .describe = sender_describe };
 
-/* Three SMs of rank 0, two of them in one CPC, store to peer; gives the time of each in microseconds. */
-static void senders_run(const struct cluster *cluster, const uint16_t *peer, double *us)
+/* How many SMs' warps end in the order in which they began. */
+static uint32_t sms_in_order(const struct sender *sender)
+{
+    uint32_t sms = 0;
+    for (uint32_t sm = 0; sm < SMS; sm++) {
+        bool in_order = true;
+        for (uint32_t i = sm + SMS; i < SMS * WARPS; i += SMS) in_order &= sender[i].end_ps > sender[i - SMS].end_ps;
+        sms += in_order;
+    }
+    return sms;
+}
+
+/* Three SMs of rank 0, two of them in one CPC, store to peer; gives the time of each in microseconds.  Returns
+ * sms_in_order(). */
+static uint32_t senders_run(const struct cluster *cluster, const uint16_t *peer, double *us)
 {
     const struct world_options options = { .ranks = 2, .ranks_per_node = 2, .needs = { .word_count = 1 } };
     g_autoptr(world) world = world_new(cluster, &options);
@@ -135,6 +148,7 @@ static void senders_run(const struct cluster *cluster, const uint16_t *peer, dou
         const double end_us = (double)sender[i].end_ps / (double)PS_PER_US;
         if (end_us > us[i % SMS]) us[i % SMS] = end_us;
     }
+    return sms_in_order(sender);
 }
 
 static struct cluster shared_cluster(void)
@@ -156,15 +170,15 @@ TEST("crowded CPCs end late")
     const double rows_us = WARPS * ROWS; /* how long all of the links take for the rows of one SM */
     struct cluster c = shared_cluster();
     double us[SMS];
-    senders_run(&c, peer, us);
-    WITHIN(us[2], 2 * rows_us); /* half of the links */
+    CU_ASSERT(senders_run(&c, peer, us) < SMS); /* held up by the links, stores leave in no order */
+    WITHIN(us[2], 2 * rows_us);                 /* half of the links */
     WITHIN(us[0], 3 * rows_us);
     WITHIN(us[1], 3 * rows_us);
     CU_ASSERT_TRUE_FATAL(cluster_parse_cpcs("0 1 2", &c.gpu.cpcs));
-    senders_run(&c, peer, us);
+    (void)senders_run(&c, peer, us);
     for (uint32_t i = 0; i < SMS; i++) WITHIN(us[i], 3 * rows_us);
     c.nvlink.bulk_rate_bps = 20 * c.nvlink.bulk_rate_bps; /* more than the engines bring: 0.25 us a row */
-    senders_run(&c, peer, us);
+    CU_ASSERT_EQUAL(senders_run(&c, peer, us), SMS);
     for (uint32_t i = 0; i < SMS; i++) WITHIN(us[i], rows_us / 4);
 }
 
@@ -174,6 +188,6 @@ TEST("own stores wait behind others")
     const uint16_t peer[WARPS] = { 0, 1, 0, 1 };
     struct cluster c = shared_cluster();
     double us[SMS];
-    senders_run(&c, peer, us);
+    (void)senders_run(&c, peer, us);
     WITHIN(us[2], WARPS / 2 * ROWS * (2 + 0.25)); /* a row to the peer by half of the links, one to itself */
 }

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include "models/fabric.h"
 #include "models/kernels/loops.h"
+#include "sim/rng.h"
 #include "sim/sim.h"
 
 struct world;
@@ -66,6 +67,9 @@ struct bulk_engine {
     struct world_rank *rank;
     struct bulk_turn *first, *last;
     uint64_t mark; /* the first store's mark (egress.h) */
+    struct rng rng;
+    uint32_t waiting; /* how many stores, the first ones, leave before all others */
+    bool held;        /* the links took longer than the engine for the last store to a peer */
 };
 
 /* Lines up a store of the stepped worker, the last operation of its step, at the SM's engine.  The worker is parked
