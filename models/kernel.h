@@ -30,7 +30,8 @@ static inline void *kernel_alloc(uint64_t count, uint64_t size_bytes)
 
 /* A launch: the workers of one kernel on one rank. */
 struct kernel_launch {
-    const char *phase; /* "dispatch", "combine", "notify", ... */
+    struct kernel_rank *rank; /* kernel_rank_launch() fills it */
+    const char *phase;        /* "dispatch", "combine", "notify", ... */
     struct fabric_worker **worker;
     struct fabric_worker ***remade; /* the rank's pointer to the list of workers, if each launch makes a new list; else
                                      * NULL */
@@ -85,10 +86,38 @@ enum kernel_call {
                   * the measured one */
 };
 
-/* Embedded in each family's own rank struct. */
+/* A piece of memory that a rank keeps.  The piece follows. */
+struct kernel_memory {
+    _Alignas(16) struct kernel_memory *next;
+};
+
+/* Each family's own rank struct begins with it. */
 struct kernel_rank {
     const struct kernel_job *job; /* kernel_rank_new() fills it */
+    struct kernel_memory *memory;
 };
+
+/* Returns memory as kernel_alloc() does, which lasts as long as the rank, a struct that begins with its
+ * struct kernel_rank. */
+static inline void *kernel_keep(void *rank, uint64_t count, uint64_t size_bytes)
+{
+    struct kernel_rank *keeper = rank;
+    struct kernel_memory *memory = kernel_alloc(1, sizeof *memory + count * size_bytes);
+    memory->next = keeper->memory;
+    keeper->memory = memory;
+    return memory + 1;
+}
+
+/* Frees memory that the rank keeps.  NULL does nothing. */
+static inline void kernel_drop(void *rank, void *dropped)
+{
+    struct kernel_memory **at = &((struct kernel_rank *)rank)->memory;
+    while (*at && *at + 1 != dropped) at = &(*at)->next;
+    if (!*at) return;
+    struct kernel_memory *next = (*at)->next;
+    free(*at);
+    *at = next;
+}
 
 struct kernel_family {
     void (*needs)(const struct kernel_job *job, bool payload, struct fabric_needs *needs);
@@ -97,9 +126,9 @@ struct kernel_family {
     const char *const *phases;
     uint32_t (*phase_count)(const struct kernel_job *job);
     const char *(*phase_name)(const struct kernel_job *job, uint32_t phase);
-    /* A rank's state on a connected fabric; job and fabric must outlive it. */
+    /* A rank's state on a connected fabric, by kernel_alloc() and, for what it points to, kernel_keep().  job and
+     * fabric must outlive it. */
     struct kernel_rank *(*rank_new)(const struct kernel_job *job, struct fabric *fabric);
-    void (*rank_free)(struct kernel_rank *rank);
     /* Prepares phase for its next launch and returns it.  The rank owns it, and it is valid until the next call.
      * Phases must be launched in order, iteration after iteration.  A rank may be ahead of its peers.  Without
      * payload the phases of a loop (begins_loop) may be launched several times before the phases that follow. */
@@ -187,7 +216,8 @@ static inline struct kernel_rank *kernel_rank_new(const struct kernel_job *job, 
 
 static inline void kernel_rank_free(struct kernel_rank *rank)
 {
-    if (rank) rank->job->family->rank_free(rank);
+    while (rank && rank->memory) kernel_drop(rank, rank->memory + 1);
+    free(rank);
 }
 
 /* Frees the list of a launch's workers.  A world that has taken the workers calls it, because large worlds have
@@ -195,13 +225,15 @@ static inline void kernel_rank_free(struct kernel_rank *rank)
 static inline void kernel_launch_forget_list(struct kernel_launch *launch)
 {
     if (!launch->remade) return;
-    free(*launch->remade);
+    kernel_drop(launch->rank, *launch->remade);
     *launch->remade = NULL;
 }
 
 static inline struct kernel_launch *kernel_rank_launch(struct kernel_rank *rank, uint32_t phase)
 {
-    return rank->job->family->launch(rank, phase);
+    struct kernel_launch *launch = rank->job->family->launch(rank, phase);
+    launch->rank = rank;
+    return launch;
 }
 
 static inline void kernel_rank_traffic(const struct kernel_rank *rank, uint32_t phase, struct kernel_traffic *traffic)

@@ -209,13 +209,12 @@ static const struct worker_role stub_role = { .step = stub_step, .describe = stu
 
 static struct kernel_rank *stub_new(const struct kernel_job *job, struct fabric *fabric)
 {
-    struct stub_rank *r = g_new0(struct stub_rank, 1);
+    struct stub_rank *r = kernel_alloc(1, sizeof *r);
     (void)job;
     r->worker = fabric_worker_of(fabric, &stub_role);
     r->list[0] = &r->worker;
     return &r->base;
 }
-static void stub_free(struct kernel_rank *rank) { g_free(stub_of(rank)); }
 
 static struct kernel_launch *stub_launch(struct kernel_rank *rank, uint32_t phase)
 {
@@ -245,7 +244,6 @@ static const struct kernel_family stub_family = {
     .phase_count = stub_phase_count,
     .phase_name = stub_phase_name,
     .rank_new = stub_new,
-    .rank_free = stub_free,
     .launch = stub_launch,
     .traffic = stub_traffic,
     .check = stub_check,

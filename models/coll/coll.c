@@ -163,15 +163,6 @@ static void compute_launch(struct coll_rank *r)
 
 /* ---- a rank ---- */
 
-static void rank_free(struct kernel_rank *rank)
-{
-    struct coll_rank *r = rank_of(rank);
-    r->ops->clear(r);
-    free(r->compute);
-    free(r->launch.worker);
-    free(r);
-}
-
 static struct kernel_rank *rank_new(const struct kernel_job *job, struct fabric *fabric)
 {
     const struct coll_options *o = &job_of(job)->options;
@@ -180,7 +171,7 @@ static struct kernel_rank *rank_new(const struct kernel_job *job, struct fabric 
     r->options = o;
     r->job = job_of(job);
     r->fabric = fabric;
-    r->compute = kernel_alloc(o->compute_sms, sizeof r->compute[0]);
+    r->compute = kernel_keep(r, o->compute_sms, sizeof r->compute[0]);
     r->ops->init(r);
     return &r->kernel;
 }
@@ -239,7 +230,6 @@ static const struct kernel_family coll_family = {
     .phase_count = job_phase_count,
     .phase_name = job_phase_name,
     .rank_new = rank_new,
-    .rank_free = rank_free,
     .launch = rank_launch,
     .traffic = rank_traffic,
     .outputs = rank_outputs,

@@ -87,10 +87,8 @@ static void gather_init(struct coll_rank *base)
     r->node = f->rank / rpn;
     r->place = f->rank % rpn;
     r->peers = rpn;
-    r->copier = kernel_alloc(base->options->num_sms, sizeof r->copier[0]);
+    r->copier = kernel_keep(base, base->options->num_sms, sizeof r->copier[0]);
 }
-
-static void gather_clear(struct coll_rank *base) { free(of(base)->copier); }
 
 void coll_gather_fill(struct coll_rank *base)
 {
@@ -327,7 +325,6 @@ const struct coll_kernel_ops coll_allgather = {
     .refuse = gather_refuse,
     .needs = gather_needs,
     .init = gather_init,
-    .clear = gather_clear,
     .fill = coll_gather_fill,
     .launch = gather_launch,
     .traffic = gather_traffic,

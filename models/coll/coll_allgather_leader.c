@@ -75,8 +75,6 @@ static void leader_init(struct coll_rank *base)
     r->leader = (uint16_t)(r->node * r->peers);
 }
 
-static void leader_clear(struct coll_rank *base) { (void)base; }
-
 static bool leads(const struct leader_rank *r) { return r->base.fabric->rank == r->leader; }
 
 /* ---- what a stream does ---- */
@@ -279,7 +277,6 @@ const struct coll_kernel_ops coll_allgather_leader = {
     .refuse = leader_refuse,
     .needs = leader_needs,
     .init = leader_init,
-    .clear = leader_clear,
     .fill = coll_gather_fill,
     .launch = leader_launch,
     .traffic = leader_traffic,

@@ -54,8 +54,6 @@ static void streams_needs(const struct coll_job *job, bool payload, struct fabri
 
 static void streams_init(struct coll_rank *base) { (void)base; }
 
-static void streams_clear(struct coll_rank *base) { (void)base; }
-
 static uint64_t value_of(const struct coll_rank *base, uint32_t step)
 {
     return (uint64_t)(base->turn - 1) * (base->options->ranks - 1) + step + 1;
@@ -188,7 +186,6 @@ const struct coll_kernel_ops coll_allgather_streams = {
     .refuse = streams_refuse,
     .needs = streams_needs,
     .init = streams_init,
-    .clear = streams_clear,
     .fill = coll_gather_fill,
     .launch = streams_launch,
     .traffic = streams_traffic,

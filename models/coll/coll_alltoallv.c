@@ -247,7 +247,7 @@ static void alltoallv_init(struct coll_rank *base)
     const struct edges *e = base->job->edges;
     const uint32_t node = f->rank / f->ranks_per_node * f->ranks_per_node;
     r->edges = e;
-    r->storer = kernel_alloc(base->options->num_sms, sizeof r->storer[0]);
+    r->storer = kernel_keep(base, base->options->num_sms, sizeof r->storer[0]);
     for (uint32_t i = e->first[f->rank]; i < e->first[f->rank + 1]; i++)
         r->bytes[!is_rdma(f, e->target[i])] += e->size_bytes[i];
     r->expected[0] = e->received[f->rank];
@@ -259,8 +259,6 @@ static void alltoallv_init(struct coll_rank *base)
             r->expected[1] += parts_of(base->options, e->size_bytes[i]);
         }
 }
-
-static void alltoallv_clear(struct coll_rank *base) { free(of(base)->storer); }
 
 void coll_messages_fill(struct coll_rank *base)
 {
@@ -339,7 +337,6 @@ const struct coll_kernel_ops coll_alltoallv = {
     .refuse = alltoallv_refuse,
     .needs = alltoallv_needs,
     .init = alltoallv_init,
-    .clear = alltoallv_clear,
     .fill = coll_messages_fill,
     .launch = alltoallv_launch,
     .traffic = alltoallv_traffic,

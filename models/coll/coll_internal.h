@@ -15,7 +15,6 @@ struct coll_kernel_ops {
     const char *(*refuse)(const struct coll_options *o, const struct edges *edges, char *text, size_t text_size);
     void (*needs)(const struct coll_job *job, bool payload, struct fabric_needs *needs);
     void (*init)(struct coll_rank *r);
-    void (*clear)(struct coll_rank *r);
     void (*fill)(struct coll_rank *r);                   /* makes this iteration's inputs, while no rank reads or writes
                                                           * them */
     void (*launch)(struct coll_rank *r, uint32_t phase); /* adds the workers of a phase */

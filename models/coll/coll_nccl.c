@@ -628,13 +628,8 @@ static void nccl_init(struct coll_rank *base)
     r->peers = f->nvlink_disabled ? 1 : (uint32_t)coll_min(f->ranks_per_node, f->rank_count);
     r->nodes = f->rank_count / r->peers;
     for (uint32_t i = 0; i < operations_of(base->options); i++)
-        r->block[i] = kernel_alloc(r->op[i].plan.channels, BLOCKS_A_CHANNEL * sizeof r->block[i][0]);
+        r->block[i] = kernel_keep(base, r->op[i].plan.channels, BLOCKS_A_CHANNEL * sizeof r->block[i][0]);
     r->given_function[1].size[0] = 1;
-}
-
-static void nccl_clear(struct coll_rank *base)
-{
-    for (uint32_t i = 0; i < OPERATIONS; i++) free(of(base)->block[i]);
 }
 
 static void nccl_fill(struct coll_rank *base)
@@ -752,8 +747,7 @@ static uint32_t nccl_check(const struct coll_rank *base, char *text, size_t text
 
 #define NCCL_OPS \
     .rank_bytes = sizeof(struct nccl_rank), .refuse = nccl_refuse, .needs = nccl_needs, .init = nccl_init, \
-    .clear = nccl_clear, .fill = nccl_fill, .launch = nccl_launch, .traffic = nccl_traffic, .outputs = nccl_outputs, \
-    .check = nccl_check
+    .fill = nccl_fill, .launch = nccl_launch, .traffic = nccl_traffic, .outputs = nccl_outputs, .check = nccl_check
 #define NAMES(...) \
     (const char *const[]) { __VA_ARGS__, NULL }
 

@@ -328,7 +328,7 @@ static void messages_init(struct coll_rank *base)
     const uint32_t rank = base->fabric->rank, ranks = base->options->ranks;
     uint64_t offset = 0;
     map_make(base->job, base->fabric->payload, r);
-    r->half = kernel_alloc((2ull * ranks + 1) * channels_of(base->options), sizeof r->half[0]);
+    r->half = kernel_keep(base, (2ull * ranks + 1) * channels_of(base->options), sizeof r->half[0]);
     for (uint32_t i = e->first[rank]; i < e->first[rank + 1]; i++) {
         halves_add(r, SENDS, e->target[i], offset);
         offset += e->size_bytes[i];
@@ -342,8 +342,6 @@ static void messages_init(struct coll_rank *base)
     for (uint32_t i = 0; i < 4; i++)
         r->given[i / 2][i % 2] = (struct fabric_given){ .size = { 1, 0, i % 2, r->places } };
 }
-
-static void messages_clear(struct coll_rank *base) { free(of(base)->half); }
 
 static void messages_launch(struct coll_rank *base, uint32_t phase)
 {
@@ -373,7 +371,6 @@ const struct coll_kernel_ops coll_nccl_messages = {
     .refuse = messages_refuse,
     .needs = messages_needs,
     .init = messages_init,
-    .clear = messages_clear,
     .fill = coll_messages_fill,
     .launch = messages_launch,
     .traffic = messages_traffic,

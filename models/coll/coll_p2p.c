@@ -69,10 +69,8 @@ static void p2p_init(struct coll_rank *base)
     const uint32_t half = base->options->ranks / 2, rank = base->fabric->rank;
     r->first = rank < half;
     r->peer = (uint16_t)(r->first ? rank + half : rank - half);
-    r->part = kernel_alloc(base->options->num_sms, sizeof r->part[0]);
+    r->part = kernel_keep(base, base->options->num_sms, sizeof r->part[0]);
 }
-
-static void p2p_clear(struct coll_rank *base) { free(of(base)->part); }
 
 static void p2p_fill(struct coll_rank *base)
 {
@@ -360,7 +358,6 @@ const struct coll_kernel_ops coll_p2p = {
     .refuse = p2p_refuse,
     .needs = p2p_needs,
     .init = p2p_init,
-    .clear = p2p_clear,
     .fill = p2p_fill,
     .launch = p2p_launch,
     .traffic = p2p_traffic,
@@ -375,7 +372,6 @@ const struct coll_kernel_ops coll_p2p_issued = {
     .refuse = p2p_refuse,
     .needs = p2p_needs,
     .init = p2p_init,
-    .clear = p2p_clear,
     .fill = p2p_fill,
     .launch = p2p_launch,
     .traffic = p2p_traffic,

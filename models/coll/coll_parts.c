@@ -12,9 +12,9 @@ void coll_worker_add(struct coll_rank *r, struct fabric_worker *w, const struct 
     assert(warps <= UINT8_MAX);
     if (launch->worker_count == r->worker_max) {
         r->worker_max = 2 * r->worker_max + 16;
-        struct fabric_worker **grown = kernel_alloc(r->worker_max, sizeof grown[0]);
+        struct fabric_worker **grown = kernel_keep(r, r->worker_max, sizeof grown[0]);
         for (uint32_t i = 0; i < launch->worker_count; i++) grown[i] = launch->worker[i];
-        free(launch->worker);
+        kernel_drop(r, launch->worker);
         launch->worker = grown;
     }
     w->fabric = r->fabric;

@@ -109,15 +109,15 @@ static void layout_alloc(struct ht_rank *h)
     const struct ht_geometry *g = &h->g;
     struct ht_layout *l = &h->layout;
     l->targets = g->nodes == 1 ? g->ranks : g->nodes;
-    l->tokens_per_rank = kernel_alloc(g->ranks, sizeof(uint32_t));
-    l->tokens_per_node = kernel_alloc(g->nodes, sizeof(uint32_t));
-    l->tokens_per_expert = kernel_alloc(g->experts, sizeof(uint32_t));
-    l->bits = kernel_alloc((uint64_t)g->tokens * g->nodes * g->groups, 1);
-    l->rank_prefix = kernel_alloc((uint64_t)g->ranks * (g->channels + 1), sizeof(uint32_t));
-    l->node_prefix = kernel_alloc((uint64_t)g->nodes * (g->channels + 1), sizeof(uint32_t));
-    l->mask = kernel_alloc(g->tokens, sizeof(uint32_t));
-    l->position = kernel_alloc((uint64_t)g->tokens * l->targets, sizeof(uint32_t));
-    if (g->nodes == 1 && g->groups == 1) l->list = kernel_alloc((uint64_t)g->tokens * g->ranks, sizeof(uint32_t));
+    l->tokens_per_rank = kernel_keep(h, g->ranks, sizeof(uint32_t));
+    l->tokens_per_node = kernel_keep(h, g->nodes, sizeof(uint32_t));
+    l->tokens_per_expert = kernel_keep(h, g->experts, sizeof(uint32_t));
+    l->bits = kernel_keep(h, (uint64_t)g->tokens * g->nodes * g->groups, 1);
+    l->rank_prefix = kernel_keep(h, (uint64_t)g->ranks * (g->channels + 1), sizeof(uint32_t));
+    l->node_prefix = kernel_keep(h, (uint64_t)g->nodes * (g->channels + 1), sizeof(uint32_t));
+    l->mask = kernel_keep(h, g->tokens, sizeof(uint32_t));
+    l->position = kernel_keep(h, (uint64_t)g->tokens * l->targets, sizeof(uint32_t));
+    if (g->nodes == 1 && g->groups == 1) l->list = kernel_keep(h, (uint64_t)g->tokens * g->ranks, sizeof(uint32_t));
 }
 
 void ht_rank_init(struct ht_rank *h, const struct kernel_job *job, struct fabric *f, bool internode, uint32_t scan_max,
@@ -147,12 +147,12 @@ void ht_rank_init(struct ht_rank *h, const struct kernel_job *job, struct fabric
     layout_alloc(h);
     ht_slot_dispatch(o, f->payload, internode, &h->dispatch_slot);
     ht_slot_combine(o, f->payload, internode, &h->combine_slot);
-    h->expert_counts = kernel_alloc(h->g.local_experts, sizeof(uint32_t));
+    h->expert_counts = kernel_keep(h, h->g.local_experts, sizeof(uint32_t));
     const uint32_t layout_sms = (o->experts + 3) / 4 + (o->ranks + 7) / 8;
     h->scan_max = scan_max > layout_sms ? scan_max : layout_sms;
-    h->scan = kernel_alloc(h->scan_max, sizeof h->scan[0]);
+    h->scan = kernel_keep(h, h->scan_max, sizeof h->scan[0]);
     h->worker_max = worker_max > h->scan_max + 1 ? worker_max : h->scan_max + 1;
-    h->kernel.worker = kernel_alloc(h->worker_max, sizeof h->kernel.worker[0]);
+    h->kernel.worker = kernel_keep(h, h->worker_max, sizeof h->kernel.worker[0]);
     if (!o->cached) return;
     ht_layout_make(h);
     for (uint32_t source = 0; source < o->ranks; source++)
@@ -176,40 +176,6 @@ void ht_choices_sort(const struct ht_rank *h, uint32_t *before, uint32_t *place)
         place[i] = expert < 0 ? UINT32_MAX : at[expert]++;
     }
     free(at);
-}
-
-void ht_rank_clear(struct ht_rank *h)
-{
-    struct ht_layout *l = &h->layout;
-    struct ht_tensors *t = &h->t;
-    void *owned[] = {
-        l->tokens_per_rank,
-        l->tokens_per_node,
-        l->tokens_per_expert,
-        l->bits,
-        l->rank_prefix,
-        l->node_prefix,
-        l->mask,
-        l->position,
-        l->list,
-        h->expert_counts,
-        h->scan,
-        h->kernel.worker,
-        t->x,
-        t->scales,
-        t->weights,
-        t->recv_x,
-        t->recv_scales,
-        t->recv_meta,
-        t->recv_index,
-        t->recv_weights,
-        t->combine_x,
-        t->bias[0],
-        t->bias[1],
-        t->combined_x,
-        t->combined_weights,
-    };
-    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
 }
 
 /* Vectors, so that four choices are compared at once. */

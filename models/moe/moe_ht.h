@@ -148,7 +148,6 @@ void ht_slot_combine(const struct moe_options *o, bool payload, bool internode, 
  * handle, also computes the layout and recv_before from the routing. */
 void ht_rank_init(struct ht_rank *h, const struct kernel_job *job, struct fabric *f, bool internode, uint32_t scan_max,
                   uint32_t worker_max);
-void ht_rank_clear(struct ht_rank *h);
 void ht_layout_make(struct ht_rank *h);
 /* The expert of a choice of a rank; negative: none.  A rank's choices are numbered token by token, topk of them for
  * each token. */

@@ -131,16 +131,16 @@ static void inter_needs(const struct kernel_job *job, bool payload, struct fabri
 static void workers_alloc(struct inter_rank *r)
 {
     const struct ht_geometry *g = &r->ht.g;
-    r->sender = kernel_alloc(g->channels, sizeof r->sender[0]);
-    r->coordinator = kernel_alloc(g->channels, sizeof r->coordinator[0]);
-    r->forwarder = kernel_alloc((uint64_t)g->channels * g->local, sizeof r->forwarder[0]);
-    r->head_keeper = kernel_alloc(g->channels, sizeof r->head_keeper[0]);
-    r->receiver = kernel_alloc((uint64_t)g->channels * g->local, sizeof r->receiver[0]);
-    r->returner = kernel_alloc((uint64_t)g->channels * g->local, sizeof r->returner[0]);
-    r->merger = kernel_alloc((uint64_t)g->channels * INTER_WARPS, sizeof r->merger[0]);
-    r->merge_keeper = kernel_alloc(g->channels, sizeof r->merge_keeper[0]);
-    r->reducer = kernel_alloc((uint64_t)g->channels * INTER_GROUPS, sizeof r->reducer[0]);
-    r->reduce_keeper = kernel_alloc(g->channels, sizeof r->reduce_keeper[0]);
+    r->sender = kernel_keep(r, g->channels, sizeof r->sender[0]);
+    r->coordinator = kernel_keep(r, g->channels, sizeof r->coordinator[0]);
+    r->forwarder = kernel_keep(r, (uint64_t)g->channels * g->local, sizeof r->forwarder[0]);
+    r->head_keeper = kernel_keep(r, g->channels, sizeof r->head_keeper[0]);
+    r->receiver = kernel_keep(r, (uint64_t)g->channels * g->local, sizeof r->receiver[0]);
+    r->returner = kernel_keep(r, (uint64_t)g->channels * g->local, sizeof r->returner[0]);
+    r->merger = kernel_keep(r, (uint64_t)g->channels * INTER_WARPS, sizeof r->merger[0]);
+    r->merge_keeper = kernel_keep(r, g->channels, sizeof r->merge_keeper[0]);
+    r->reducer = kernel_keep(r, (uint64_t)g->channels * INTER_GROUPS, sizeof r->reducer[0]);
+    r->reduce_keeper = kernel_keep(r, g->channels, sizeof r->reduce_keeper[0]);
 }
 
 /* With a cached handle: counts the tokens of the rail's ranks that have an expert on this node. */
@@ -165,29 +165,16 @@ static struct kernel_rank *inter_create(const struct kernel_job *job, struct fab
     rail_slot(o, f->payload, &r->ht.dispatch_slot);
     r->nvl_slot = r->ht.dispatch_slot;
     if (!f->payload) r->nvl_slot.stored = 0;
-    r->counts = kernel_alloc(counts_nvl_words(o), sizeof r->counts[0]);
-    r->rail_first = kernel_alloc((uint64_t)channels * nodes, sizeof r->rail_first[0]);
-    r->rail_count = kernel_alloc((uint64_t)channels * nodes, sizeof r->rail_count[0]);
-    r->rows_first = kernel_alloc((uint64_t)channels * o->ranks, sizeof r->rows_first[0]);
-    r->rows_count = kernel_alloc((uint64_t)channels * o->ranks, sizeof r->rows_count[0]);
-    r->forwarded_base = kernel_alloc((uint64_t)channels * o->ranks, sizeof r->forwarded_base[0]);
-    r->sent_base = kernel_alloc(channels, sizeof r->sent_base[0]);
+    r->counts = kernel_keep(r, counts_nvl_words(o), sizeof r->counts[0]);
+    r->rail_first = kernel_keep(r, (uint64_t)channels * nodes, sizeof r->rail_first[0]);
+    r->rail_count = kernel_keep(r, (uint64_t)channels * nodes, sizeof r->rail_count[0]);
+    r->rows_first = kernel_keep(r, (uint64_t)channels * o->ranks, sizeof r->rows_first[0]);
+    r->rows_count = kernel_keep(r, (uint64_t)channels * o->ranks, sizeof r->rows_count[0]);
+    r->forwarded_base = kernel_keep(r, (uint64_t)channels * o->ranks, sizeof r->forwarded_base[0]);
+    r->sent_base = kernel_keep(r, channels, sizeof r->sent_base[0]);
     workers_alloc(r);
     if (o->cached) rail_before_make(r);
     return &r->ht.base.kernel;
-}
-
-static void inter_destroy(struct kernel_rank *rank)
-{
-    struct inter_rank *r = (struct inter_rank *)rank;
-    void *owned[] = {
-        r->counts,         r->bits,      r->rail_first, r->rail_count,   r->rows_first, r->rows_count,
-        r->forwarded_base, r->sent_base, r->sender,     r->coordinator,  r->forwarder,  r->head_keeper,
-        r->receiver,       r->returner,  r->merger,     r->merge_keeper, r->reducer,    r->reduce_keeper
-    };
-    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
-    ht_rank_clear(&r->ht);
-    free(r);
 }
 
 /* ---- notify -------------------------------------------------------------------------------------------- */
@@ -476,7 +463,6 @@ const struct moe_family moe_family_internode = {
                  .phase_count = ht_phase_count,
                  .phase_name = ht_phase_name,
                  .rank_new = inter_create,
-                 .rank_free = inter_destroy,
                  .launch = inter_launch,
                  .traffic = ht_traffic,
                  .outputs = ht_outputs,

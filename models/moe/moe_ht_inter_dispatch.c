@@ -293,8 +293,8 @@ static void bits_resize(struct inter_rank *r)
 {
     const uint32_t tokens = r->rail_before[r->ht.g.nodes];
     if (r->bits && tokens <= r->bits_max) return;
-    free(r->bits);
-    r->bits = kernel_alloc(tokens, 1);
+    kernel_drop(r, r->bits);
+    r->bits = kernel_keep(r, tokens, 1);
     r->bits_max = tokens;
 }
 

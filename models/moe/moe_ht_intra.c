@@ -57,22 +57,13 @@ static struct kernel_rank *intra_create(const struct kernel_job *job, struct fab
     ht_rank_init(&r->ht, job, f, false, scans, 2 * pairs > combine_workers ? 2 * pairs : combine_workers);
     r->ring_offset = moe_align(o->ranks * counts_bytes(o), 128);
     r->ring_bytes = ring_bytes(o, f->payload);
-    r->channel_row = kernel_alloc(pairs, sizeof r->channel_row[0]);
-    r->channel_count = kernel_alloc(pairs, sizeof r->channel_count[0]);
-    r->sender = kernel_alloc(pairs, sizeof r->sender[0]);
-    r->receiver = kernel_alloc(pairs, sizeof r->receiver[0]);
-    r->reducer = kernel_alloc((uint64_t)channels * INTRA_GROUPS, sizeof r->reducer[0]);
-    r->keeper = kernel_alloc(channels, sizeof r->keeper[0]);
+    r->channel_row = kernel_keep(r, pairs, sizeof r->channel_row[0]);
+    r->channel_count = kernel_keep(r, pairs, sizeof r->channel_count[0]);
+    r->sender = kernel_keep(r, pairs, sizeof r->sender[0]);
+    r->receiver = kernel_keep(r, pairs, sizeof r->receiver[0]);
+    r->reducer = kernel_keep(r, (uint64_t)channels * INTRA_GROUPS, sizeof r->reducer[0]);
+    r->keeper = kernel_keep(r, channels, sizeof r->keeper[0]);
     return &r->ht.base.kernel;
-}
-
-static void intra_destroy(struct kernel_rank *rank)
-{
-    struct intra_rank *r = (struct intra_rank *)rank;
-    void *owned[] = { r->channel_row, r->channel_count, r->sender, r->receiver, r->reducer, r->keeper };
-    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
-    ht_rank_clear(&r->ht);
-    free(r);
 }
 
 /* ---- notify -------------------------------------------------------------------------------------------- */
@@ -217,7 +208,6 @@ const struct moe_family moe_family_intranode = {
                  .phase_count = ht_phase_count,
                  .phase_name = ht_phase_name,
                  .rank_new = intra_create,
-                 .rank_free = intra_destroy,
                  .launch = intra_launch,
                  .traffic = ht_traffic,
                  .outputs = ht_outputs,

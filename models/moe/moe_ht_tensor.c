@@ -75,9 +75,9 @@ void ht_inputs_make(struct ht_rank *h)
     const struct ht_slot *s = &h->dispatch_slot;
     struct ht_tensors *t = &h->t;
     if (t->x) return;
-    t->x = kernel_alloc(h->g.tokens, s->row_bytes);
-    t->scales = kernel_alloc(h->g.tokens, s->scale_bytes);
-    t->weights = kernel_alloc((uint64_t)h->g.tokens * h->g.topk, sizeof(float));
+    t->x = kernel_keep(h, h->g.tokens, s->row_bytes);
+    t->scales = kernel_keep(h, h->g.tokens, s->scale_bytes);
+    t->weights = kernel_keep(h, (uint64_t)h->g.tokens * h->g.topk, sizeof(float));
     for (uint32_t token = 0; token < h->g.tokens; token++) {
         ht_row_make(o, h->g.rank, token, t->x + (size_t)token * s->row_bytes,
                     t->scales + (size_t)token * s->scale_bytes);
@@ -85,7 +85,7 @@ void ht_inputs_make(struct ht_rank *h)
             t->weights[(size_t)token * h->g.topk + j] = ht_weight(h, h->g.rank, token, j);
     }
     for (uint32_t b = 0; b < o->num_bias; b++) {
-        t->bias[b] = kernel_alloc((uint64_t)h->g.tokens * o->hidden, sizeof(uint16_t));
+        t->bias[b] = kernel_keep(h, (uint64_t)h->g.tokens * o->hidden, sizeof(uint16_t));
         for (uint32_t token = 0; token < h->g.tokens; token++)
             ht_bias_row(o, b, h->g.rank, token, t->bias[b] + (size_t)token * o->hidden);
     }
@@ -97,14 +97,14 @@ static void recv_resize(struct ht_rank *h, uint32_t rows)
 {
     struct ht_tensors *t = &h->t;
     void *old[] = { t->recv_x, t->recv_scales, t->recv_meta, t->recv_index, t->recv_weights, t->combine_x };
-    for (size_t i = 0; i < sizeof old / sizeof old[0]; i++) free(old[i]);
+    for (size_t i = 0; i < sizeof old / sizeof old[0]; i++) kernel_drop(h, old[i]);
     t->recv_rows_max = rows;
-    t->recv_x = kernel_alloc(rows, h->dispatch_slot.row_bytes);
-    t->recv_scales = kernel_alloc(rows, h->dispatch_slot.scale_bytes);
-    t->recv_meta = kernel_alloc(rows, 2 * sizeof(uint32_t));
-    t->recv_index = kernel_alloc((uint64_t)rows * h->g.topk, sizeof(int64_t));
-    t->recv_weights = kernel_alloc((uint64_t)rows * h->g.topk, sizeof(float));
-    t->combine_x = kernel_alloc((uint64_t)rows * h->g.hidden, sizeof(uint16_t));
+    t->recv_x = kernel_keep(h, rows, h->dispatch_slot.row_bytes);
+    t->recv_scales = kernel_keep(h, rows, h->dispatch_slot.scale_bytes);
+    t->recv_meta = kernel_keep(h, rows, 2 * sizeof(uint32_t));
+    t->recv_index = kernel_keep(h, (uint64_t)rows * h->g.topk, sizeof(int64_t));
+    t->recv_weights = kernel_keep(h, (uint64_t)rows * h->g.topk, sizeof(float));
+    t->combine_x = kernel_keep(h, (uint64_t)rows * h->g.hidden, sizeof(uint16_t));
 }
 
 void ht_tensors_recv(struct ht_rank *h)
@@ -125,8 +125,8 @@ void ht_tensors_combine(struct ht_rank *h)
         ht_row_widen(h->base.options, t->recv_x + (size_t)row * s->row_bytes,
                      t->recv_scales + (size_t)row * s->scale_bytes, t->combine_x + (size_t)row * h->g.hidden);
     if (t->combined_x) return;
-    t->combined_x = kernel_alloc((uint64_t)h->g.tokens * h->g.hidden, sizeof(uint16_t));
-    t->combined_weights = kernel_alloc((uint64_t)h->g.tokens * h->g.topk, sizeof(float));
+    t->combined_x = kernel_keep(h, (uint64_t)h->g.tokens * h->g.hidden, sizeof(uint16_t));
+    t->combined_weights = kernel_keep(h, (uint64_t)h->g.tokens * h->g.topk, sizeof(float));
 }
 
 /* ---- slots --------------------------------------------------------------------------------------------- */

@@ -123,42 +123,29 @@ static bool ll_absent(const struct kernel_job *job, uint32_t rank, uint32_t phas
     return ll_failed(moe_options_of(job), rank, phase, iteration);
 }
 
-static void ll_destroy(struct kernel_rank *rank)
-{
-    struct ll_rank *r = ll_rank_of(rank);
-    void *owned[] = {
-        r->mask,         r->experts_left, r->cleaner,      r->deadline_ps,  r->finish_target,
-        r->slot_counter, r->packed_count, r->range_count,  r->range_begin,  r->groups,
-        r->worker,       r->input,        r->recv_x,       r->recv_scale,   r->recv_source_token,
-        r->expert_out,   r->combined,     r->canonical[0], r->canonical[1], r->canonical[2],
-    };
-    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
-    free(r);
-}
-
 /* Makes the input, which stays, and allocates the outputs.  Their zeroed memory takes up pages only where rows
  * arrive. */
 static void tensors_alloc(struct ll_rank *r)
 {
-    r->input = kernel_alloc((size_t)r->own->tokens * r->g.hidden, sizeof r->input[0]);
+    r->input = kernel_keep(r, (size_t)r->own->tokens * r->g.hidden, sizeof r->input[0]);
     for (uint32_t t = 0; t < r->own->tokens; t++)
         moe_input_row(r->base.options, r->base.fabric->rank, t, r->input + (size_t)t * r->g.hidden);
-    r->range_begin = kernel_alloc(r->g.experts, sizeof r->range_begin[0]);
+    r->range_begin = kernel_keep(r, r->g.experts, sizeof r->range_begin[0]);
     const size_t slots = (size_t)r->g.local_experts * r->g.ranks * r->g.tokens_max;
-    r->recv_x = kernel_alloc(slots, r->g.row_bytes);
-    r->recv_scale = kernel_alloc(slots, sizeof r->recv_scale[0] * (r->g.scale_count + 1));
-    r->recv_source_token = kernel_alloc(slots, sizeof r->recv_source_token[0]);
-    r->expert_out = kernel_alloc(slots * r->g.hidden, sizeof r->expert_out[0]);
-    r->combined = kernel_alloc((size_t)r->own->tokens * r->g.hidden, sizeof r->combined[0]);
+    r->recv_x = kernel_keep(r, slots, r->g.row_bytes);
+    r->recv_scale = kernel_keep(r, slots, sizeof r->recv_scale[0] * (r->g.scale_count + 1));
+    r->recv_source_token = kernel_keep(r, slots, sizeof r->recv_source_token[0]);
+    r->expert_out = kernel_keep(r, slots * r->g.hidden, sizeof r->expert_out[0]);
+    r->combined = kernel_keep(r, (size_t)r->own->tokens * r->g.hidden, sizeof r->combined[0]);
 }
 
 static void mask_alloc(struct ll_rank *r)
 {
     const size_t places = (size_t)r->own->tokens * r->g.topk;
-    r->mask = kernel_alloc(r->g.ranks, sizeof r->mask[0]);
-    r->experts = r->experts_left = kernel_alloc(places, sizeof r->experts[0]);
-    r->cleaner = kernel_alloc(r->g.ranks, sizeof r->cleaner[0]);
-    r->deadline_ps = kernel_alloc(ll_workers_max(&r->g), sizeof r->deadline_ps[0]);
+    r->mask = kernel_keep(r, r->g.ranks, sizeof r->mask[0]);
+    r->experts = r->experts_left = kernel_keep(r, places, sizeof r->experts[0]);
+    r->cleaner = kernel_keep(r, r->g.ranks, sizeof r->cleaner[0]);
+    r->deadline_ps = kernel_keep(r, ll_workers_max(&r->g), sizeof r->deadline_ps[0]);
     if (places) memcpy(r->experts_left, r->own->experts, places * sizeof r->experts[0]);
 }
 
@@ -166,7 +153,7 @@ static void groups_alloc(struct ll_rank *r)
 {
     const size_t dispatch_bytes = r->g.grid * (sizeof r->sender[0] + sizeof r->counter[0]);
     const size_t combine_bytes = (size_t)r->g.sms * r->g.sum_groups * sizeof r->reducer[0];
-    r->groups = kernel_alloc(1, dispatch_bytes > combine_bytes ? dispatch_bytes : combine_bytes);
+    r->groups = kernel_keep(r, 1, dispatch_bytes > combine_bytes ? dispatch_bytes : combine_bytes);
     r->sender = r->groups;
     r->counter = (struct ll_counter *)(void *)(r->sender + r->g.grid);
     r->reducer = r->groups;
@@ -182,10 +169,10 @@ static struct kernel_rank *ll_create(const struct kernel_job *job, struct fabric
     r->own = &r->base.routing->rank[f->rank];
     r->experts = r->own->experts;
     assert(r->own->tokens <= g.tokens_max);
-    r->finish_target = kernel_alloc(g.experts, sizeof r->finish_target[0]);
-    r->slot_counter = kernel_alloc(g.experts, sizeof r->slot_counter[0]);
-    r->packed_count = kernel_alloc(g.local_experts, sizeof r->packed_count[0]);
-    r->range_count = kernel_alloc(g.experts, sizeof r->range_count[0]);
+    r->finish_target = kernel_keep(r, g.experts, sizeof r->finish_target[0]);
+    r->slot_counter = kernel_keep(r, g.experts, sizeof r->slot_counter[0]);
+    r->packed_count = kernel_keep(r, g.local_experts, sizeof r->packed_count[0]);
+    r->range_count = kernel_keep(r, g.experts, sizeof r->range_count[0]);
     groups_alloc(r);
     if (o->mask_timeout_ps) mask_alloc(r);
     if (f->payload) tensors_alloc(r);
@@ -199,7 +186,7 @@ static struct kernel_launch *ll_launch(struct kernel_rank *rank, uint32_t phase)
     const bool combine = hook ? phase >= 2 : phase == 1;
     const bool send = !hook || phase % 2 == 0, receive = !hook || phase % 2 == 1;
     if (send && !clean) r->call++;
-    if (!r->worker) r->worker = kernel_alloc(ll_workers_max(&r->g), sizeof r->worker[0]);
+    if (!r->worker) r->worker = kernel_keep(r, ll_workers_max(&r->g), sizeof r->worker[0]);
     if (r->deadline_ps) memset(r->deadline_ps, 0, ll_workers_max(&r->g) * sizeof r->deadline_ps[0]);
     r->kernel = (struct kernel_launch){
         .phase = ll_phase_name(rank->job, phase), .worker = r->worker, .remade = &r->worker, .leaves = send && !receive
@@ -248,7 +235,6 @@ const struct moe_family moe_family_ll = {
                  .phase_count = ll_phase_count,
                  .phase_name = ll_phase_name,
                  .rank_new = ll_create,
-                 .rank_free = ll_destroy,
                  .launch = ll_launch,
                  .traffic = ll_traffic,
                  .outputs = ll_outputs,

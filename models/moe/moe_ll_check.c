@@ -213,8 +213,8 @@ uint32_t ll_outputs(struct kernel_rank *rank, struct kernel_tensor *tensor, uint
     static const char *const name[3] = { "recv_x", "recv_scales", "recv_source_token" };
     uint32_t count = 0;
     for (; count < 3 && count < max; count++) {
-        free(r->canonical[count]);
-        r->canonical[count] = kernel_alloc(bytes[count], 1);
+        kernel_drop(r, r->canonical[count]);
+        r->canonical[count] = kernel_keep(r, bytes[count], 1);
         tensor[count] = (struct kernel_tensor){ name[count], r->canonical[count], bytes[count] };
     }
     if (count == 3) canonical_rows(r);

@@ -137,42 +137,18 @@ static struct kernel_rank *mega_create(const struct kernel_job *job, struct fabr
     r->intermediate = intermediate_of(o);
     r->block_rows = block_rows_of(o, h->g.tokens);
     r->wave = wave_of(o, h->g.tokens, r->block_rows);
-    r->sent_before = kernel_alloc(h->g.experts + 1, sizeof r->sent_before[0]);
-    r->sent = kernel_alloc((uint64_t)h->g.tokens * h->g.topk, sizeof r->sent[0]);
-    r->place = kernel_alloc((uint64_t)h->g.tokens * h->g.topk, sizeof r->place[0]);
+    r->sent_before = kernel_keep(r, h->g.experts + 1, sizeof r->sent_before[0]);
+    r->sent = kernel_keep(r, (uint64_t)h->g.tokens * h->g.topk, sizeof r->sent[0]);
+    r->place = kernel_keep(r, (uint64_t)h->g.tokens * h->g.topk, sizeof r->place[0]);
     mega_given_make(r);
-    r->row_before = kernel_alloc(h->g.local_experts + 1, sizeof r->row_before[0]);
-    r->block_before = kernel_alloc(h->g.local_experts + 1, sizeof r->block_before[0]);
-    r->sm = kernel_alloc(o->num_sms, sizeof r->sm[0]);
-    r->combined = kernel_alloc(f->payload ? (uint64_t)h->g.tokens * h->g.hidden : 0, sizeof r->combined[0]);
+    r->row_before = kernel_keep(r, h->g.local_experts + 1, sizeof r->row_before[0]);
+    r->block_before = kernel_keep(r, h->g.local_experts + 1, sizeof r->block_before[0]);
+    r->sm = kernel_keep(r, o->num_sms, sizeof r->sm[0]);
+    r->combined = kernel_keep(r, f->payload ? (uint64_t)h->g.tokens * h->g.hidden : 0, sizeof r->combined[0]);
     ht_choices_sort(h, r->sent_before, r->place);
     for (uint32_t i = 0; i < h->g.tokens * h->g.topk; i++)
         if (r->place[i] != UINT32_MAX) r->sent[r->place[i]] = i;
     return &h->base.kernel;
-}
-
-static void rows_free(struct mega_rank *r)
-{
-    free(r->source);
-    free(r->choice);
-    free(r->come);
-    free(r->activated);
-    free(r->waiting);
-}
-
-static void mega_destroy(struct kernel_rank *rank)
-{
-    struct mega_rank *r = (struct mega_rank *)rank;
-    rows_free(r);
-    free(r->sent_before);
-    free(r->sent);
-    free(r->place);
-    free(r->row_before);
-    free(r->block_before);
-    free(r->sm);
-    free(r->combined);
-    ht_rank_clear(&r->ht);
-    free(r);
 }
 
 /* ---- what the lists say ---- */
@@ -185,14 +161,15 @@ static uint32_t count_from(const struct mega_rank *r, uint32_t source, uint32_t 
 static void rows_make_room(struct mega_rank *r, uint32_t rows, uint32_t blocks)
 {
     if (r->source && rows <= r->rows_room && blocks <= r->blocks_room) return;
-    rows_free(r);
+    void *old[] = { r->source, r->choice, r->come, r->activated, r->waiting };
+    for (size_t i = 0; i < sizeof old / sizeof old[0]; i++) kernel_drop(r, old[i]);
     r->rows_room = rows;
     r->blocks_room = blocks;
-    r->source = kernel_alloc(rows, sizeof r->source[0]);
-    r->choice = kernel_alloc(rows, sizeof r->choice[0]);
-    r->come = kernel_alloc(blocks, sizeof r->come[0]);
-    r->activated = kernel_alloc(blocks, sizeof r->activated[0]);
-    r->waiting = kernel_alloc(blocks, sizeof r->waiting[0]);
+    r->source = kernel_keep(r, rows, sizeof r->source[0]);
+    r->choice = kernel_keep(r, rows, sizeof r->choice[0]);
+    r->come = kernel_keep(r, blocks, sizeof r->come[0]);
+    r->activated = kernel_keep(r, blocks, sizeof r->activated[0]);
+    r->waiting = kernel_keep(r, blocks, sizeof r->waiting[0]);
 }
 
 /* Orders each expert's rows: one from each rank in rotation, as long as the rank has more. */
@@ -635,7 +612,6 @@ const struct moe_family moe_family_mega = {
     .kernels = { .needs = mega_needs,
                  .phases = phase_names,
                  .rank_new = mega_create,
-                 .rank_free = mega_destroy,
                  .launch = mega_launch,
                  .traffic = mega_traffic,
                  .outputs = mega_outputs,

@@ -83,17 +83,9 @@ static struct kernel_rank *mori_create(const struct kernel_job *job, struct fabr
     r->warps = o->num_sms * block_warps(o);
     os_rank_init(&r->os, job, f, r->warps + 1);
     map_make(o, f->payload, &r->os.map);
-    r->warp = kernel_alloc(r->warps, sizeof r->warp[0]);
+    r->warp = kernel_keep(r, r->warps, sizeof r->warp[0]);
     r->sum.size[0] = moe_min(o->topk, o->ranks);
     return &r->os.ht.base.kernel;
-}
-
-static void mori_destroy(struct kernel_rank *rank)
-{
-    struct mori_rank *r = (struct mori_rank *)rank;
-    os_rank_clear(&r->os);
-    free(r->warp);
-    free(r);
 }
 
 /* ---- dispatch ---- */
@@ -422,7 +414,6 @@ const struct moe_family moe_family_mori = {
     .kernels = { .needs = mori_needs,
                  .phases = phase_names,
                  .rank_new = mori_create,
-                 .rank_free = mori_destroy,
                  .launch = mori_launch,
                  .traffic = mori_traffic,
                  .outputs = ht_outputs,

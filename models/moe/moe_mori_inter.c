@@ -145,33 +145,19 @@ static struct kernel_rank *mi_create(const struct kernel_job *job, struct fabric
     ht_layout_make(h);
     slots_make(o, f->payload, &h->dispatch_slot, &h->combine_slot);
     map_make(o, f->payload, &r->map);
-    r->send_chunks = kernel_alloc(h->g.nodes, sizeof r->send_chunks[0]);
-    r->send_place = kernel_alloc((uint64_t)h->g.nodes * h->g.tokens, sizeof r->send_place[0]);
+    r->send_chunks = kernel_keep(r, h->g.nodes, sizeof r->send_chunks[0]);
+    r->send_place = kernel_keep(r, (uint64_t)h->g.nodes * h->g.tokens, sizeof r->send_place[0]);
     for (uint32_t node = 0; node < h->g.nodes; node++) places_make(r, node);
-    r->chunk_tokens = kernel_alloc((uint64_t)h->g.nodes * r->chunks, sizeof r->chunk_tokens[0]);
-    r->chunk_done = kernel_alloc((uint64_t)h->g.nodes * r->chunks, sizeof r->chunk_done[0]);
-    r->warp = kernel_alloc((uint64_t)r->blocks * r->warps, sizeof r->warp[0]);
-    r->local = kernel_alloc(r->sms, sizeof r->local[0]);
+    r->chunk_tokens = kernel_keep(r, (uint64_t)h->g.nodes * r->chunks, sizeof r->chunk_tokens[0]);
+    r->chunk_done = kernel_keep(r, (uint64_t)h->g.nodes * r->chunks, sizeof r->chunk_done[0]);
+    r->warp = kernel_keep(r, (uint64_t)r->blocks * r->warps, sizeof r->warp[0]);
+    r->local = kernel_keep(r, r->sms, sizeof r->local[0]);
     const struct ht_slot *s = &h->dispatch_slot;
     r->near = (struct fabric_given){ .size = { s->row_bytes, s->scale_bytes, s->row_bytes / h->g.hidden } };
     r->relayed = r->near;
     r->sum.size[0] = moe_min(o->topk, h->g.local);
     r->nodes.size[0] = h->g.nodes;
     return &h->base.kernel;
-}
-
-static void mi_destroy(struct kernel_rank *rank)
-{
-    struct mi_rank *r = rank_of(rank);
-    free(r->send_chunks);
-    free(r->send_place);
-    free(r->chunk_tokens);
-    free(r->chunk_done);
-    free(r->row_place);
-    free(r->warp);
-    free(r->local);
-    ht_rank_clear(&r->ht);
-    free(r);
 }
 
 static uint8_t *heap_at(const struct mi_rank *r, uint64_t part, uint64_t slot, uint64_t stored)
@@ -973,8 +959,8 @@ static void rows_view(struct mi_rank *r)
     const struct ht_slot *s = &h->dispatch_slot;
     const uint32_t most = h->base.options->tokens_max, zero = 0;
     uint32_t row = 0;
-    free(r->row_place);
-    r->row_place = kernel_alloc(ht_recv_rows(h), sizeof r->row_place[0]);
+    kernel_drop(r, r->row_place);
+    r->row_place = kernel_keep(r, ht_recv_rows(h), sizeof r->row_place[0]);
     ht_tensors_recv(h);
     for (uint32_t source = 0; source < h->g.ranks; source++) {
         h->recv_before[source] = row;
@@ -1037,7 +1023,6 @@ const struct moe_family moe_family_mori_inter = {
     .kernels = { .needs = mi_needs,
                  .phases = phase_names,
                  .rank_new = mi_create,
-                 .rank_free = mi_destroy,
                  .launch = mi_launch,
                  .traffic = mi_traffic,
                  .outputs = ht_outputs,

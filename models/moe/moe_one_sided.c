@@ -123,17 +123,11 @@ void os_rank_init(struct os_rank *r, const struct kernel_job *job, struct fabric
     ht_layout_make(h);
     os_slots_make(o, f->payload, &h->dispatch_slot, &h->combine_slot);
     os_map_make(o, f->payload, &r->map);
-    r->position = kernel_alloc((uint64_t)h->g.tokens * h->g.ranks, sizeof r->position[0]);
+    r->position = kernel_keep(r, (uint64_t)h->g.tokens * h->g.ranks, sizeof r->position[0]);
     uint32_t count[OS_RANKS_MAX] = { 0 };
     for (uint32_t t = 0; t < h->g.tokens; t++)
         for (uint32_t to = os_target_next(r, t, 0); to < h->g.ranks; to = os_target_next(r, t, to + 1))
             r->position[(size_t)t * h->g.ranks + to] = count[to]++;
-}
-
-void os_rank_clear(struct os_rank *r)
-{
-    free(r->position);
-    ht_rank_clear(&r->ht);
 }
 
 static struct kernel_rank *os_create(const struct kernel_job *job, struct fabric *f)
@@ -142,18 +136,9 @@ static struct kernel_rank *os_create(const struct kernel_job *job, struct fabric
     struct os_rank *r = kernel_alloc(1, sizeof *r);
     r->blocks = blocks_of(o);
     os_rank_init(r, job, f, r->blocks + o->num_sms + 1);
-    r->block = kernel_alloc(r->blocks, sizeof r->block[0]);
-    r->local = kernel_alloc(r->sms, sizeof r->local[0]);
+    r->block = kernel_keep(r, r->blocks, sizeof r->block[0]);
+    r->local = kernel_keep(r, r->sms, sizeof r->local[0]);
     return &r->ht.base.kernel;
-}
-
-static void os_destroy(struct kernel_rank *rank)
-{
-    struct os_rank *r = (struct os_rank *)rank;
-    free(r->block);
-    free(r->local);
-    os_rank_clear(r);
-    free(r);
 }
 
 /* ---- blocks ---- */
@@ -565,7 +550,6 @@ const struct moe_family moe_family_one_sided = {
     .kernels = { .needs = os_needs,
                  .phases = phase_names,
                  .rank_new = os_create,
-                 .rank_free = os_destroy,
                  .launch = os_launch,
                  .traffic = os_traffic,
                  .outputs = ht_outputs,

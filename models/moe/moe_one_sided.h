@@ -78,7 +78,6 @@ void os_slots_make(const struct moe_options *o, bool payload, struct ht_slot *di
 void os_map_make(const struct moe_options *o, bool payload, struct os_map *m);
 struct fabric_needs os_needs_of(const struct moe_options *o, const struct os_map *map);
 void os_rank_init(struct os_rank *r, const struct kernel_job *job, struct fabric *f, uint32_t workers);
-void os_rank_clear(struct os_rank *r);
 static inline uint32_t os_word_open(const struct os_rank *r) { return 2 * r->ht.g.ranks; }
 static inline uint32_t os_word_finished(const struct os_rank *r) { return 2 * r->ht.g.ranks + 1; }
 bool os_goes_to(const struct os_rank *r, uint32_t token, uint32_t rank);

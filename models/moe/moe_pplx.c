@@ -119,29 +119,15 @@ static struct kernel_rank *pp_create(const struct kernel_job *job, struct fabric
     slots_make(o, f->payload, &h->dispatch_slot, &h->combine_slot);
     map_make(o, f->payload, &r->map);
     r->first_rows = first_rows(o);
-    r->sent_before = kernel_alloc(h->g.experts + 1, sizeof r->sent_before[0]);
-    r->position = kernel_alloc((uint64_t)h->g.tokens * h->g.topk, sizeof r->position[0]);
-    r->come_before = kernel_alloc(h->g.ranks + 1, sizeof r->come_before[0]);
-    r->before_here = kernel_alloc(h->g.ranks, sizeof r->before_here[0]);
-    r->expert_place = kernel_alloc(h->g.local_experts, sizeof r->expert_place[0]);
-    r->block = kernel_alloc(r->blocks, sizeof r->block[0]);
+    r->sent_before = kernel_keep(r, h->g.experts + 1, sizeof r->sent_before[0]);
+    r->position = kernel_keep(r, (uint64_t)h->g.tokens * h->g.topk, sizeof r->position[0]);
+    r->come_before = kernel_keep(r, h->g.ranks + 1, sizeof r->come_before[0]);
+    r->before_here = kernel_keep(r, h->g.ranks, sizeof r->before_here[0]);
+    r->expert_place = kernel_keep(r, h->g.local_experts, sizeof r->expert_place[0]);
+    r->block = kernel_keep(r, r->blocks, sizeof r->block[0]);
     r->sum.size[0] = h->g.topk;
     ht_choices_sort(h, r->sent_before, r->position);
     return &h->base.kernel;
-}
-
-static void pp_destroy(struct kernel_rank *rank)
-{
-    struct pp_rank *r = rank_of(rank);
-    free(r->sent_before);
-    free(r->position);
-    free(r->come_before);
-    free(r->before_here);
-    free(r->expert_place);
-    free(r->row);
-    free(r->block);
-    ht_rank_clear(&r->ht);
-    free(r);
 }
 
 /* ---- phases ---- */
@@ -158,7 +144,7 @@ static void rows_give(struct pp_rank *r)
         ht_row_widen(h->base.options, row, row + s->scale, (uint16_t *)(void *)made);
     }
     if (!h->t.combined_x)
-        h->t.combined_x = kernel_alloc((uint64_t)h->g.tokens * h->g.hidden, sizeof h->t.combined_x[0]);
+        h->t.combined_x = kernel_keep(r, (uint64_t)h->g.tokens * h->g.hidden, sizeof h->t.combined_x[0]);
 }
 
 static void counts_make(struct pp_rank *r)
@@ -309,7 +295,6 @@ const struct moe_family moe_family_pplx = {
                  .phase_count = pp_phase_count,
                  .phase_name = pp_phase_name,
                  .rank_new = pp_create,
-                 .rank_free = pp_destroy,
                  .launch = pp_launch,
                  .traffic = pp_traffic,
                  .outputs = pp_outputs,

@@ -131,8 +131,8 @@ static void rows_list(struct pp_rank *r)
     const struct ht_geometry *g = &r->ht.g;
     uint32_t row = 0, *taken = kernel_alloc(g->local_experts, sizeof taken[0]);
     if (r->rows > r->rows_room) {
-        free(r->row);
-        r->row = kernel_alloc(r->rows, sizeof r->row[0]);
+        kernel_drop(r, r->row);
+        r->row = kernel_keep(r, r->rows, sizeof r->row[0]);
         r->rows_room = r->rows;
     }
     for (uint32_t i = 0; i < far_count(r); i++) source_list(r, far_rank(r, i), &row, taken);

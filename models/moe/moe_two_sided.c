@@ -133,27 +133,15 @@ static struct kernel_rank *ts_create(const struct kernel_job *job, struct fabric
     ht_rank_init(h, job, f, false, 1, warps > o->num_sms ? warps : o->num_sms);
     ht_layout_make(h);
     slots_make(o, f->payload, &h->dispatch_slot, &h->combine_slot);
-    r->token = kernel_alloc((uint64_t)h->g.ranks * h->g.tokens, sizeof r->token[0]);
+    r->token = kernel_keep(r, (uint64_t)h->g.ranks * h->g.tokens, sizeof r->token[0]);
     for (uint32_t to = 0; to < h->g.ranks; to++)
         for (uint32_t t = 0, n = 0; t < h->g.tokens; t++)
             if (goes_to(r, t, to)) r->token[(size_t)to * h->g.tokens + n++] = t;
-    r->back = kernel_alloc(f->payload ? (uint64_t)h->g.tokens * h->g.topk : 0, h->combine_slot.bytes);
-    r->warp = kernel_alloc(warps, sizeof r->warp[0]);
-    r->count = kernel_alloc(2 * h->g.ranks, sizeof r->count[0]);
-    r->local = kernel_alloc(o->num_sms, sizeof r->local[0]);
+    r->back = kernel_keep(r, f->payload ? (uint64_t)h->g.tokens * h->g.topk : 0, h->combine_slot.bytes);
+    r->warp = kernel_keep(r, warps, sizeof r->warp[0]);
+    r->count = kernel_keep(r, 2 * h->g.ranks, sizeof r->count[0]);
+    r->local = kernel_keep(r, o->num_sms, sizeof r->local[0]);
     return &h->base.kernel;
-}
-
-static void ts_destroy(struct kernel_rank *rank)
-{
-    struct ts_rank *r = (struct ts_rank *)rank;
-    free(r->token);
-    free(r->back);
-    free(r->warp);
-    free(r->count);
-    free(r->local);
-    ht_rank_clear(&r->ht);
-    free(r);
 }
 
 /* Raises a word that a peer polls, without a release. */
@@ -505,7 +493,6 @@ const struct moe_family moe_family_two_sided = {
     .kernels = { .needs = ts_needs,
                  .phases = phase_names,
                  .rank_new = ts_create,
-                 .rank_free = ts_destroy,
                  .launch = ts_launch,
                  .traffic = ts_traffic,
                  .outputs = ht_outputs,

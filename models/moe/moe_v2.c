@@ -158,15 +158,15 @@ static void roles_alloc(struct v2_rank *r)
 {
     const uint32_t channels = v2_hybrid(r) ? r->channels : 0, sms = r->ht.base.options->num_sms;
     v2_expand_alloc(r);
-    r->way = kernel_alloc((uint64_t)channels * r->ht.g.local, sizeof r->way[0]);
-    r->returned = kernel_alloc((uint64_t)channels * r->ht.g.local, sizeof r->returned[0]);
-    r->sender = kernel_alloc(channels, sizeof r->sender[0]);
-    r->forwarder = kernel_alloc(channels, sizeof r->forwarder[0]);
-    r->returner = kernel_alloc(channels, sizeof r->returner[0]);
-    r->merger = kernel_alloc(channels, sizeof r->merger[0]);
-    r->warp = kernel_alloc(v2_hybrid(r) ? 0 : (uint64_t)sms * V2_WARPS_MAX, sizeof r->warp[0]);
-    r->notify = kernel_alloc(sms, sizeof r->notify[0]);
-    r->epilogue = kernel_alloc(r->epilogue_sms, sizeof r->epilogue[0]);
+    r->way = kernel_keep(r, (uint64_t)channels * r->ht.g.local, sizeof r->way[0]);
+    r->returned = kernel_keep(r, (uint64_t)channels * r->ht.g.local, sizeof r->returned[0]);
+    r->sender = kernel_keep(r, channels, sizeof r->sender[0]);
+    r->forwarder = kernel_keep(r, channels, sizeof r->forwarder[0]);
+    r->returner = kernel_keep(r, channels, sizeof r->returner[0]);
+    r->merger = kernel_keep(r, channels, sizeof r->merger[0]);
+    r->warp = kernel_keep(r, v2_hybrid(r) ? 0 : (uint64_t)sms * V2_WARPS_MAX, sizeof r->warp[0]);
+    r->notify = kernel_keep(r, sms, sizeof r->notify[0]);
+    r->epilogue = kernel_keep(r, r->epilogue_sms, sizeof r->epilogue[0]);
 }
 
 static struct kernel_rank *v2_create(const struct kernel_job *job, struct fabric *f)
@@ -185,28 +185,16 @@ static struct kernel_rank *v2_create(const struct kernel_job *job, struct fabric
     warps_make(r);
     const struct ht_geometry *g = &r->ht.g;
     const uint64_t up = (uint64_t)g->local * r->channels * r->map.up_slots;
-    r->position = kernel_alloc((uint64_t)g->tokens * r->ht.layout.targets, sizeof r->position[0]);
+    r->position = kernel_keep(r, (uint64_t)g->tokens * r->ht.layout.targets, sizeof r->position[0]);
     position_make(r);
     r->pass_max = r->map.up_slots;
-    r->pass = kernel_alloc((uint64_t)r->channels * r->pass_max, sizeof r->pass[0]);
-    r->pass_count = kernel_alloc(r->channels, sizeof r->pass_count[0]);
-    r->up_count = kernel_alloc((uint64_t)r->channels * g->local, sizeof r->up_count[0]);
-    r->up_row = kernel_alloc(f->payload ? up : 0, sizeof r->up_row[0]);
-    r->row_slot = kernel_alloc(f->payload ? up : 0, sizeof r->row_slot[0]);
+    r->pass = kernel_keep(r, (uint64_t)r->channels * r->pass_max, sizeof r->pass[0]);
+    r->pass_count = kernel_keep(r, r->channels, sizeof r->pass_count[0]);
+    r->up_count = kernel_keep(r, (uint64_t)r->channels * g->local, sizeof r->up_count[0]);
+    r->up_row = kernel_keep(r, f->payload ? up : 0, sizeof r->up_row[0]);
+    r->row_slot = kernel_keep(r, f->payload ? up : 0, sizeof r->row_slot[0]);
     roles_alloc(r);
     return &r->ht.base.kernel;
-}
-
-static void v2_destroy(struct kernel_rank *rank)
-{
-    struct v2_rank *r = (struct v2_rank *)rank;
-    void *owned[] = { r->way,      r->returned,  r->expanded_at, r->expanded_index, r->expanded_x, r->expanded_scales,
-                      r->position, r->pass,      r->pass_count,  r->up_count,       r->up_row,     r->row_slot,
-                      r->sender,   r->forwarder, r->returner,    r->merger,         r->warp,       r->notify,
-                      r->epilogue };
-    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
-    ht_rank_clear(&r->ht);
-    free(r);
 }
 
 /* ---- phases -------------------------------------------------------------------------------------------- */
@@ -305,7 +293,6 @@ const struct moe_family moe_family_v2 = {
     .kernels = { .needs = v2_needs,
                  .phases = phase_names,
                  .rank_new = v2_create,
-                 .rank_free = v2_destroy,
                  .launch = v2_launch,
                  .traffic = v2_traffic,
                  .steps = moe_hybrid_ep_steps,

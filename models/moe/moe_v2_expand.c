@@ -12,8 +12,8 @@ void v2_expand_alloc(struct v2_rank *r)
     if (!h->base.options->expand) return;
     uint64_t rows = 0;
     for (uint32_t source = 0; source < h->g.ranks; source++) rows += ht_tokens_between(h, source, h->g.rank, 1);
-    r->expanded_at = kernel_alloc(rows + 1, sizeof r->expanded_at[0]);
-    if (h->base.fabric->payload) r->expanded_index = kernel_alloc(rows * h->g.topk, sizeof r->expanded_index[0]);
+    r->expanded_at = kernel_keep(r, rows + 1, sizeof r->expanded_at[0]);
+    if (h->base.fabric->payload) r->expanded_index = kernel_keep(r, rows * h->g.topk, sizeof r->expanded_index[0]);
 }
 
 /* The local expert of a choice; UINT32_MAX if it is not on this rank. */
@@ -62,8 +62,8 @@ void v2_expand_make(struct v2_rank *r)
         }
     }
     if (!h->base.fabric->payload || r->expanded_x) return;
-    r->expanded_x = kernel_alloc(r->expanded_rows, h->dispatch_slot.row_bytes);
-    r->expanded_scales = kernel_alloc(r->expanded_rows, h->dispatch_slot.scale_bytes);
+    r->expanded_x = kernel_keep(r, r->expanded_rows, h->dispatch_slot.row_bytes);
+    r->expanded_scales = kernel_keep(r, r->expanded_rows, h->dispatch_slot.scale_bytes);
 }
 
 void v2_expand_row(struct v2_rank *r, uint32_t row)
