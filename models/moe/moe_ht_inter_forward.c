@@ -122,10 +122,10 @@ static enum worker_step forwarder_step(struct fabric_worker *w)
         d->node = (uint32_t)node;
         forwarder_scan(d);
     }
-    if (d->ring.pending > 1) /* the worker waits for each row */
-        return ht_ring_write_in_turn(w, &d->ring, &r->nvl_slot, forwarder_fill, d->ring.pending - 1) ? WORKER_MORE
-                                                                                                     : WORKER_WAIT;
-    if (!ht_ring_write(w, &d->ring, &r->nvl_slot, forwarder_fill)) return WORKER_WAIT;
+    const uint32_t rows = d->ring.pending; /* the worker waits for each */
+    if (rows && !ht_ring_write_in_turn(w, &d->ring, &r->nvl_slot, forwarder_fill, rows > 1 ? rows - 1 : 1))
+        return WORKER_WAIT;
+    if (rows > 1) return WORKER_MORE;
     if (d->scanned) {
         d->from[d->node].head += d->scanned;
         assert(d->from[d->node].head <= d->from[d->node].tail && d->scanned <= d->left);

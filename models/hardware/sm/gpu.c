@@ -158,6 +158,7 @@ static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struc
     const struct price *price = gpu_turn_price(rank);
     if (price) {
         store_charge(rank, write, price, 0);
+        world_store_payload(rank, write);
         return 0;
     }
     const struct loop *p = world_loop(rank, write->site, write->given);

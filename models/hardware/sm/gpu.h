@@ -145,8 +145,8 @@ struct gpu_rows {
 /* Whether the cost of these rows does not depend on what the SM's other warps do. */
 static inline bool gpu_program_alone(const struct loop *p) { return p->engine == LOOP_BULK && !p->team; }
 
-/* The price of the row before this one, if the stepped worker moves rows in turn and this row has the same; NULL: ask
- * for this row's price. */
+/* The price of the next row of the stepped worker, if it moves rows in turn and has moved such rows before; NULL: ask
+ * for the price. */
 static inline const struct price *gpu_turn_price(const struct world_rank *rank)
 {
     const struct world_worker *ww = rank->now.worker;

@@ -76,47 +76,54 @@ static void wake_schedule(struct world_worker *ww)
 
 /* ---- rows in turn ---- */
 
-/* Begins turns for several rows, of which the caller moves the first. */
-static void turns_begin(struct world_rank *rank, uint32_t rows, const struct turns *row)
+/* Begins turns for rows like `row`, of which the caller moves the first.  Rows like the worker's last ones keep their
+ * price. */
+static struct turns *turns_begin(struct world_rank *rank, const struct turns *row, uint32_t rows)
 {
     struct world_worker *ww = rank->now.worker;
-    assert(rows > 1 && ww->worker->warps == 1 && !ww->in_turn);
+    assert(rows > 0 && ww->worker->warps == 1 && !ww->in_turn);
     if (!rank->turns) rank->turns = arena_take(&rank->world->arena, rank->worker_max * sizeof rank->turns[0]);
+    struct turns *t = worker_turns(ww);
+    if (t->launch != rank->launch || t->given != row->given || t->site != row->site || t->peer != row->peer ||
+        t->read_bytes != row->read_bytes || t->write_bytes != row->write_bytes)
+        *t = *row;
+    t->launch = rank->launch;
+    t->left = rows - 1;
     ww->in_turn = true;
-    *worker_turns(ww) = *row;
-    worker_turns(ww)->left = rows - 1;
+    return t;
 }
 
 int world_store_in_turn(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write)
 {
     struct fabric_write first = *write; /* with the bytes of all rows, because no worker reads them before the signal */
-    const uint32_t rows = write->rows;
-    if (rows > 1) {
-        first.charge_bytes /= rows;
-        first.rows = 1;
-        const struct turns row = {
-            .write_bytes = first.charge_bytes, .given = write->given, .peer = write->peer, .site = write->site
-        };
-        turns_begin(rank_of(f), rows, &row);
-    }
-    return f->ops->store(f, worker, &first);
+    first.charge_bytes /= write->rows;
+    first.rows = 1;
+    const struct turns row = {
+        .write_bytes = first.charge_bytes, .given = write->given, .peer = write->peer, .site = write->site
+    };
+    struct world_rank *rank = rank_of(f);
+    const struct turns *turns = turns_begin(rank, &row, write->rows);
+    const int result = f->ops->store(f, worker, &first);
+    rank->now.worker->in_turn = !result && turns->left > 0;
+    return result;
 }
 
 void world_copy_in_turn(struct fabric *f, struct fabric_worker *worker, const struct fabric_work *work)
 {
     struct fabric_work first = *work;
-    if (work->rows > 1) {
-        first.read_bytes /= work->rows;
-        first.write_bytes /= work->rows;
-        first.rows = 1;
-        const struct turns row = { .read_bytes = first.read_bytes,
-                                   .write_bytes = first.write_bytes,
-                                   .given = work->given,
-                                   .site = work->site,
-                                   .copies = true };
-        turns_begin(rank_of(f), work->rows, &row);
-    }
+    first.read_bytes /= work->rows;
+    first.write_bytes /= work->rows;
+    first.rows = 1;
+    const struct turns row = { .read_bytes = first.read_bytes,
+                               .write_bytes = first.write_bytes,
+                               .given = work->given,
+                               .peer = f->rank,
+                               .site = work->site,
+                               .copies = true };
+    struct world_rank *rank = rank_of(f);
+    const struct turns *turns = turns_begin(rank, &row, work->rows);
     f->ops->work(f, worker, &first);
+    rank->now.worker->in_turn = turns->left > 0;
 }
 
 /* Moves the worker's next row. */

@@ -126,10 +126,11 @@ struct price {
 
 /* Rows that a worker moves one after another, each when the row before it is done: stores to a peer, or copies. */
 struct turns {
-    struct price price; /* of a row; fixed: false before the first */
+    struct price price; /* of a row; not fixed before the first */
     uint64_t read_bytes, write_bytes;
     struct fabric_given *given;
-    uint32_t left; /* rows that have not begun */
+    uint32_t left;   /* rows that have not begun */
+    uint32_t launch; /* the rank's launch in which the worker moved such rows */
     uint16_t peer;
     uint8_t site;
     bool copies;
