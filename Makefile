@@ -40,7 +40,8 @@ libs     := $(filter-out -Wl$(comma)-rpath% -Wl$(comma)/%,$(shell pkg-config --l
 
 sources  := $(filter-out sim/main.c,$(wildcard sim/*.c $(foreach d,models traces replay reports,$(d)/*.c $(d)/*/*.c $(d)/*/*/*.c)))
 tidied   := $(patsubst %.c,$(build)/tidy/%.o,$(filter $(foreach d,moe coll hardware,models/$(d)/%) reports/import/% traces/%,$(sources)))
-objects  := $(sources:%.c=$(build)/%.o) $(patsubst %,$(build)/%.o,$(wildcard models/kernels/*.loops) models/backends.ini)
+objects  := $(sources:%.c=$(build)/%.o) $(patsubst %,$(build)/%.o,$(wildcard models/kernels/*.loops) models/backends.ini \
+            models/predict/accuracy.ini)
 helpers  := $(patsubst %.c,$(build)/%.o,$(wildcard tests/support_*.c))
 tests    := $(patsubst tests/%.c,$(build)/tests/%,$(wildcard tests/test_*.c))
 benches  := $(patsubst tests/%.c,$(build)/tests/%,$(wildcard tests/bench_*.c))
@@ -64,14 +65,15 @@ $(build)/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(if $(V),,@echo '  CC  $<';) $(CC) $(cflags) -MMD -MP -c -o $@ $<
 
-# Sheets of loops and backends are part of the program: their text, under symbols of their names (models/kernels/loops.c).
+# Sheets of loops, backends and errors are part of the program: their text, under symbols of their names
+# (models/kernels/loops.c).
 define text_object
 	@mkdir -p $(@D)
 	$(if $(V),,@echo '  LD  $@';) ld -r -b binary -z noexecstack -o $@ $<
 endef
 $(build)/%.loops.o: %.loops
 	$(text_object)
-$(build)/models/backends.ini.o: models/backends.ini
+$(build)/models/%.ini.o: models/%.ini
 	$(text_object)
 
 # The version changes with every commit, PREFIX with every installation: a stamp that changes with the value has the one
@@ -131,7 +133,8 @@ check-report: $(build)/eptwin
 screenshot: $(build)/eptwin
 	@tests/report/screenshot $(build) reports/report.png
 
-## accuracy: every published and measured case against its prediction, one table; ONLY='h100_* b200_ll' for some
+## accuracy: every published and measured case against its prediction, one table; ONLY='h100_* b200_ll' for some;
+## all of them write models/predict/accuracy.ini, the errors that predictions print
 accuracy: $(build)/eptwin
 	@set -f; tests/accuracy/run $(build)/eptwin $(ONLY)
 

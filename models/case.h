@@ -123,7 +123,8 @@ char *case_note(const struct case_options *c);
 uint32_t case_node_ranks(const struct case_options *c, uint32_t gpus);
 void case_node_settle(struct case_options *c, uint32_t gpus);
 /* Sets the defaults that depend on the simulated cluster.  If c names an early version of DeepEP, its behaviour becomes
- * the default: low latency by the NIC alone, normal kernels with a host thread that posts. */
+ * the default: low latency by the NIC alone, normal kernels with a host thread that posts.  V2 posts by GDAKI where the
+ * cluster's warps post to a ConnectX. */
 void case_cluster_settle(struct case_options *c, const struct cluster *cluster);
 /* The version (models/moe/moe_deepep.h) that a commit, a date or a name stands for; 0 if it stands for none. */
 uint32_t case_deepep_version(const char *text);

@@ -90,4 +90,7 @@ void case_cluster_settle(struct case_options *c, const struct cluster *cluster)
     if (case_kernel_in(c, "normal") && !c->backend && !cluster->host.cores &&
         moe_deepep_before(version, MOE_DEEPEP_IBGDA))
         c->backend = "ibrc";
+    if (case_kernel_in(c, "v2") && !c->backend && cluster->nic.provider == CLUSTER_PROVIDER_MLX5 &&
+        cluster->nic.posting == CLUSTER_POST_GPU)
+        c->backend = "gdaki"; /* V2's network is NCCL's device API (PROTOCOLS.md 1.7) */
 }

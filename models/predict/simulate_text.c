@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "models/hardware/machine/graph.h"
+#include "models/predict/accuracy.h"
 #include "reports/compare.h"
 #include "reports/text_table.h"
 
@@ -80,9 +81,20 @@ static void wire_append(const struct record *record, const char *phase, GString 
 
 /* ---- the table ---- */
 
+/* What --backend names, for accuracy_find(). */
+static const char *backend_used(const struct record *record)
+{
+    const bool inside = g_ascii_strtoull(record_get(record, "num-ranks"), NULL, 10) <=
+                            g_ascii_strtoull(record_get(record, "ranks-per-node"), NULL, 10) &&
+                        g_strcmp0(record_get(record, "disable-nvlink"), "true") != 0;
+    const char *named = record_get(record, "backend");
+    return inside ? NULL : named ? named : "";
+}
+
 /* Adds the cells of a phase's times and bandwidths: first the slowest rank's time, which decides, then the median
  * rank's.  For several steps and layers the mean comes last. */
-static void phase_cells(const struct record *record, const char *phase, struct text_table *table)
+static void phase_cells(const struct record *record, const struct cluster *cluster, const char *phase,
+                        struct text_table *table)
 {
     static const char *const rates[] = { "logical_rdma_gbs", "logical_nvl_gbs", "physical_nic_gbs",
                                          "physical_nvl_gbs" };
@@ -90,8 +102,12 @@ static void phase_cells(const struct record *record, const char *phase, struct t
     struct compare_limit limit;
     compare_limit_find(record, phase, &limit);
     g_autofree char *bound = compare_limit_text(&limit), *work = compare_limit_work(&limit);
+    struct accuracy accuracy;
+    accuracy_find(cluster, record_get(record, "kernel"), phase, backend_used(record), &accuracy);
+    g_autofree char *off = accuracy_text(&accuracy);
     text_table_cell(table, "%s", phase);
     number_cell(table, compare_slowest_us(record, phase));
+    text_table_cell(table, "%s", off);
     number_cell(table, isfinite(median) ? median : all_of(record, phase, "time_us"));
     for (int i = 0; i < 4; i++) number_cell(table, all_of(record, phase, rates[i]));
     text_table_cell(table, "%s", bound);
@@ -118,15 +134,15 @@ static void title_append(const struct record *record, GString *out)
     g_string_append(out, "\n\n");
 }
 
-void simulate_table_append(const struct record *record, GString *out)
+void simulate_table_append(const struct record *record, const struct cluster *cluster, GString *out)
 {
     const bool several = record_get(record, "layers") != NULL;
-    const char *const titles[] = { "phase",        "slowest us",  several ? "mean us" : "median us",
-                                   "logical RDMA", "logical NVL", "NIC",
-                                   "NVLink",       "bound by",    "with" };
-    struct text_table *table = text_table_new("lrrrrrrll", titles);
+    const char *const titles[] = { "phase",        "slowest us",  "off by", several ? "mean us" : "median us",
+                                   "logical RDMA", "logical NVL", "NIC",    "NVLink",
+                                   "bound by",     "with" };
+    struct text_table *table = text_table_new("lrrrrrrrll", titles);
     g_autoptr(GPtrArray) phases = compare_phases(record);
-    for (guint i = 0; i < phases->len; i++) phase_cells(record, g_ptr_array_index(phases, i), table);
+    for (guint i = 0; i < phases->len; i++) phase_cells(record, cluster, g_ptr_array_index(phases, i), table);
     title_append(record, out);
     compare_verdict_alone_append(record, out);
     g_string_append_c(out, '\n');
@@ -137,6 +153,7 @@ void simulate_table_append(const struct record *record, GString *out)
         g_string_append(
             out, "\nSlowest: each step and layer takes as long as its slowest rank, and this is the mean over them.\n");
     else g_string_append(out, "\nSlowest and median: over ranks.\n");
+    g_string_append(out, accuracy_note);
     g_string_append(out,
                     "Bandwidths in GB/s, means over ranks.  Logical: as DeepEP counts, local tokens too.\n"
                     "NIC and NVLink: what crossed them, headers included.  Bound by: the part of any rank that\n"

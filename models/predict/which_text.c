@@ -2,6 +2,7 @@
 #include "models/predict/which.h"
 
 #include <string.h>
+#include "models/predict/accuracy.h"
 #include "reports/text_table.h"
 
 static char *backend_text(const struct which_backend *b)
@@ -11,23 +12,65 @@ static char *backend_text(const struct which_backend *b)
 
 static const struct which_point *own_point(const struct which *w) { return w->points->pdata[0]; }
 
+/* The errors of a backend's dispatch or combine at a point; of some libraries only the span of kernels was measured. */
+static bool half_errors_find(const struct which *w, const struct which_point *p, uint32_t place, enum which_time half,
+                             struct accuracy *errors)
+{
+    const struct which_backend *b = &w->backend[p->order[place]];
+    const char *phase = which_time_name(half);
+    g_autofree char *span = g_strconcat(phase, "_span", NULL);
+    return accuracy_find(w->cluster, b->kernel, phase, b->transport, errors) ||
+           accuracy_find(w->cluster, b->kernel, span, b->transport, errors);
+}
+
+/* The errors of the time that the order is by.  Of a layer they are those of its worse half; rows 0 if a half has none.
+ */
+static void errors_find(const struct which *w, const struct which_point *p, uint32_t place, struct accuracy *errors)
+{
+    struct accuracy combine = { 0 };
+    *errors = (struct accuracy){ 0 };
+    if (w->by != WHICH_LAYER) half_errors_find(w, p, place, w->by, errors);
+    else if (half_errors_find(w, p, place, WHICH_DISPATCH, errors)) {
+        half_errors_find(w, p, place, WHICH_COMBINE, &combine);
+        if (!combine.rows || combine.p90_pct > errors->p90_pct) *errors = combine;
+    }
+}
+
+/* How much longer the backend at a place of the order takes than the first, in percent. */
+static double slower_pct(const struct which *w, const struct which_point *p, uint32_t place)
+{
+    return 100 * (p->answer[p->order[place]].us[w->by] / p->answer[p->order[0]].us[w->by] - 1);
+}
+
+/* Whether the second is slower than the first by more than what predictions of either were off by. */
+static bool first_sure(const struct which *w, const struct which_point *p)
+{
+    struct accuracy first, second;
+    errors_find(w, p, 0, &first);
+    errors_find(w, p, 1, &second);
+    return first.rows && second.rows && slower_pct(w, p, 1) > MAX(first.p90_pct, second.p90_pct);
+}
+
 /* ---- the order of the case ---- */
 
 static void order_append(const struct which *w, const struct which_point *point, GString *out)
 {
-    static const char *const titles[] = { "",           "backend", "layer us", "dispatch us",
-                                          "combine us", "slower",  "SMs",      "bound by" };
-    g_autoptr(text_table) table = text_table_new("rlrrrrrl", titles);
+    static const char *const titles[] = { "",       "backend", "layer us", "dispatch us", "combine us",
+                                          "slower", "off by",  "SMs",      "bound by" };
+    g_autoptr(text_table) table = text_table_new("rlrrrrrrl", titles);
     g_string_append_c(out, '\n');
-    const double first_us = point->answer[point->order[0]].us[w->by];
     for (uint32_t i = 0; i < point->good; i++) {
         const struct which_answer *a = &point->answer[point->order[i]];
         g_autofree char *name = backend_text(&w->backend[point->order[i]]);
         text_table_cell(table, "%u", i + 1);
         text_table_cell(table, "%s", name);
         for (int t = 0; t < WHICH_TIMES; t++) text_table_cell(table, "%.1f", a->us[t]);
-        if (i) text_table_cell(table, "%.0f %%", 100 * (a->us[w->by] / first_us - 1));
+        if (i) text_table_cell(table, "%.0f %%", slower_pct(w, point, i));
         else text_table_cell(table, "-");
+        struct accuracy errors;
+        errors_find(w, point, i, &errors);
+        g_autofree char *off = accuracy_text(&errors);
+        text_table_cell(table, "%s", off);
         text_table_cell(table, "%u", a->sms);
         text_table_cell(table, "%s: %s", a->phase[w->by], a->bound[w->by]);
     }
@@ -79,9 +122,9 @@ static void turn_append(const struct which *w, const struct which_point *before,
 
 static void turns_append(const struct which *w, bool over_ranks, GString *out)
 {
-    const char *const titles[] = { over_ranks ? "ranks" : "tokens", "first", "us", "second", "us", "slower" };
+    const char *const titles[] = { over_ranks ? "ranks" : "tokens", "first", "us", "second", "us", "slower", "sure" };
     g_autoptr(GPtrArray) points = points_over(w, over_ranks);
-    g_autoptr(text_table) table = text_table_new("rlrlrr", titles);
+    g_autoptr(text_table) table = text_table_new("rlrlrrl", titles);
     for (guint i = 0; points->len > 1 && i < points->len; i++) {
         const struct which_point *p = points->pdata[i];
         text_table_cell(table, "%u", over_ranks ? p->ranks : p->tokens);
@@ -91,9 +134,8 @@ static void turns_append(const struct which *w, bool over_ranks, GString *out)
             text_table_cell(table, k < p->good ? "%.1f" : "-", p->answer[p->order[k]].us[w->by]);
         }
         if (p->good < 2) text_table_cell(table, "-");
-        else
-            text_table_cell(table, "%.0f %%",
-                            100 * (p->answer[p->order[1]].us[w->by] / p->answer[p->order[0]].us[w->by] - 1));
+        else text_table_cell(table, "%.0f %%", slower_pct(w, p, 1));
+        text_table_cell(table, p->good < 2 ? "-" : first_sure(w, p) ? "yes" : "no");
     }
     if (points->len > 1) {
         g_string_append_c(out, '\n');
@@ -118,8 +160,9 @@ void which_text_append(const struct which *w, GString *out)
         out,
         "\nTimes are sums over a layer's kernels, each by its slowest rank: dispatch with layout and "
         "notify\nbefore it, combine with what prepares it.  In order of the %s's time; bound by: its "
-        "longest kernel's.\n",
-        which_time_name(w->by));
+        "longest kernel's.\n%s%s",
+        which_time_name(w->by), accuracy_note,
+        w->points->len > 1 ? "Sure: the second is slower by more than either is off by.\n" : "");
     if (w->base.hook)
         g_string_append(out, "With --hook what is on its way between a send and a receive kernel counts for nothing: "
                              "compute hides it.\n");

@@ -7,7 +7,7 @@ $EPTWIN which $case --num-tokens 64 -j 2 >which.txt
 $EPTWIN which $case --num-tokens 64 -j 1 | cmp - which.txt && echo same
 head -1 which.txt
 sed -n '/^Refused/,/^$/p' which.txt
-tail -2 which.txt
+tail -5 which.txt
 awk '/^ *[0-9]+  [a-z0-9]+-[a-z0-9-]+ / { print $2 }' which.txt | sort | uniq -c
 $EPTWIN which $case --num-tokens 64 --at-tokens none --output which.csv
 $EPTWIN which $case --num-tokens 64 --at-tokens none --output which.json --format json
@@ -69,7 +69,7 @@ $EPTWIN which --cluster source/models/clusters/gh200-alps.ini --num-ranks 8 --ke
 $EPTWIN which --cluster source/models/clusters/h200.ini --tokens-per-rank '3|4' --kernel ag-rs; echo "status $?"
 for ranks in 8 16; do
     $EPTWIN which --cluster source/models/clusters/mi300x-cx7.ini --num-ranks $ranks --num-tokens 8 --at-tokens none | words |
-        sed -E '/^Times|^before/d; s/^([0-9]+  )?([a-z0-9]+-[a-z0-9-]+( over [a-z-]+)?)  .*/\2/' | sort
+        sed -E '/^Times|^before|^Off by|^[*]:|^Sure/d; s/^([0-9]+  )?([a-z0-9]+-[a-z0-9-]+( over [a-z-]+)?)  .*/\2/' | sort
 done
 
 echo '# a trace has no more tokens than it has'

@@ -1,0 +1,67 @@
+/* accuracy.c - reads models/predict/accuracy.ini, which is part of the program; see accuracy.h. */
+#include "models/predict/accuracy.h"
+
+#include <glib.h>
+#include <stdio.h>
+#include "models/backends.h"
+
+static GKeyFile *table(void)
+{
+    extern const char _binary_models_predict_accuracy_ini_start[], _binary_models_predict_accuracy_ini_end[];
+    static GKeyFile *read;
+    if (g_once_init_enter(&read)) {
+        const size_t size =
+            (size_t)(_binary_models_predict_accuracy_ini_end - _binary_models_predict_accuracy_ini_start);
+        GError *error = NULL;
+        GKeyFile *file = g_key_file_new();
+        if (!g_key_file_load_from_data(file, _binary_models_predict_accuracy_ini_start, size, G_KEY_FILE_NONE, &error))
+            g_error("models/predict/accuracy.ini: %s", error->message);
+        g_once_init_leave(&read, file);
+    }
+    return read;
+}
+
+enum { ROWS_MIN = 5 }; /* fewer rows say nothing of nine of ten */
+
+static bool section_find(const char *section, const char *key, struct accuracy *a)
+{
+    g_autofree char *value = g_key_file_get_value(table(), section, key, NULL);
+    struct accuracy read = { 0 };
+    if (!value || sscanf(value, "%u rows, %lf %%, %lf %%", &read.rows, &read.median_pct, &read.p90_pct) != 3 ||
+        read.rows < ROWS_MIN)
+        return false;
+    *a = read;
+    return true;
+}
+
+/* The name of the backend whose times the cluster file has; NULL: none has these. */
+static const char *backend_of(const struct cluster *cluster)
+{
+    const struct transport own = transport_of(&cluster->nic);
+    const struct transport *t;
+    for (uint32_t i = 0; (t = backends_at(i)); i++)
+        if (t->poster == own.poster && t->post_ps == own.post_ps && t->doorbell_ps == own.doorbell_ps &&
+            t->library_ps == own.library_ps && t->proxy_ps == own.proxy_ps && t->threads == own.threads)
+            return t->name;
+    return NULL;
+}
+
+bool accuracy_find(const struct cluster *cluster, const char *kernel, const char *phase, const char *backend,
+                   struct accuracy *accuracy)
+{
+    const char *named = backend && !*backend ? backend_of(cluster) : backend;
+    g_autofree char *key = g_strdup_printf("%s %s %s", kernel, !backend ? "node" : named ? named : "?", phase);
+    *accuracy = (struct accuracy){ 0 };
+    if (section_find(cluster->name, key, accuracy)) return true;
+    accuracy->elsewhere = section_find("all machines", key, accuracy);
+    return accuracy->elsewhere;
+}
+
+char *accuracy_text(const struct accuracy *a)
+{
+    return a->rows ? g_strdup_printf("%.0f %%%s", a->p90_pct, a->elsewhere ? " *" : "") : g_strdup("-");
+}
+
+const char accuracy_note[] =
+    "Off by: 9 of 10 measured times of such a kernel on this machine were predicted within that;\n"
+    "*: on any machine, since fewer than 5 were measured on this one; -: nobody measured 5.\n";
