@@ -13,8 +13,8 @@ const char *step_part_name(enum step_part part)
 
 const char *step_late_name(enum step_late late)
 {
-    static const char *const name[STEP_LATES] = { "more tokens", "a slower GPU", "kernels beside their own",
-                                                  "communication that ended late" };
+    static const char *const name[STEP_LATES] = { "more tokens or less full tiles", "a slower GPU",
+                                                  "kernels beside their own", "communication that ended late" };
     return name[late];
 }
 
@@ -61,10 +61,31 @@ static void meetings_find(struct summing *s)
     }
 }
 
-static double waited_us(const struct summing *s, uint32_t rank, uint32_t kernel)
+/* When the kernel waits for the last rank.  A kernel that meets the others itself waits from its begin until the last
+ * rank began.  A receive meets them by its send.  If all ranks had begun with this one, its rows would be here as long
+ * after its send's begin as alone; they come later by as much as the last rank began later. */
+struct wait {
+    double from_us, until_us;
+};
+
+static struct wait wait_of(const struct summing *s, uint32_t rank, uint32_t kernel)
 {
     const struct step_span span = step_run_span(s->run, rank, kernel);
-    return fmax(fmin(s->last_begin_us[kernel], span.end_us) - span.begin_us, 0);
+    const uint32_t meeting = step_run_meeting(s->run, kernel);
+    double met_us = span.begin_us, flight_us = 0;
+    if (meeting == SCHEDULE_NONE) return (struct wait){ span.begin_us, span.begin_us };
+    if (meeting != kernel) {
+        met_us = step_run_span(s->run, rank, meeting).begin_us;
+        flight_us = step_run_alone_us(s->run, rank, meeting) + step_run_alone_us(s->run, rank, kernel);
+    }
+    const double from_us = fmin(fmax(met_us + flight_us, span.begin_us), span.end_us);
+    return (struct wait){ from_us, fmax(fmin(s->last_begin_us[kernel] + flight_us, span.end_us), from_us) };
+}
+
+static double waited_us(const struct summing *s, uint32_t rank, uint32_t kernel)
+{
+    const struct wait w = wait_of(s, rank, kernel);
+    return w.until_us - w.from_us;
 }
 
 /* ---- exposed time ---- */
@@ -87,16 +108,18 @@ static void part_add(GArray *edges, double from_us, double to_us, enum step_part
     if (to_us > from_us) g_array_append_vals(edges, both, 2);
 }
 
-/* Divides a communication kernel's time: it waits for SMs, then for the last rank, then moves bytes for as long as it
- * takes alone.  The rest is contention. */
+/* Divides a communication kernel's time: it waits for SMs, then for the last rank, and moves bytes for as long as it
+ * takes alone.  A receive moves bytes before it waits, too.  The rest is contention. */
 static void comm_parts_add(const struct summing *s, GArray *edges, uint32_t rank, uint32_t kernel)
 {
     const struct step_span span = step_run_span(s->run, rank, kernel);
-    const double all_us = span.begin_us + waited_us(s, rank, kernel);
-    const double alone_us = fmin(all_us + step_run_alone_us(s->run, rank, kernel), span.end_us);
+    const struct wait w = wait_of(s, rank, kernel);
+    const double left_us = fmax(step_run_alone_us(s->run, rank, kernel) - (w.from_us - span.begin_us), 0);
+    const double alone_us = fmin(w.until_us + left_us, span.end_us);
     part_add(edges, span.ready_us, span.begin_us, PART_SMS);
-    part_add(edges, span.begin_us, all_us, PART_WAITING);
-    part_add(edges, all_us, alone_us, PART_WIRE);
+    part_add(edges, span.begin_us, w.from_us, PART_WIRE);
+    part_add(edges, w.from_us, w.until_us, PART_WAITING);
+    part_add(edges, w.until_us, alone_us, PART_WIRE);
     part_add(edges, alone_us, span.end_us, PART_CONTENTION);
 }
 

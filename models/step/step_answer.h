@@ -4,9 +4,10 @@
  * On each rank, time in which a communication kernel runs or waits and no compute kernel runs is exposed:
  *
  *     sms         its blocks wait for SMs that another kernel holds
- *     waiting     it runs, but another rank has not begun the corresponding kernel yet
+ *     waiting     it runs, but another rank has not begun the corresponding kernel yet; a receive: its own rows would
+ *                 be here, but not those of a rank that began its send later
  *     wire        all ranks have begun it; this part is as long as the kernel takes alone
- *     contention  the rest, because other kernels make it take longer
+ *     contention  the rest: other kernels, or the clock that power leaves, make it take longer
  *
  * Time in which nothing runs is the host's.
  *
@@ -30,7 +31,7 @@ struct step_line {
     const char *name;
     uint32_t kernels;                            /* on each rank */
     double mean_us, alone_us, least_us, most_us; /* times of a kernel from begin to end; alone_us: mean time alone */
-    double waiting_us;                           /* mean time from a kernel's begin until the last rank began it */
+    double waiting_us;                           /* mean time that a kernel waits for the last rank */
     char source[64];
 };
 

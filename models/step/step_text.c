@@ -147,8 +147,8 @@ static void parts_append(GString *out, const struct step_answer *a, double step_
     static const char *const meaning[STEP_PARTS] = {
         [PART_COMPUTE] = "compute kernels run",
         [PART_WIRE] = "communication that no compute hides: as long as it takes alone",
-        [PART_WAITING] = "the same, while another rank has not begun that kernel",
-        [PART_CONTENTION] = "the same, longer than alone",
+        [PART_WAITING] = "the same, while another rank has not begun that kernel, or its rows come that much later",
+        [PART_CONTENTION] = "the same, longer than alone: beside other kernels, or at a lower clock",
         [PART_SMS] = "the same, while another kernel holds its SMs",
         [PART_HOST] = "no kernel runs: from one to the next, launches, host waits, the end of other ranks",
     };
@@ -185,9 +185,28 @@ static void clock_append(GString *out, const struct step_plan *p)
                            p->gpu->clock_ghz);
 }
 
-static void explain_append(GString *out, const struct step_plan *p, const struct step_answer *a)
+/* Says for whom ranks wait, and why; nothing more where the table's waiting is 0.0 %. */
+static void waits_append(GString *out, const struct step_answer *a)
 {
     const double late_us = waited_us(a);
+    if (part_share(a, late_us) < 0.0005) {
+        g_string_append(out, "Ranks hardly wait for each other.\n");
+        return;
+    }
+    g_string_append_printf(out, "Ranks wait most for rank %u, in %.0f %% of all waiting.", a->awaited, a->awaited_pct);
+    const char *before = " Of all waiting, ", *late = "is for ranks that are late ";
+    for (int i = 0; i < STEP_LATES; i++) {
+        const double pct = 100 * a->late_us[i] / late_us;
+        if (pct < 0.5) continue;
+        g_string_append_printf(out, "%s%.0f %% %sbecause of %s", before, pct, late, step_late_name((enum step_late)i));
+        before = ", ";
+        late = "";
+    }
+    g_string_append(out, ".\n");
+}
+
+static void explain_append(GString *out, const struct step_plan *p, const struct step_answer *a)
+{
     if (a->layers > a->simulated) {
         g_string_append_printf(out,
                                "\n%u of %u layers with experts were simulated; each further one counts %.1f us, the "
@@ -201,18 +220,7 @@ static void explain_append(GString *out, const struct step_plan *p, const struct
     } else g_string_append_printf(out, "\nAll %u layers with experts were simulated.\n", a->layers);
     g_string_append_printf(out, "Communication runs during compute for %.1f %% of the step.\n",
                            100 * part_share(a, a->hidden_us));
-    if (late_us > 0)
-        g_string_append_printf(out, "Ranks wait most for rank %u, in %.0f %% of all waiting.", a->awaited,
-                               a->awaited_pct);
-    const char *before = " Of all waiting, ", *late = "is for ranks that are late ";
-    for (int i = 0; i < STEP_LATES && late_us > 0; i++) {
-        const double pct = 100 * a->late_us[i] / late_us;
-        if (pct < 0.5) continue;
-        g_string_append_printf(out, "%s%.0f %% %sbecause of %s", before, pct, late, step_late_name((enum step_late)i));
-        before = ", ";
-        late = "";
-    }
-    if (late_us > 0) g_string_append(out, ".\n");
+    waits_append(out, a);
     if (p->weight_bytes > 0)
         g_string_append_printf(out, "A GPU holds %.1f GB of weights and %.1f GB of cache, of %g GB.\n",
                                p->weight_bytes / 1e9, p->cache_bytes / 1e9, p->gpu->memory_gb);

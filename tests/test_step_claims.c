@@ -1,0 +1,163 @@
+/* test_step_claims.c - the causes that a step's answer names are claims, which second predictions test.
+ *
+ * A slow GPU is named, and without it the step is shorter by about the waiting that it was said to cause.  Ranks with
+ * equal tokens do not wait for tokens, those with equal GPUs not for clocks.  Contention is gone without memory
+ * pressure and at the tables' clock, and the step is shorter by as much.  What launches take, graphs give back.  NICs
+ * twice as fast take away wire and nothing of compute.  Balance pays where ranks were said to wait for tokens. */
+#include <glib.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "models/step/step.h"
+#include "tests/unit.h"
+
+/* What a step is said to take, in us. */
+struct said {
+    double all, part[STEP_PARTS], late[STEP_LATES], waited, awaited_pct;
+    uint32_t awaited;
+};
+
+static bool option_set(struct step_options *o, struct case_options *c, GPtrArray *settings, const char *name,
+                       const char *value)
+{
+    if (strcmp(name, "set") == 0) g_ptr_array_add(settings, (gpointer)value);
+    else if (step_option_find(name)) return step_option_set(o, name, value, NULL);
+    else return case_set(c, name, value, NULL);
+    return true;
+}
+
+static void answer_take(struct step_plan *plan, struct said *said)
+{
+    double total_ms = 0;
+    struct step_answer *a = step_plan_answer(plan, NULL, &total_ms, NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(a);
+    said->all = a->total_us;
+    memcpy(said->part, a->part_us, sizeof said->part);
+    memcpy(said->late, a->late_us, sizeof said->late);
+    for (int i = 0; i < STEP_LATES; i++) said->waited += a->late_us[i];
+    said->awaited = a->awaited;
+    said->awaited_pct = a->awaited_pct;
+    step_answer_free(a);
+}
+
+/* Predicts the step of "cluster=h200 num-ranks=8 net=deepseek-v3", with settings of the cluster as
+ * "set=calls.launch-call=1us", and with more options in the same form. */
+static struct said say(const char *text, const char *more)
+{
+    g_autofree char *both = g_strjoin(" ", text, more, NULL);
+    g_auto(GStrv) word = g_strsplit(both, " ", -1);
+    g_autoptr(GPtrArray) settings = g_ptr_array_new();
+    g_auto(case_options) c;
+    struct step_options o;
+    struct step_plan plan;
+    struct said said = { 0 };
+    bool good = true;
+    case_init(&c);
+    step_options_init(&o);
+    for (char **w = word; *w && good; w++) {
+        char *value = strchr(*w, '=');
+        *value++ = '\0';
+        good = option_set(&o, &c, settings, *w, value);
+    }
+    g_ptr_array_add(settings, NULL);
+    CU_ASSERT_TRUE_FATAL(good);
+    struct cluster *cluster = cluster_load_set(c.cluster, (const char *const *)settings->pdata, NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(cluster);
+    good = step_plan_make(&plan, &o, &c, cluster, NULL);
+    CU_ASSERT_TRUE_FATAL(good);
+    answer_take(&plan, &said);
+    step_plan_clear(&plan);
+    step_options_clear(&o);
+    cluster_free(cluster);
+    return said;
+}
+
+static void between(const char *text, const char *what, double value, double least, double most)
+{
+    const bool holds = value >= least && value <= most;
+    CU_ASSERT_TRUE(holds);
+    if (!holds) fprintf(stderr, "%s: %s is %.3f, expected %.3f to %.3f\n", text, what, value, least, most);
+}
+
+#define DECODE  "cluster=h800-cx7 num-ranks=16 net=deepseek-v3 batch=64 layers=4"
+#define PREFILL "cluster=h100-cx7 num-ranks=16 net=deepseek-v3 phase=prefill context=1024 layers=2 draws=1"
+
+static const char *const steps[] = {
+    DECODE,
+    DECODE " hook=yes",
+    DECODE " schedule=shared",
+    DECODE " schedule=stages",
+    PREFILL " batch=1024",
+    PREFILL " batch=1024 schedule=two-batch",
+    "cluster=h200 num-ranks=8 net=qwen3-235b batch=64 layers=4",
+    "cluster=h200 num-ranks=8 net=gpt-oss-120b batch=64 layers=4 kernel=ag-rs",
+};
+
+TEST("a slow GPU")
+{
+    for (size_t i = 0; i < G_N_ELEMENTS(steps); i++) {
+        const struct said equal = say(steps[i], NULL), slow = say(steps[i], "slow=3:1.3x");
+        const double waiting = slow.part[PART_WAITING] - equal.part[PART_WAITING], cost = slow.all - equal.all;
+        CU_ASSERT_EQUAL(slow.awaited, 3);
+        between(steps[i], "share of waiting for it", slow.awaited_pct, 90, 100);
+        between(steps[i], "share of waiting for its clock", slow.late[LATE_CLOCK] / slow.waited, 0.9, 1);
+        between(steps[i], "what it costs, in its exposed waiting", cost / waiting, 0.7, INFINITY);
+        between(steps[i], "what it costs, in all of its waiting", cost / (slow.waited - equal.waited), 0, 1.4);
+    }
+}
+
+TEST("equal tokens and GPUs")
+{
+    for (size_t i = 0; i < G_N_ELEMENTS(steps); i++) {
+        const struct said said = say(steps[i], "routing=round"), skewed = say(steps[i], "routing=zipf:0.8");
+        between(steps[i], "waiting for tokens", said.late[LATE_TOKENS], 0, 0);
+        between(steps[i], "waiting for clocks", said.late[LATE_CLOCK] + skewed.late[LATE_CLOCK], 0, 0);
+    }
+}
+
+/* Where nothing runs beside communication, it is as fast as alone, at the clock at which it was measured alone. */
+TEST("contention")
+{
+    static const char text[] = PREFILL " batch=4096 schedule=two-batch deepep=2025-05-05";
+    const struct said with = say(text, NULL), clock = say(text, "no-contention=true");
+    const struct said without = say(text, "no-contention=true clock=1.98");
+    const double less = with.part[PART_CONTENTION] - clock.part[PART_CONTENTION];
+    between(text, "share of contention", with.part[PART_CONTENTION] / with.all, 0.03, 1);
+    between(text, "what memory costs, in contention", (with.all - clock.all) / less, 0.7, 1.4);
+    between(text, "contention of nothing", without.part[PART_CONTENTION] / with.part[PART_CONTENTION], 0, 0.01);
+    for (size_t i = 0; i < G_N_ELEMENTS(steps); i++) {
+        const struct said alone = say(steps[i], "clock=1.98");
+        if (!strstr(steps[i], "two-batch"))
+            between(steps[i], "contention alone", alone.part[PART_CONTENTION] / alone.all, 0, 0.002);
+    }
+}
+
+TEST("launches")
+{
+    static const char text[] = "cluster=h200 num-ranks=8 net=qwen3-235b batch=1 context=128 layers=4 "
+                               "set=calls.launch-call=50us";
+    const struct said graphs = say(text, NULL), launched = say(text, "launches=true");
+    const double host = launched.part[PART_HOST] - graphs.part[PART_HOST];
+    between(text, "host's share", host / launched.all, 0.05, 1);
+    between(text, "what launches cost, in the host's time", (launched.all - graphs.all) / host, 0.9, 1.1);
+}
+
+TEST("the wire")
+{
+    const struct said slow = say(DECODE, NULL);
+    const struct said fast = say(DECODE, "set=nic.rate=100GB/s");
+    const double less = slow.part[PART_WIRE] - fast.part[PART_WIRE];
+    between(DECODE, "share of the wire that is left", fast.part[PART_WIRE] / slow.part[PART_WIRE], 0, 0.7);
+    between(DECODE, "what it gives, in wire", (slow.all - fast.all) / less, 0.7, 1.5);
+    between(DECODE, "compute", fast.part[PART_COMPUTE] / slow.part[PART_COMPUTE], 0.98, 1.02);
+}
+
+/* Replicas take away what ranks were said to wait for tokens. */
+TEST("balance")
+{
+    static const char text[] = PREFILL " batch=1024 routing=zipf:1.1";
+    const struct said skewed = say(text, NULL), balanced = say(text, "redundant=16");
+    between(text, "share of waiting for tokens", skewed.late[LATE_TOKENS] / skewed.waited, 0.5, 1);
+    between(text, "waiting for tokens that is left", balanced.late[LATE_TOKENS] / skewed.late[LATE_TOKENS], 0, 0.5);
+    between(text, "the step", balanced.all / skewed.all, 0, 0.95);
+}
