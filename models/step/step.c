@@ -2,6 +2,7 @@
 #include "models/step/step.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 #include "models/hardware/sm/pressure.h"
 #include "sim/share.h"
@@ -201,14 +202,15 @@ static bool memory_check(struct step_plan *p, GError **error)
     if (p->costs.work || p->phase == STEP_TRAIN) return true;
     p->weight_bytes = costs_weight_bytes(&p->costs, routing->ranks, routing->experts);
     p->cache_bytes = costs_cache_bytes(&p->costs, p->batch);
-    const double most = p->gpu->memory_gb * 1e9;
-    if (p->weight_bytes + p->cache_bytes <= most) return true;
+    const double left = p->gpu->memory_gb * 1e9 - p->weight_bytes, fits = floor(left * p->batch / p->cache_bytes);
+    if (p->cache_bytes <= left) return true;
+    g_autofree char *most =
+        fits < 1 ? g_strdup("--num-ranks: expected more, so that a rank's weights and a token's cache fit")
+                 : g_strdup_printf("--batch: expected at most %.0f, whose cache fits beside weights", fits);
     return error_input(
-        error,
-        "--%s: expected what %g GB of %s hold, found %.1f GB of weights and %.1f GB of cache (%u tokens, "
-        "context %g, %u ranks)",
-        p->weight_bytes > most ? "num-ranks" : "batch", p->gpu->memory_gb, p->gpu->name, p->weight_bytes / 1e9,
-        p->cache_bytes / 1e9, p->batch, p->costs.context, routing->ranks);
+        error, "%s in the %g GB of %s, found %.1f GB of weights and %.1f GB of cache (%u tokens, context %g, %u ranks)",
+        most, p->gpu->memory_gb, p->gpu->name, p->weight_bytes / 1e9, p->cache_bytes / 1e9, p->batch, p->costs.context,
+        routing->ranks);
 }
 
 static bool layers_settle(struct step_plan *p, const struct step_options *o, GError **error)

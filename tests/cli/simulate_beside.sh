@@ -18,6 +18,8 @@ $run $normal --compute grouped:32x256x7168x4096 | times
 $run $normal --compute grouped:32x256x7168x4096:fp8 | times
 echo '# the record says it'
 $run $normal --compute copy:500GB/s --compute-sms 24:32 | grep compute
+echo '# what is not known is said'
+$run $normal --compute write:2800GB/s --compute-sms 24:124 2>&1 >write.csv
 bad $normal --compute half
 bad $normal --compute gemm:8192x8192
 bad $normal --compute grouped:32x256x7168x0
