@@ -193,7 +193,12 @@ static void waits_append(GString *out, const struct step_answer *a)
         g_string_append(out, "Ranks hardly wait for each other.\n");
         return;
     }
-    g_string_append_printf(out, "Ranks wait most for rank %u, in %.0f %% of all waiting.", a->awaited, a->awaited_pct);
+    if (a->awaited_pct < 50)
+        g_string_append_printf(out, "Ranks wait for different ones, in %.0f %% of all waiting for rank %u, the most.",
+                               a->awaited_pct, a->awaited);
+    else
+        g_string_append_printf(out, "Ranks wait most for rank %u, in %.0f %% of all waiting.", a->awaited,
+                               a->awaited_pct);
     const char *before = " Of all waiting, ", *late = "is for ranks that are late ";
     for (int i = 0; i < STEP_LATES; i++) {
         const double pct = 100 * a->late_us[i] / late_us;

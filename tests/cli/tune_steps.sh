@@ -11,7 +11,7 @@ prefill="$steps --phase prefill --batch 1024 --cached"
 $EPTWIN tune $prefill --max-sms 16 >tuned.txt; sed -n '/tuned/p; /paste/,$p' tuned.txt
 $EPTWIN sweep $prefill --schedule sequential,shared,two-batch --num-sms 4:17:4 --output all.csv >/dev/null
 awk -v best="$(best all.csv 9)" '$1 == "tuned" { print ($5 >= 0.99 * best && $5 <= 1.001 * best ? "as good" : $0 " " best) }' tuned.txt
-$EPTWIN step $prefill $(sed -n 's/^ *eptwin step //p' tuned.txt) -o pasted.csv
+$EPTWIN step $prefill $(sed -n 's/^  --/--/p' tuned.txt) -o pasted.csv
 ms=$(awk '$1 == "tuned" { print $4 }' tuned.txt)
 awk -v ms="$ms" -F, '$1 == "step" && $3 == "time_us" { e = $4 / 1e3 - ms; print (e * e < 1e-4 ? "as told" : $4) }' pasted.csv
 echo '# training: its schedules, with normal kernels'
