@@ -78,35 +78,24 @@ enum fabric_scope {
     FABRIC_ALONG,  /* like DEVICE, but another lane makes this addition at the same time as the previous one */
 };
 
-enum { FABRIC_SGES_MAX = 3 };
-
-/* A scatter/gather entry, as of an RDMA work request: one run of bytes in the rank's own memory. */
-struct fabric_sge {
-    const void *data;
-    uint32_t size_bytes;
-};
-
-/* Writes one run of bytes at a peer.  The bytes are gathered from sge[], or fill() makes them in place.  The link
- * carries charge_bytes.  In a live world this is the number of bytes written.  It is larger in a simulated world that
- * stores only part of the payload. */
+/* Writes size_bytes at a peer.  The link carries charge_bytes.  In a live world both are equal.  A simulated world that
+ * stores only part of the payload is charged for more than it stores. */
 struct fabric_write {
     uint64_t target_offset; /* in the peer's heap */
     uint64_t charge_bytes;
-    uint16_t peer;
-    uint16_t queue;    /* QP of this peer, for put() */
-    uint8_t sge_count; /* put(): at most 1 */
-    bool defer;        /* put(): hold back the doorbell */
-    uint8_t warps;     /* 0: all of the worker's */
-    uint8_t rows;      /* how many rows of tokens it has, because each row has a cost; 0 counts as 1 */
-    struct fabric_sge sge[FABRIC_SGES_MAX];
-    /* For store(), instead of sge[].  fill() writes fill_bytes to target and does not read target.  A store() that
-     * returns 0 has called fill() once.  So bytes from many places go straight to the peer, as a kernel's stores do. */
-    void (*fill)(const void *context, uint8_t *target);
-    const void *context;
-    uint32_t fill_bytes;
-    uint8_t first; /* store(): the warp that takes the first row; later warps take the other rows in rotation */
-    uint8_t site;  /* enum site */
+    const void *data; /* the bytes; with fill(), what fill() needs */
+    /* NULL, or for store(): makes the bytes in target, which it does not read.  A store() that returns 0 has called it
+     * once.  So bytes from many places go straight to the peer, as a kernel's stores do. */
+    void (*fill)(const void *data, uint8_t *target);
     struct fabric_given *given;
+    uint32_t size_bytes;
+    uint16_t peer;
+    uint16_t queue; /* put(): QP of this peer */
+    bool defer;     /* put(): hold back the doorbell */
+    uint8_t warps;  /* 0: all of the worker's */
+    uint8_t rows;   /* how many rows of tokens it has; 0 counts as 1 */
+    uint8_t first;  /* store(): the warp that takes the first row; later warps take the other rows in rotation */
+    uint8_t site;   /* enum site */
 };
 
 /* Reads one run of bytes of a peer into the rank's own heap.  charge_bytes means what it means in struct
@@ -137,24 +126,17 @@ enum fabric_work_kind {
     FABRIC_WORK_REDUCE,  /* sum rows in FP32 */
     FABRIC_WORK_SCAN,    /* read index arrays, count, prefix sums */
     FABRIC_WORK_COMPUTE, /* arithmetic of another kernel; takes busy_ps if nothing else runs on the SM */
+    FABRIC_WORK_CALL,    /* what the host asks a stream for beside copies and words; the site says what */
     FABRIC_WORK_STAGE,   /* read rows into the warp's shared memory with the bulk copy engine, once earlier stores from
                           * there are written; the model reads their bytes only when they are stored */
-    FABRIC_WORK_AWAIT,   /* a stream finds that the word that it awaits is already written */
-    FABRIC_WORK_LAUNCH,  /* a stream begins a kernel */
-    FABRIC_WORK_HOST,    /* the host waits until the stream has come to this operation, and only then asks for later
-                          * ones */
-    FABRIC_WORK_LOOK,    /* read words of the host's memory, one after another; the model keeps them among the rank's
-                          * own words */
 };
 
 struct fabric_work {
     enum fabric_work_kind kind;
     uint16_t warps; /* 0: all of the worker's */
-    bool polls;     /* LOOK: the worker reads the words again and again until one of its steps does something else */
-    uint32_t place; /* LOOK: index of the first word in the host's memory, in units of 8 B; reads of one 64-byte line
-                     * wait for one another */
-    uint32_t rows;  /* rows of tokens, or parts of rows, one for each warp at a time; SCAN: loads of each lane; LOOK:
-                     * words */
+    uint32_t place; /* SCAN of words that the real kernel has in the host's memory: index of the first, of 8 B each;
+                     * the model keeps them among the rank's own words */
+    uint32_t rows;  /* rows of tokens, or parts of rows, one for each warp at a time; SCAN: loads of each lane, words */
     uint8_t site;   /* enum site */
     struct fabric_given *given;
     uint64_t read_bytes, write_bytes;
@@ -253,22 +235,11 @@ static inline enum fabric_path fabric_path(const struct fabric *f, uint16_t peer
     return (uint16_t)(peer - f->node_first) < f->ranks_per_node ? FABRIC_NVLINK : FABRIC_RDMA;
 }
 
-/* For the worlds: fabric_write_bytes() returns how many bytes a write stores, and fabric_write_copy() stores them. */
-static inline uint64_t fabric_write_bytes(const struct fabric_write *write)
-{
-    uint64_t size_bytes = write->fill ? write->fill_bytes : 0;
-    for (uint32_t i = 0; i < write->sge_count; i++) size_bytes += write->sge[i].size_bytes;
-    return size_bytes;
-}
-
+/* For the worlds: stores the bytes of a write. */
 static inline void fabric_write_copy(const struct fabric_write *write, uint8_t *target)
 {
-    if (write->fill) write->fill(write->context, target);
-    for (uint32_t i = 0; i < write->sge_count; i++) {
-        const struct fabric_sge *sge = &write->sge[i];
-        if (sge->size_bytes) memcpy(target, sge->data, sge->size_bytes);
-        target += sge->size_bytes;
-    }
+    if (write->fill) write->fill(write->data, target);
+    else if (write->size_bytes) memcpy(target, write->data, write->size_bytes);
 }
 
 /* Returns the current value of a word of this rank.  Data written before the signal that raised the word are visible

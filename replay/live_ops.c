@@ -30,7 +30,7 @@ static void live_copy(struct live_world *world, const struct fabric_write *write
 {
     uint8_t *const base = world->peer_base[write->peer];
     assert(base);
-    assert(write->target_offset + fabric_write_bytes(write) <= world->fabric.heap_bytes);
+    assert(write->target_offset + write->size_bytes <= world->fabric.heap_bytes);
     fabric_write_copy(write, base + world->heap_offset + write->target_offset);
     world->operations++;
 }
@@ -47,24 +47,23 @@ static int live_put(struct fabric *f, struct fabric_worker *w, const struct fabr
 {
     (void)w;
     struct live_world *world = live_world_of(f);
-    assert(write->peer < f->rank_count && write->queue < f->queue_count && write->sge_count <= 1);
+    assert(write->peer < f->rank_count && write->queue < f->queue_count);
     assert(fabric_path(f, write->peer) == FABRIC_RDMA);
     if (!world->link) {
         live_copy(world, write);
         return 0;
     }
     const bool defer = write->defer;
-    if (!write->sge_count || !write->sge[0].size_bytes) {
+    if (!write->size_bytes) {
         if (defer) return 0;
         const int rc = live_broken(world, world->link->ops->flush(world->link, write->peer, write->queue));
         return rc == -EAGAIN ? 0 : rc; /* flush rang the doorbell, and an empty put does nothing else */
     }
-    const struct fabric_sge *sge = &write->sge[0];
-    const uint64_t source = (uint64_t)((const uint8_t *)sge->data - world->memory.base);
-    assert(source >= world->heap_offset && source + sge->size_bytes <= world->memory.size_bytes);
-    assert(write->target_offset + sge->size_bytes <= f->heap_bytes);
+    const uint64_t source = (uint64_t)((const uint8_t *)write->data - world->memory.base);
+    assert(source >= world->heap_offset && source + write->size_bytes <= world->memory.size_bytes);
+    assert(write->target_offset + write->size_bytes <= f->heap_bytes);
     const int rc = world->link->ops->put(world->link, write->peer, write->queue, source,
-                                         world->heap_offset + write->target_offset, sge->size_bytes, defer);
+                                         world->heap_offset + write->target_offset, write->size_bytes, defer);
     if (rc == 0) world->operations++;
     return live_broken(world, rc);
 }
@@ -100,22 +99,21 @@ static int live_put_signal(struct fabric *f, struct fabric_worker *w, const stru
 {
     struct live_world *world = live_world_of(f);
     assert(write->peer == signal->peer && write->queue == signal->queue && signal->word < f->word_count);
-    assert(write->peer < f->rank_count && write->queue < f->queue_count && write->sge_count <= 1);
+    assert(write->peer < f->rank_count && write->queue < f->queue_count);
     assert(fabric_path(f, write->peer) == FABRIC_RDMA);
-    if (!write->sge_count || !write->sge[0].size_bytes) return live_signal(f, w, signal);
+    if (!write->size_bytes) return live_signal(f, w, signal);
     if (!world->link) {
         live_copy(world, write);
         live_word_change(world, signal);
         return 0;
     }
-    const struct fabric_sge *sge = &write->sge[0];
-    const uint64_t source = (uint64_t)((const uint8_t *)sge->data - world->memory.base);
-    assert(source >= world->heap_offset && source + sge->size_bytes <= world->memory.size_bytes);
-    assert(write->target_offset + sge->size_bytes <= f->heap_bytes);
+    const uint64_t source = (uint64_t)((const uint8_t *)write->data - world->memory.base);
+    assert(source >= world->heap_offset && source + write->size_bytes <= world->memory.size_bytes);
+    assert(write->target_offset + write->size_bytes <= f->heap_bytes);
     const struct live_put_signal both = {
         .source = source,
         .target = world->heap_offset + write->target_offset,
-        .size_bytes = sge->size_bytes,
+        .size_bytes = write->size_bytes,
         .peer = write->peer,
         .queue = write->queue,
         .word = signal->word * sizeof(uint64_t),

@@ -28,7 +28,7 @@ enum entry_name {
     NAME_POST_PUT_SIGNAL,
     NAME_POST_GET,
     NAME_WORK, /* the first kind of work; the others follow */
-    NAME_WAIT = NAME_WORK + FABRIC_WORK_LOOK + 1,
+    NAME_WAIT = NAME_WORK + FABRIC_WORK_STAGE + 1,
     NAME_PHASE, /* the entry's text names it */
     NAME_COUNT,
 };
@@ -46,10 +46,7 @@ static const char *const names[NAME_COUNT] = {
     [NAME_WORK + FABRIC_WORK_SCAN] = "scan",
     [NAME_WORK + FABRIC_WORK_COMPUTE] = "compute",
     [NAME_WORK + FABRIC_WORK_STAGE] = "bulk load",
-    [NAME_WORK + FABRIC_WORK_AWAIT] = "await",
-    [NAME_WORK + FABRIC_WORK_LAUNCH] = "launch",
-    [NAME_WORK + FABRIC_WORK_HOST] = "host waits",
-    [NAME_WORK + FABRIC_WORK_LOOK] = "look",
+    [NAME_WORK + FABRIC_WORK_CALL] = "call",
     [NAME_WAIT] = "wait",
     [NAME_PHASE] = "",
 };

@@ -36,8 +36,8 @@ static void bench_store(struct bench *b, uint32_t i)
     const struct fabric_write write = { .target_offset = place,
                                         .charge_bytes = MESSAGE_BYTES,
                                         .peer = 1,
-                                        .sge_count = 1,
-                                        .sge = { { b->worker.fabric->heap + place, MESSAGE_BYTES } } };
+                                        .data = b->worker.fabric->heap + place,
+                                        .size_bytes = MESSAGE_BYTES };
     if (fabric_path(b->worker.fabric, 1) == FABRIC_NVLINK) {
         if (fabric_store(&b->worker, &write) < 0) printf("store failed\n");
     } else {

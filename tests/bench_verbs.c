@@ -32,8 +32,8 @@ static enum worker_step put_step(struct fabric_worker *w)
             .target_offset = place,
             .charge_bytes = PUT_BYTES,
             .peer = 1,
-            .sge_count = 1,
-            .sge = { { w->fabric->heap + place, PUT_BYTES } },
+            .data = w->fabric->heap + place,
+            .size_bytes = PUT_BYTES,
         };
         if (fabric_put(w, &write) < 0) return WORKER_WAIT;
         b->done++;

@@ -81,7 +81,7 @@ static void program_fail(struct program *p, const struct op *op, const char *wha
 
 static void program_fill(const void *context, uint8_t *target)
 {
-    const struct fabric_sge *source = context;
+    const struct fabric_write *source = context;
     memcpy(target, source->data, source->size_bytes);
 }
 
@@ -95,24 +95,16 @@ static int program_write(struct program *p, const struct op *op, const struct fa
         .peer = op->peer,
         .queue = op->queue,
         .defer = op->defer,
-        .sge_count = 1,
-        .sge = { { f->heap + op->source, op->size } },
+        .data = f->heap + op->source,
+        .size_bytes = op->size,
     };
-    if (op->size == 0 && op->value) write.sge_count = 0;
+    if (op->size == 0 && op->value) write.data = NULL;
     if (fabric_path(f, op->peer) == FABRIC_RDMA)
         return signal ? fabric_put_signal(&p->worker, &write, signal) : fabric_put(&p->worker, &write);
+    const struct fabric_write source = write;
     if (op->size % 2) { /* bytes that are made in place */
-        write.sge_count = 0;
         write.fill = program_fill;
-        write.context = &write.sge[0];
-        write.fill_bytes = op->size;
-    } else if (op->size > 4) { /* stores gather: give them several entries */
-        const uint32_t head = op->size / 3, middle = op->size / 4;
-        write.sge_count = 3;
-        write.sge[0].size_bytes = head;
-        write.sge[1] = (struct fabric_sge){ f->heap + op->source + head, middle };
-        write.sge[2].data = f->heap + op->source + head + middle;
-        write.sge[2].size_bytes = op->size - head - middle;
+        write.data = &source;
     }
     return fabric_store(&p->worker, &write);
 }

@@ -182,16 +182,14 @@ static bool refuse(struct loop *loop)
 
 static void write_check(struct loop *loop, const struct fabric *f, const struct fabric_write *write, bool put)
 {
-    const uint64_t size = fabric_write_bytes(write);
-    if (write->sge_count > (put ? 1 : FABRIC_SGES_MAX))
-        breach(loop, "too many scatter/gather entries", f->rank, write->sge_count);
-    if (write->fill && (put || write->sge_count)) breach(loop, "filled what is gathered", f->rank, size);
+    const uint64_t size = write->size_bytes;
+    if (write->fill && put) breach(loop, "a put of bytes that are made", f->rank, size);
     if (put != (fabric_path(f, write->peer) == FABRIC_RDMA)) breach(loop, "the wrong path", f->rank, write->peer);
     if (write->target_offset + size > f->heap_bytes) breach(loop, "a write past the heap", f->rank, size);
     if (f->payload ? size != write->charge_bytes : size > write->charge_bytes)
         breach(loop, "the charge is not what is written", f->rank, write->charge_bytes);
     if (put && write->queue >= f->queue_count) breach(loop, "no such queue", f->rank, write->queue);
-    const uint8_t *source = write->sge[0].data;
+    const uint8_t *source = write->data;
     if (put && size && (source < f->heap || source + size > f->heap + f->heap_bytes))
         breach(loop, "a put from foreign memory", f->rank, size);
 }
@@ -204,7 +202,7 @@ static int loop_store(struct fabric *f, struct fabric_worker *w, const struct fa
     struct op op = {
         .kind = OP_STORE, .rank = f->rank, .peer = write->peer, .worker = w, .offset = write->target_offset
     };
-    op.size_bytes = fabric_write_bytes(write);
+    op.size_bytes = write->size_bytes;
     op.copy = g_malloc(op.size_bytes + 1);
     fabric_write_copy(write, op.copy);
     loop->pending[loop->pending_count++] = op;
@@ -226,9 +224,9 @@ static int loop_put(struct fabric *f, struct fabric_worker *w, const struct fabr
                      .worker = w,
                      .rdma = true,
                      .offset = write->target_offset };
-    if (write->sge_count && write->sge[0].size_bytes) {
-        op.source = write->sge[0].data;
-        op.size_bytes = write->sge[0].size_bytes;
+    if (write->size_bytes) {
+        op.source = write->data;
+        op.size_bytes = write->size_bytes;
         op.copy = g_memdup2(op.source, op.size_bytes);
     }
     loop->pending[loop->pending_count++] = op;

@@ -80,13 +80,14 @@ static int flush_at_once(struct fabric *f, struct fabric_worker *w, uint16_t pee
 static int store_short(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write)
 {
     struct fabric_write wrong = *write;
-    if (wrong.sge_count > 2) wrong.sge_count--;
+    if (!wrong.fill && wrong.size_bytes) wrong.size_bytes--;
     return honest->store(f, w, &wrong);
 }
 
 static int store_unfilled(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write)
 {
     struct fabric_write wrong = *write;
+    if (wrong.fill) wrong.size_bytes = 0;
     wrong.fill = NULL;
     return honest->store(f, w, &wrong);
 }
@@ -99,7 +100,7 @@ static int put_never_full(struct fabric *f, struct fabric_worker *w, const struc
 
 static int store_when_empty(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write)
 {
-    if (!write->sge_count || !write->sge[0].size_bytes) fabrics[write->peer]->heap[write->target_offset] = 99;
+    if (!write->size_bytes) fabrics[write->peer]->heap[write->target_offset] = 99;
     return honest->store(f, w, write);
 }
 

@@ -80,6 +80,7 @@ static void dearer(struct cluster *cluster, enum way way)
 /* The operations that a line of that form permits. */
 static bool permits(const struct loop *loop, uint32_t kind)
 {
+    if (loop->host) return kind == FABRIC_WORK_SCAN;
     if (loop->staged) return kind == STORE;
     if (loop->program) return kind != FABRIC_WORK_SCAN && kind != FABRIC_WORK_STAGE;
     return kind != STORE && kind != FABRIC_WORK_CAST && (kind != FABRIC_WORK_STAGE || loop->engine == LOOP_BULK);
@@ -96,9 +97,9 @@ TEST("one way for each operation")
         loops_make(loops_shipped(), (enum site)site, (const uint64_t[LOOP_SIZES]){ 64, 64, 64, 64 }, &loop);
         const bool counted =
             loop.sum_cycles || loop.stretch_row_cycles || loop.adds_cycles || loop.chase; /* it takes cycles by words */
-        if (loop.engine == LOOP_COPY) continue;                                           /* no SM's */
+        if (loop.engine >= LOOP_COPY) continue;                                           /* no SM's */
         for (uint32_t kind = 0; kind < KINDS; kind++) {
-            if (kind == FABRIC_WORK_COMPUTE || !permits(&loop, kind)) continue;
+            if (kind == FABRIC_WORK_COMPUTE || kind == FABRIC_WORK_CALL || !permits(&loop, kind)) continue;
             const uint64_t usual_ps = time_of(base, (enum site)site, kind);
             uint32_t ways = 0;
             for (enum way way = PLAIN; way < WAYS; way++) {

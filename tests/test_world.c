@@ -88,8 +88,8 @@ static bool operation_play(struct player *p, const struct operation *o)
         .defer = o->defer,
         .first = o->first,
         .site = site,
-        .sge_count = p->source != NULL,
-        .sge[0] = { p->source, (uint32_t)o->size_bytes },
+        .data = p->source,
+        .size_bytes = p->source ? (uint32_t)o->size_bytes : 0,
     };
     const struct fabric_signal signal = {
         .value = 1, .word = o->word, .peer = o->peer, .queue = o->queue, .warps = o->warps, .site = site

@@ -107,8 +107,8 @@ static struct fabric_write block_write(const struct coll_rank *base, uint16_t pe
     return (struct fabric_write){ .target_offset = offset,
                                   .charge_bytes = end - begin,
                                   .peer = peer,
-                                  .sge_count = f->payload,
-                                  .sge = { { f->heap + offset, (uint32_t)(end - begin) } } };
+                                  .data = f->heap + offset,
+                                  .size_bytes = f->payload ? (uint32_t)(end - begin) : 0 };
 }
 
 static int block_store(struct coll_rank *base, struct fabric_worker *w, uint16_t peer, uint32_t block, uint64_t begin,

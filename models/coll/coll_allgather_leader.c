@@ -81,7 +81,7 @@ static bool leads(const struct leader_rank *r) { return r->base.fabric->rank == 
 
 static void launch(struct leader_rank *r)
 {
-    const struct fabric_work work = { .kind = FABRIC_WORK_LAUNCH };
+    const struct fabric_work work = { .kind = FABRIC_WORK_CALL, .site = SITE_HOST_LAUNCH };
     if (r->in_kernel) return;
     fabric_work(&r->worker, &work);
     r->in_kernel = true;
@@ -90,7 +90,7 @@ static void launch(struct leader_rank *r)
 
 static void host_wait(struct leader_rank *r)
 {
-    const struct fabric_work work = { .kind = FABRIC_WORK_HOST };
+    const struct fabric_work work = { .kind = FABRIC_WORK_CALL, .site = SITE_HOST_WAIT };
     r->in_kernel = false;
     r->worker.stream = true;
     fabric_work(&r->worker, &work);
@@ -113,8 +113,8 @@ static int block_copy(struct leader_rank *r, uint32_t block, uint16_t peer)
     const struct fabric_write write = { .target_offset = offset,
                                         .charge_bytes = r->base.options->size_bytes,
                                         .peer = peer,
-                                        .sge_count = f->payload,
-                                        .sge = { { f->heap + offset, (uint32_t)r->base.options->size_bytes } },
+                                        .data = f->heap + offset,
+                                        .size_bytes = f->payload ? (uint32_t)r->base.options->size_bytes : 0,
                                         .site = SITE_COPY_ENGINE };
     return fabric_store(&r->worker, &write);
 }

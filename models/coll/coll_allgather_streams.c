@@ -67,7 +67,7 @@ static int word_write(struct stream *s, uint32_t word, uint16_t peer, uint64_t v
 
 static int word_await(struct stream *s, uint32_t word, uint64_t value)
 {
-    const struct fabric_work there = { .kind = FABRIC_WORK_AWAIT };
+    const struct fabric_work there = { .kind = FABRIC_WORK_CALL, .site = SITE_HOST_AWAIT };
     if (fabric_load(s->worker.fabric, word) < value) {
         s->waited = true;
         return -EAGAIN;
@@ -86,8 +86,8 @@ static int block_copy(struct stream *s, const struct coll_rank *base, uint32_t s
     const struct fabric_write write = { .target_offset = offset,
                                         .charge_bytes = base->options->size_bytes,
                                         .peer = next,
-                                        .sge_count = f->payload,
-                                        .sge = { { f->heap + offset, (uint32_t)base->options->size_bytes } },
+                                        .data = f->heap + offset,
+                                        .size_bytes = f->payload ? (uint32_t)base->options->size_bytes : 0,
                                         .site = SITE_COPY_ENGINE };
     return fabric_store(&s->worker, &write);
 }

@@ -67,8 +67,8 @@ static int stream_post(struct stream *s, const struct edges *e)
         .target_offset = f->payload ? received_offset(e, target) + e->target_offset[s->next] : 0,
         .charge_bytes = size_bytes,
         .peer = target,
-        .sge_count = f->payload,
-        .sge = { { f->payload ? f->heap + s->offset : NULL, size_bytes } },
+        .data = f->payload ? f->heap + s->offset : NULL,
+        .size_bytes = f->payload ? size_bytes : 0,
     };
     const struct fabric_signal signal = { .value = 1, .word = WORD_RDMA, .peer = target, .add = true };
     return fabric_put_signal(&s->worker, &write, &signal);

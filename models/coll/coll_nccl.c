@@ -362,8 +362,8 @@ static int piece_store(struct block *b, const struct link *link, uint8_t rows)
                                         .peer = link->peer,
                                         .rows = rows,
                                         .fill = payload ? piece_fill : NULL,
-                                        .context = b,
-                                        .fill_bytes = (uint32_t)b->piece,
+                                        .data = b,
+                                        .size_bytes = payload ? (uint32_t)b->piece : 0,
                                         .site = site_of(&b->op->plan),
                                         .given = given_of(b) };
     return fabric_store(&b->worker, &write);
@@ -433,8 +433,8 @@ static int slice_put(struct block *b, const struct link *link, const struct fabr
                                         .queue = queue_of(b),
                                         .site = SITE_NCCL_PUT,
                                         .given = &b->op->given_put,
-                                        .sge_count = f->payload,
-                                        .sge = { { f->heap + from, (uint32_t)b->moved } } };
+                                        .data = f->heap + from,
+                                        .size_bytes = f->payload ? (uint32_t)b->moved : 0 };
     const int rc = fabric_put_signal(&b->worker, &write, signal);
     if (!rc) b->announced = false;
     return rc;

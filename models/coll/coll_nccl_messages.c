@@ -155,9 +155,8 @@ static int piece_move(struct half *h, uint64_t size_bytes)
                                         .rows = turns,
                                         .site = site,
                                         .given = given,
-                                        .sge_count = f->payload,
-                                        .sge = { { f->payload ? f->heap + h->offset + h->done + h->moved : NULL,
-                                                   (uint32_t)size_bytes } } };
+                                        .data = f->heap + h->offset + h->done + h->moved,
+                                        .size_bytes = f->payload ? (uint32_t)size_bytes : 0 };
     return fabric_store(&h->worker, &write);
 }
 

@@ -103,8 +103,8 @@ static int message_put(struct p2p_rank *r, uint32_t block, const struct fabric_s
                                             .charge_bytes = o->size_bytes,
                                             .peer = r->peer,
                                             .site = o->issue == COLL_BY_HOST ? SITE_HOST_PUT : SITE_NONE,
-                                            .sge_count = f->payload,
-                                            .sge = { { source, (uint32_t)o->size_bytes } } };
+                                            .data = source,
+                                            .size_bytes = f->payload ? (uint32_t)o->size_bytes : 0 };
         return signal ? fabric_put_signal(&r->worker, &write, signal) : fabric_put(&r->worker, &write);
     }
     const int rc = coll_store_some(&r->worker, r->peer, source, target, o->size_bytes, &r->stored);
@@ -141,8 +141,8 @@ static enum worker_step copy_step(struct fabric_worker *w)
     const struct fabric_write write = { .target_offset = f->payload ? block_offset(o, BLOCK_PUT) : 0,
                                         .charge_bytes = o->size_bytes,
                                         .peer = r->peer,
-                                        .sge_count = f->payload,
-                                        .sge = { { f->payload ? f->heap : NULL, (uint32_t)o->size_bytes } },
+                                        .data = f->payload ? f->heap : NULL,
+                                        .size_bytes = f->payload ? (uint32_t)o->size_bytes : 0,
                                         .site = SITE_COPY_ENGINE };
     if (r->done) return WORKER_DONE;
     const int rc = fabric_store(w, &write);

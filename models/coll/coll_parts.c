@@ -83,8 +83,8 @@ int coll_store_some(struct fabric_worker *w, uint16_t peer, const uint8_t *sourc
         .target_offset = source ? target_offset + *done : 0,
         .charge_bytes = chunk,
         .peer = peer,
-        .sge_count = source != NULL,
-        .sge = { { source ? source + *done : NULL, (uint32_t)chunk } },
+        .data = source ? source + *done : NULL,
+        .size_bytes = source ? (uint32_t)chunk : 0,
         .site = SITE_NCCL_STORE,
         .rows = (uint8_t)coll_min(w->warps, (chunk + LINE_BYTES - 1) / LINE_BYTES),
     };

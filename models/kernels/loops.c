@@ -65,6 +65,12 @@ struct loops {
     struct line line[SITES];
 };
 
+static const char *const site_names[SITES] = {
+#define SITE(name) [SITE_##name] = #name,
+    SITES_ALL(SITE)
+#undef SITE
+};
+
 /* ---- words ---- */
 
 enum kind { FLAG, U8, U16, U32, U64, TIMES };
@@ -82,6 +88,9 @@ static const struct word {
     { "of", FIELD(width_bytes), U8, 0, 0, "bytes of a lane's access, if not 16" },
     { "bulk", FIELD(in_flight), U8, LOOP_BULK + 1, 0, "the bulk copy engine brings it" },
     { "copy-engine", FIELD(engine), U8, LOOP_COPY + 1, LOOP_COPY, "the GPU's copy engine moves it, and no warp" },
+    { "await", FIELD(engine), U8, LOOP_AWAIT + 1, LOOP_AWAIT, "calls: a stream finds its word already written" },
+    { "launch", FIELD(engine), U8, LOOP_LAUNCH + 1, LOOP_LAUNCH, "calls: a stream begins a kernel" },
+    { "host-waits", FIELD(engine), U8, LOOP_WAIT + 1, LOOP_WAIT, "calls: the host waits for the stream" },
     { "wait", FIELD(steps), U8, 0, 0, "waits for memory before a row's bytes, one after another" },
     { "times", 0, TIMES, 0, 0, "scans: loads of a lane one after another, if not `rows`" },
     { "chase", FIELD(chase), U8, 0, 0,
@@ -89,6 +98,9 @@ static const struct word {
     { "apart", FIELD(apart), FLAG, 0, 0, "scans, signals: the group's first warp does it alone, and the others go on" },
     { "lines", FIELD(lines), U8, 0, 0, "lines of 128 B that a load of the 32 lanes touches, if not 1" },
     { "peer", FIELD(peer), FLAG, 0, 0, "scans: what is read lies in the memory of a peer" },
+    { "host", FIELD(host), FLAG, 0, 0,
+      "scans: words of the host's memory, where reads of one 64-byte line take turns" },
+    { "polls", FIELD(polls), FLAG, 0, 0, "scans, host: read again and again until a step does something else" },
     { "stride", FIELD(stride), U16, 0, 0, "scans: bytes from what one wait is for to the next; 0: they lie apart" },
     { "near", FIELD(again), U8, 0, LOOP_NEAR, "the SM has read the line before, and much else since" },
     { "at-hand", FIELD(again), U8, 0, LOOP_AT_HAND, "the SM has read the line just now" },
@@ -281,7 +293,8 @@ uint32_t loops_program(const struct loops *loops, enum site site, const uint64_t
 struct reader {
     const char *path, *at, *end; /* the file's path; the next character; the end of the line */
     uint32_t number, nested, size_count;
-    bool program; /* inside a program */
+    enum site site; /* of the last line, if it was a site's */
+    bool program;   /* inside a program */
     char size[LOOP_SIZES][NAME_BYTES];
     struct line *line;
     GError **error;
@@ -580,8 +593,9 @@ static bool line_read(struct reader *r, struct loops *loops)
     while (r->end > r->at && g_ascii_isspace(r->end[-1])) r->end--;
     const char *begin = r->at;
     if (!name_read(r, "the name of a site", name)) return false;
-    const enum site site = loops_site_find(name);
-    if (site) return site_read(r, loops, site);
+    const enum site next = r->site + 1 < SITES ? r->site + 1 : SITE_NONE + 1; /* most lines stand in the sites' order */
+    r->site = !strcmp(site_names[next], name) ? next : loops_site_find(name);
+    if (r->site) return site_read(r, loops, r->site);
     for (size_t i = 0; i < G_N_ELEMENTS(heads); i++)
         if (!strcmp(name, heads[i])) return true;
     r->at = begin;
@@ -663,14 +677,14 @@ const struct loops *loops_shipped(void)
     return shipped;
 }
 
-/* The form of a line, which decides how a world finds its cost: a program, or words for the copy engine, for rows in
- * shared memory, or for other rows. */
+/* The form of a line, which decides how a world finds its cost: a program, or words for what the host asks for, for
+ * rows in shared memory, or for other rows. */
 static const char *line_form(const struct line *line)
 {
     if (line->step_count) return "a program, { ... }";
     for (uint32_t i = 0; i < line->clause_count; i++) {
         const char *name = loop_words[line->clause[i].word].name;
-        if (!strcmp(name, "copy-engine") || !strcmp(name, "from-shared")) return name;
+        if (loop_words[line->clause[i].word].engine > LOOP_BULK + 1 || !strcmp(name, "from-shared")) return name;
     }
     return "words such as load";
 }
@@ -712,12 +726,6 @@ struct loops *loops_load(const char *path, GError **error)
 }
 
 void loops_free(struct loops *loops) { g_free(loops); }
-
-static const char *const site_names[SITES] = {
-#define SITE(name) [SITE_##name] = #name,
-    SITES_ALL(SITE)
-#undef SITE
-};
 
 const char *loops_site_name(enum site site) { return site_names[site]; }
 

@@ -42,6 +42,10 @@ enum loop_engine {
     LOOP_BULK, /* the bulk copy engine moves a row from memory into shared memory and out again; the warp waits for
                 * both */
     LOOP_COPY, /* the GPU's copy engine, at the host's request: no warps; one store() of any size */
+    /* None: the host asks for it. */
+    LOOP_AWAIT,  /* a stream finds that the word that it awaits is already written */
+    LOOP_LAUNCH, /* a stream begins a kernel */
+    LOOP_WAIT,   /* the host waits until the stream has come here, and only then asks for later operations */
 };
 
 /* Where an entry of an index array is when it is read again. */
@@ -104,6 +108,7 @@ struct loop {
     uint32_t number; /* the site's number, by which arrays are told apart */
     bool lined, sought, packed, packed_source, spread, staged, alone, in_turn, fenced, ahead, fresh, unseen, posted,
         apart, weighted, peer;
+    bool host, polls;                                     /* of scans */
     bool releases, host_stored, polled, library, message; /* of signals and puts */
     bool program; /* true: only the program and the description of its data count.  false: `engine` and the fields after
                    * it say what the loop does */

@@ -76,7 +76,9 @@
     X(INTER_META_PUT) \
     X(INTER_CHUNK_TELL) \
     X(LL_COUNT_TELL) \
-    X(LL_FLAG_TELL)
+    X(LL_FLAG_TELL) \
+    X(INTER_HOST_POLL) \
+    X(INTER_HOST_LOOK)
 
 /* deepep-v2.loops */
 #define SITES_DEEPEP_V2(X) \
@@ -181,7 +183,10 @@
     X(NCCL_FLAGS) \
     X(NCCL_PUT) \
     X(NVSHMEM_BARRIER) \
-    X(HOST_PUT)
+    X(HOST_PUT) \
+    X(HOST_AWAIT) \
+    X(HOST_LAUNCH) \
+    X(HOST_WAIT)
 
 #define SITES_ALL(X) \
     SITES_DEEPEP_V1(X) \

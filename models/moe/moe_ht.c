@@ -451,8 +451,10 @@ bool ht_word_send(struct fabric_worker *w, const struct ht_rank *h, uint32_t pee
 
 static void look_charge(struct fabric_worker *w, const struct ht_look *look, uint32_t words, bool polls)
 {
-    fabric_work(w,
-                &(struct fabric_work){ .kind = FABRIC_WORK_LOOK, .place = look->place, .rows = words, .polls = polls });
+    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN,
+                                          .site = polls ? SITE_INTER_HOST_POLL : SITE_INTER_HOST_LOOK,
+                                          .place = look->place,
+                                          .rows = words });
 }
 
 bool ht_look_begin(struct fabric_worker *w, struct ht_look *look, uint32_t words)
@@ -569,8 +571,8 @@ static bool ring_run_write(struct fabric_worker *w, struct ht_ring *ring, const 
     const struct ring_run filled = { w, fill, ring->tail, run, slot->stored };
     if (slot->stored) {
         write.fill = ring_run_fill;
-        write.context = &filled;
-        write.fill_bytes = run * slot->stored;
+        write.data = &filled;
+        write.size_bytes = run * slot->stored;
     }
     assert(run > 0 && run <= UINT8_MAX && at + run <= ring->slots && run <= ring->pending);
     if (store(w, &write)) return false;

@@ -237,8 +237,8 @@ static bool counts_rdma_send(struct inter_notify *n)
             .charge_bytes = words * 4,
             .peer = (uint16_t)inter_rail(r, node),
             .warps = 1,
-            .sge_count = 1,
-            .sge = { { row, words * 4 } },
+            .data = row,
+            .size_bytes = words * 4,
         };
         if (!home && fabric_put(&n->worker, &write)) return false;
     }
@@ -267,8 +267,8 @@ static bool counts_nvl_send(struct inter_notify *n)
             .peer = (uint16_t)peer,
             .charge_bytes = used * 4,
             .site = SITE_INTER_COUNTS_SEND,
-            .sge_count = 1,
-            .sge = { { r->counts, used * 4 } },
+            .data = r->counts,
+            .size_bytes = used * 4,
         };
         if (peer == g->rank) memcpy(heap + write.target_offset, r->counts, used * 4);
         else if (fabric_store(&n->worker, &write)) return false;

@@ -250,8 +250,8 @@ static bool merger_send(struct inter_merger *m)
             .peer = (uint16_t)peer,
             .queue = (uint16_t)m->channel,
             .rows = (uint8_t)moe_min(count, UINT8_MAX),
-            .sge_count = 1,
-            .sge = { { h->base.fabric->heap + merger_slot(m, m->issued), bytes } },
+            .data = h->base.fabric->heap + merger_slot(m, m->issued),
+            .size_bytes = bytes,
         };
         if (m->node != h->g.node && fabric_put(&m->worker, &write)) return false;
         m->issued = m->chunk_end;

@@ -64,8 +64,8 @@ static bool ranges_tell(struct inter_sender *s, uint32_t node)
                                                      .queue = signal.queue,
                                                      .site = SITE_INTER_META_PUT,
                                                      .warps = 1,
-                                                     .sge_count = 1,
-                                                     .sge = { { meta, bytes } } },
+                                                     .data = meta,
+                                                     .size_bytes = bytes },
                              &signal) == 0;
 }
 
@@ -217,8 +217,8 @@ static bool chunk_send(struct inter_coordinator *k, uint32_t node, uint32_t coun
         .peer = (uint16_t)inter_rail(r, node),
         .queue = (uint16_t)k->channel,
         .rows = (uint8_t)moe_min(count, UINT8_MAX),
-        .sge_count = 1,
-        .sge = { { h->base.fabric->heap + source, count * stored } },
+        .data = h->base.fabric->heap + source,
+        .size_bytes = count * stored,
     };
     if (node != h->g.node && fabric_put(&k->worker, &write)) return false;
     k->issued[node] += count;

@@ -73,7 +73,18 @@ static const uint8_t notify_program[] = { NOTIFY_BARRIER, NOTIFY_EXCHANGE, NOTIF
                                           NOTIFY_ZERO,    NOTIFY_BARRIER,  NOTIFY_END };
 static const uint8_t cached_notify_program[] = { NOTIFY_BARRIER, NOTIFY_ZERO, NOTIFY_BARRIER, NOTIFY_END };
 
-/* Sends this rank's counts to each peer: tokens for each rank, and for each of the peer's experts. */
+/* Writes what the next peer is sent: tokens for each rank, and for each of the peer's experts. */
+static void counts_fill(const void *data, uint8_t *target)
+{
+    const struct intra_notify *n = data;
+    const struct ht_rank *h = &n->rank->ht;
+    const uint32_t ranks = h->g.ranks, experts = h->g.local_experts;
+    memcpy(target, h->layout.tokens_per_rank, ranks * sizeof(uint32_t));
+    memcpy(target + ranks * sizeof(uint32_t), h->layout.tokens_per_expert + (size_t)n->peer * experts,
+           experts * sizeof(uint32_t));
+}
+
+/* Sends this rank's counts to each peer. */
 static bool counts_send(struct intra_notify *n)
 {
     struct ht_rank *h = &n->rank->ht;
@@ -81,22 +92,17 @@ static bool counts_send(struct intra_notify *n)
     const uint32_t rank_bytes = g->ranks * 4, expert_bytes = g->local_experts * 4;
     const uint64_t offset = g->rank * counts_bytes(h->base.options);
     for (; n->peer < g->ranks; n->peer++) {
-        const uint32_t *experts = h->layout.tokens_per_expert + (size_t)n->peer * g->local_experts;
         const struct fabric_write write = {
             .target_offset = offset,
             .charge_bytes = rank_bytes + expert_bytes,
             .peer = (uint16_t)n->peer,
             .site = SITE_INTRA_COUNTS_SEND,
-            .sge_count = 2,
-            .sge = { { h->layout.tokens_per_rank, rank_bytes }, { experts, expert_bytes } },
+            .fill = counts_fill,
+            .data = n,
+            .size_bytes = rank_bytes + expert_bytes,
         };
-        if (n->peer == g->rank) {
-            uint8_t *row = h->base.fabric->heap + offset;
-            memcpy(row, h->layout.tokens_per_rank, rank_bytes);
-            memcpy(row + rank_bytes, experts, expert_bytes);
-        } else if (fabric_store(&n->worker, &write)) {
-            return false;
-        }
+        if (n->peer == g->rank) counts_fill(n, h->base.fabric->heap + offset);
+        else if (fabric_store(&n->worker, &write)) return false;
     }
     return true;
 }

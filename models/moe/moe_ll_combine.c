@@ -66,17 +66,18 @@ static void pack_run(void *context, uint64_t count)
     for (uint32_t i = packed - (uint32_t)count; i < packed; i++) (void)slot_fill(t, i);
 }
 
-/* The bytes of the next row that returns.  For RDMA they lie in the send buffer, and with zero-copy they have been
- * there from the start. */
-static struct fabric_sge row_bytes(const struct ll_returner *t, enum fabric_path path)
+/* Says where the next row that returns lies, and how long it is.  For RDMA it lies in the send buffer, and with
+ * zero-copy it has been there from the start. */
+static void row_find(const struct ll_returner *t, enum fabric_path path, struct fabric_write *write)
 {
     const struct ll_rank *r = ll_returner_rank(t);
     const uint8_t *slot = r->base.fabric->heap + send_slot_offset(t, t->row);
-    if (path == FABRIC_RDMA)
-        return (struct fabric_sge){ slot, r->base.options->logfmt ? format_logs_row_bytes(slot, r->g.hidden)
-                                                                  : r->g.combine_bytes };
-    if (r->base.options->logfmt) return (struct fabric_sge){ slot, slot_fill(t, t->row) };
-    return (struct fabric_sge){ r->expert_out + (packed_row(t) + t->row) * r->g.hidden, r->g.combine_bytes };
+    const bool logs = r->base.options->logfmt, rdma = path == FABRIC_RDMA;
+    write->data = rdma || logs ? (const void *)slot : r->expert_out + (packed_row(t) + t->row) * r->g.hidden;
+    write->size_bytes = !logs  ? r->g.combine_bytes
+                        : rdma ? format_logs_row_bytes(slot, r->g.hidden)
+                               : slot_fill(t, t->row);
+    write->charge_bytes = write->size_bytes;
 }
 
 static int row_return(struct ll_returner *t, enum fabric_path path)
@@ -99,9 +100,7 @@ static int row_return(struct ll_returner *t, enum fabric_path path)
         const uint32_t expert = f->rank * r->g.local_experts + local_expert_of(t);
         write.target_offset =
             ll_recv_offset(r) + ((uint64_t)expert * r->g.tokens_max + r->recv_source_token[row]) * r->g.combine_stride;
-        write.sge_count = 1;
-        write.sge[0] = row_bytes(t, path);
-        write.charge_bytes = write.sge[0].size_bytes;
+        row_find(t, path, &write);
     }
     return path == FABRIC_RDMA ? fabric_put(&t->worker, &write) : fabric_store(&t->worker, &write);
 }

@@ -52,9 +52,8 @@ static int message_send(struct ll_sender *s, uint32_t expert)
     };
     if (f->payload) {
         write.target_offset = ll_recv_offset(r) + place * r->g.message_bytes;
-        write.sge_count = 1;
-        write.sge[0] = (struct fabric_sge){ f->heap + ll_send_offset(r) + (uint64_t)s->token * r->g.message_bytes,
-                                            r->g.message_bytes };
+        write.data = f->heap + ll_send_offset(r) + (uint64_t)s->token * r->g.message_bytes;
+        write.size_bytes = r->g.message_bytes;
     }
     const int rc =
         fabric_path(f, write.peer) == FABRIC_RDMA ? fabric_put(&s->worker, &write) : fabric_store(&s->worker, &write);

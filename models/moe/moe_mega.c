@@ -239,8 +239,8 @@ static bool list_send(struct mega_sm *s)
                                         .rows = MEGA_DISPATCH_WARPS,
                                         .site = SITE_MEGA_LIST,
                                         .fill = list_fill,
-                                        .context = s,
-                                        .fill_bytes = head + (r->ht.base.fabric->payload ? 4 * choices : 0) };
+                                        .data = s,
+                                        .size_bytes = head + (r->ht.base.fabric->payload ? 4 * choices : 0) };
     return fabric_store(&s->dispatch, &write) == 0;
 }
 

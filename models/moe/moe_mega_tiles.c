@@ -262,8 +262,8 @@ static bool rows_return(struct mega_sm *s)
                                             .rows = (uint8_t)pairs,
                                             .site = SITE_MEGA_RETURN,
                                             .fill = payload ? rows_fill : NULL,
-                                            .context = &rows,
-                                            .fill_bytes = payload ? bytes : 0 };
+                                            .data = &rows,
+                                            .size_bytes = payload ? bytes : 0 };
         if (rows.count && fabric_store(&s->epilogue, &write)) return false;
     }
     s->peer = 0;

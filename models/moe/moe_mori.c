@@ -218,8 +218,8 @@ static bool rows_return(struct mori_warp *v, bool *more)
                                             .site = SITE_MORI_SEND_ROW,
                                             .given = &mori_of(v)->row,
                                             .fill = h->combine_slot.stored ? returned_fill : NULL,
-                                            .context = &row,
-                                            .fill_bytes = h->combine_slot.stored };
+                                            .data = &row,
+                                            .size_bytes = h->combine_slot.stored };
         if (fabric_store(&v->worker, &write)) return false;
         v->item += stride;
         return true;

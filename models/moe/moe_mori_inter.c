@@ -362,8 +362,8 @@ static bool row_store(struct mi_warp *v, uint32_t node, uint32_t token, uint32_t
                                         .site = node == r->ht.g.node ? SITE_MORI_NEAR_ROW : SITE_MORI_RELAY_ROW,
                                         .given = node == r->ht.g.node ? &r->near : &r->relayed,
                                         .fill = payload ? row_fill : NULL,
-                                        .context = &row,
-                                        .fill_bytes = payload ? s->stored : 0 };
+                                        .data = &row,
+                                        .size_bytes = payload ? s->stored : 0 };
     if (fabric_store(&v->worker, &write)) return false;
     r->told[local]++;
     return true;
@@ -424,9 +424,8 @@ static bool chunk_put(struct mi_warp *v, uint32_t node, uint32_t chunk)
                                             .peer = proxy_of(r, node),
                                             .queue = (uint16_t)(chunk % MI_QUEUES),
                                             .defer = true,
-                                            .sge_count = 1,
-                                            .sge = {
-                                                { heap_at(r, r->map.staged, from, s->stored), count * s->stored } } };
+                                            .data = heap_at(r, r->map.staged, from, s->stored),
+                                            .size_bytes = count * s->stored };
         const struct fabric_signal signal = { .value = moe_word_make(r->ht.epoch, all + 1),
                                               .word = word_chunk(r, r->ht.g.node, at / MI_CHUNK),
                                               .peer = write.peer,
@@ -702,8 +701,8 @@ static bool sums_put(struct mi_warp *v, uint32_t chunk)
         .charge_bytes = (uint64_t)count * r->ht.combine_slot.bytes,
         .peer = proxy_of(r, v->node),
         .queue = (uint16_t)(chunk % MI_QUEUES),
-        .sge_count = 1,
-        .sge = { { heap_at(r, r->map.partial, place(r, v->node, first), stored), (uint32_t)(count * stored) } },
+        .data = heap_at(r, r->map.partial, place(r, v->node, first), stored),
+        .size_bytes = (uint32_t)(count * stored),
     };
     return fabric_put(&v->worker, &write) == 0;
 }

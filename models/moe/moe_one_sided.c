@@ -177,8 +177,8 @@ struct fabric_write os_token_write(const struct os_block *b, uint8_t warps, uint
         .warps = warps,
         .site = site,
         .fill = slot->stored ? token_fill : NULL,
-        .context = b,
-        .fill_bytes = slot->stored,
+        .data = b,
+        .size_bytes = slot->stored,
     };
 }
 

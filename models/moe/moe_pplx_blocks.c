@@ -57,7 +57,7 @@ static bool near_tell(struct pp_block *b, enum pp_word word, bool release)
 static enum worker_step sending_end(struct pp_block *b)
 {
     if (!b->rank->launch.receives) return WORKER_DONE;
-    fabric_work(&b->worker, &(struct fabric_work){ .kind = FABRIC_WORK_LAUNCH });
+    fabric_work(&b->worker, &(struct fabric_work){ .kind = FABRIC_WORK_CALL, .site = SITE_HOST_LAUNCH });
     b->receives = true;
     b->state = 0;
     b->target = 0;
@@ -169,8 +169,8 @@ static bool token_store(struct pp_block *b)
                                             .rows = PP_WARPS,
                                             .site = SITE_PPLX_STORE_ROW,
                                             .fill = s->stored ? row_fill : NULL,
-                                            .context = b,
-                                            .fill_bytes = s->stored ? row_bytes(s) : 0 };
+                                            .data = b,
+                                            .size_bytes = s->stored ? row_bytes(s) : 0 };
         if (fabric_store(&b->worker, &write)) return false;
     }
     b->target = 0;
@@ -360,8 +360,8 @@ static bool rows_return(struct pp_block *b, uint32_t rows)
             .peer = (uint16_t)x->source,
             .rows = PP_WARPS,
             .site = SITE_PPLX_STORE_ROW,
-            .sge_count = 1,
-            .sge = { { r->ht.base.fabric->heap + made_at(r, x), s->stored } },
+            .data = r->ht.base.fabric->heap + made_at(r, x),
+            .size_bytes = s->stored,
         };
         if (fabric_store(&b->worker, &write)) return false;
     }

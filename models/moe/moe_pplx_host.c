@@ -28,8 +28,8 @@ static bool rows_put(struct pp_host *k, uint32_t peer, const struct ht_slot *slo
         .peer = (uint16_t)peer,
         .queue = (uint16_t)((r->ht.g.rank + peer) % PP_NICS), /* so that both ends use all NICs equally */
         .site = SITE_PPLX_PUT,
-        .sge_count = 1,
-        .sge = { { r->ht.base.fabric->heap + from, rows * slot->stored } },
+        .data = r->ht.base.fabric->heap + from,
+        .size_bytes = rows * slot->stored,
     };
     const struct fabric_signal signal = { .value = moe_word_make(r->ht.epoch, 1),
                                           .word = pp_word(r, word, r->ht.g.rank),
@@ -53,8 +53,8 @@ static bool counts_send(struct pp_host *k)
         const struct fabric_write write = { .target_offset = at,
                                             .charge_bytes = slot.bytes,
                                             .peer = (uint16_t)peer,
-                                            .sge_count = 1,
-                                            .sge = { { r->ht.base.fabric->heap + at, slot.bytes } } };
+                                            .data = r->ht.base.fabric->heap + at,
+                                            .size_bytes = slot.bytes };
         if (pp_is_near(r, peer) ? fabric_store(&k->worker, &write) != 0
                                 : !rows_put(k, peer, &slot, at, at, 1, PP_COUNTS))
             return false;

@@ -265,8 +265,8 @@ static enum worker_step send_step(struct fabric_worker *w)
         .rows = 1,
         .site = SITE_TWO_SIDED_SEND,
         .fill = slot->stored ? row_fill : NULL,
-        .context = p,
-        .fill_bytes = slot->stored,
+        .data = p,
+        .size_bytes = slot->stored,
     };
     if (!p->stored && fabric_store(w, &write)) return WORKER_WAIT;
     p->stored = true;

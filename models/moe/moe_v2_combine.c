@@ -130,8 +130,8 @@ static bool merger_put(struct v2_merger *m)
         .queue = v2_queue(r, m->channel),
         .rows = 1,
         .defer = (m->sent[pass->node] + 1) % V2_OUT_EVERY,
-        .sge_count = 1,
-        .sge = { { r->ht.base.fabric->heap + merger_slot(m), slot->stored } },
+        .data = r->ht.base.fabric->heap + merger_slot(m),
+        .size_bytes = slot->stored,
     };
     return fabric_put(&m->worker, &write) == 0;
 }

@@ -39,13 +39,12 @@ static bool slot_send(struct v2_warp *p, struct fabric_write *write, uint64_t se
     write->rows = 1;
     if (fabric_path(f, write->peer) == FABRIC_RDMA) {
         write->queue = p->queue;
-        write->sge_count = 1;
-        write->sge[0] = (struct fabric_sge){ f->heap + sent, write->fill_bytes };
+        write->data = f->heap + sent;
         write->fill = NULL;
         return fabric_put(&p->worker, write) == 0;
     }
     write->site = SITE_V2_STORE_ALONE;
-    write->context = p;
+    write->data = p;
     return fabric_store(&p->worker, write) == 0;
 }
 
@@ -84,7 +83,7 @@ static bool token_send(struct v2_warp *p)
         .charge_bytes = slot->bytes,
         .given = slot_given(r, at, slot->bytes),
         .fill = slot->stored ? token_fill : NULL,
-        .fill_bytes = slot->stored,
+        .size_bytes = slot->stored,
     };
     return slot_send(p, &write, token_sent(p));
 }
@@ -176,7 +175,7 @@ static enum worker_step row_step(struct fabric_worker *w)
         .charge_bytes = slot->bytes,
         .given = slot_given(p->rank, row, r->combine_buffer_bytes - V2_SHARED_ALIGN),
         .fill = slot->stored ? row_fill : NULL,
-        .fill_bytes = slot->stored,
+        .size_bytes = slot->stored,
     };
     if (!slot_send(p, &write, row_sent(p))) return WORKER_WAIT;
     p->staged = p->copied = false;

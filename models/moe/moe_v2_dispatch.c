@@ -87,8 +87,8 @@ static bool node_put(struct v2_sender *s, uint32_t node)
         .rows = 1,
         .queue = v2_queue(r, s->channel),
         .defer = true,
-        .sge_count = 1,
-        .sge = { { send_slot(r, s->token), slot->stored } },
+        .data = send_slot(r, s->token),
+        .size_bytes = slot->stored,
     };
     return fabric_put(&s->worker, &write) == 0;
 }

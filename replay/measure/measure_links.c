@@ -57,8 +57,8 @@ static int stream_post(struct stream *s)
         .target_offset = MEASURE_AREA_BYTES + place,
         .charge_bytes = s->size_bytes,
         .peer = stream_peer(s, s->posted),
-        .sge_count = 1,
-        .sge = { { f->heap + place, s->size_bytes } },
+        .data = f->heap + place,
+        .size_bytes = s->size_bytes,
         .queue = (uint16_t)(turn / (s->chain ? s->chain : 1) % stream_queues(s)),
         .defer = s->chain && (turn + 1) % s->chain,
     };
@@ -417,8 +417,8 @@ static int pong_send(struct pong *p)
             .charge_bytes = p->size_bytes,
             .peer = peer,
             .defer = true,
-            .sge_count = 1,
-            .sge = { { f->heap + place, p->size_bytes } },
+            .data = f->heap + place,
+            .size_bytes = p->size_bytes,
         };
         const int rc =
             fabric_path(f, peer) == FABRIC_RDMA ? fabric_put(&p->worker, &write) : fabric_store(&p->worker, &write);

@@ -166,8 +166,8 @@ static double rows_send(struct fabric *f, const struct row_work *r, uint64_t fir
             .target_offset = MEASURE_AREA_BYTES + place,
             .charge_bytes = r->size_bytes,
             .peer = (uint16_t)((f->rank + 1 + i % (f->rank_count - 1)) % f->rank_count),
-            .sge_count = 1,
-            .sge = { { f->heap + place, r->size_bytes } },
+            .data = f->heap + place,
+            .size_bytes = r->size_bytes,
         };
         const int rc = fabric_store(&worker, &write);
         g_assert(rc == 0); /* stores to memory never wait */
@@ -425,8 +425,8 @@ bool measure_pages_touch(struct measure *m, GError **error)
                 .target_offset = MEASURE_AREA_BYTES + at,
                 .charge_bytes = PIECE_BYTES,
                 .peer = peer,
-                .sge_count = 1,
-                .sge = { { f->heap + at, PIECE_BYTES } },
+                .data = f->heap + at,
+                .size_bytes = PIECE_BYTES,
             };
             if (fabric_store(&worker, &write) < 0) break;
         }

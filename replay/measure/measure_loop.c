@@ -93,8 +93,8 @@ static void row_store(struct round *r, uint32_t peer, uint64_t target_offset, co
         .target_offset = target_offset,
         .charge_bytes = size_bytes,
         .peer = (uint16_t)peer,
-        .sge_count = 1,
-        .sge = { { data, size_bytes } },
+        .data = data,
+        .size_bytes = size_bytes,
     };
     const int rc = fabric_store(&r->worker, &write);
     g_assert(rc == 0); /* stores to memory never wait */

@@ -11,6 +11,7 @@
 #include "models/hardware/machine/link.h"
 #include "sim/sim.h"
 
+struct loop;
 struct mailbox;
 struct world;
 struct world_rank;
@@ -176,11 +177,11 @@ void nic_qps_clear(struct world_rank *rank);
 void nic_queue_ahead(const struct fabric *f, uint16_t peer, uint16_t queue);
 
 /* Makes a request of a put or of a signal. */
-struct request *world_request_write(struct world_rank *source, const struct fabric_write *write);
+struct request *world_request_write(struct world_rank *source, const struct fabric_write *write, const struct loop *p);
 struct request *world_request_signal(struct world_rank *source, const struct fabric_signal *signal);
 /* Makes one request of a put and the signal behind it. */
 struct request *world_request_write_signal(struct world_rank *source, const struct fabric_write *write,
-                                           const struct fabric_signal *signal);
+                                           const struct loop *p, const struct fabric_signal *signal);
 struct request *world_request_read(struct world_rank *source, const struct fabric_read *read);
 /* A request's struct parcel, which is made when it is first asked for. */
 struct parcel *world_request_parcel(struct world *w, struct request *r);

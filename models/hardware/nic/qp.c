@@ -105,14 +105,13 @@ static void payload_set(struct world *w, struct request *r, const void *payload,
     parcel->payload_bytes = size_bytes;
 }
 
-struct request *world_request_write(struct world_rank *source, const struct fabric_write *write)
+struct request *world_request_write(struct world_rank *source, const struct fabric_write *write, const struct loop *p)
 {
     struct world *w = source->world;
     struct request *r = pool_get(&w->requests);
-    const struct loop *p = world_loop(source, write->site, write->given);
     const uint64_t wire =
         nic_wire_bytes(&w->cluster->nic, p ? loop_wire_bytes(p, write->charge_bytes) : write->charge_bytes);
-    assert(wire <= UINT32_MAX && write->sge_count <= 1);
+    assert(wire <= UINT32_MAX);
     *r = (struct request){
         .source = source->fabric.rank,
         .target = write->peer,
@@ -122,7 +121,7 @@ struct request *world_request_write(struct world_rank *source, const struct fabr
         .message = (p && p->message) || w->transport.receive_ps,
         .places = 1,
     };
-    if (write->sge_count) payload_set(w, r, write->sge[0].data, write->sge[0].size_bytes, write->target_offset);
+    payload_set(w, r, write->data, write->size_bytes, write->target_offset);
     return r;
 }
 
@@ -144,10 +143,9 @@ struct request *world_request_signal(struct world_rank *source, const struct fab
 }
 
 struct request *world_request_write_signal(struct world_rank *source, const struct fabric_write *write,
-                                           const struct fabric_signal *signal)
+                                           const struct loop *p, const struct fabric_signal *signal)
 {
-    struct request *r = world_request_write(source, write);
-    const struct loop *p = world_loop(source, write->site, write->given);
+    struct request *r = world_request_write(source, write, p);
     r->polled = p && p->polled;
     if (!r->polled) r->wire_bytes += (uint32_t)source->world->cluster->nic.signal_bytes;
     r->signal = true;

@@ -114,10 +114,20 @@ static uint64_t stream_begin(struct world_rank *rank, uint64_t call_ps)
     return later(start, port_reserve(&rank->calls, rank->start_ps, call_ps, 0));
 }
 
-static void stream_work(struct world_rank *rank, uint64_t call_ps, uint64_t takes_ps)
+/* What the host asks for at start_ps, if it is no copy and no word. */
+static void call_work(struct world_rank *rank, const struct loop *p, uint64_t start_ps)
 {
-    const uint64_t start = stream_begin(rank, call_ps);
-    gpu_lane_end_from(rank->now.worker, start, start + takes_ps);
+    const struct cluster *c = rank->world->cluster;
+    struct world_worker *ww = rank->now.worker;
+    assert(p && p->engine > LOOP_COPY);
+    if (p->engine == LOOP_WAIT) {
+        gpu_lane_reach(ww, start_ps + c->calls.wait_ps);
+        rank->calls.free_ps = later(rank->calls.free_ps, ww->cursor_ps);
+        return;
+    }
+    const bool launch = p->engine == LOOP_LAUNCH;
+    const uint64_t start = stream_begin(rank, launch ? c->calls.launch_call_ps : c->calls.word_call_ps);
+    gpu_lane_end_from(ww, start, start + (launch ? c->gpu.launch_ps : c->calls.await_ps));
 }
 
 static void copy_own(struct world_rank *rank, const struct fabric_work *work)
@@ -267,9 +277,10 @@ static int gpu_put(struct fabric *f, struct fabric_worker *worker, const struct 
     struct world_worker *ww = rank->now.worker;
     assert(ww && ww->worker->index == worker->index && write->peer != f->rank);
     if (world_queue_full(rank, write->peer, write->queue, 1)) return -EAGAIN;
-    const uint64_t post_ps = put_post_ps(rank, world_loop(rank, write->site, write->given));
-    const uint64_t ready_ps = post_by(rank, post_ps, write->warps, write->peer, write->queue, write->defer);
-    nic_post(rank, world_request_write(rank, write), ready_ps + nic_copied_ps(rank, 0), write->defer);
+    const struct loop *p = world_loop(rank, write->site, write->given);
+    const uint64_t ready_ps =
+        post_by(rank, put_post_ps(rank, p), write->warps, write->peer, write->queue, write->defer);
+    nic_post(rank, world_request_write(rank, write, p), ready_ps + nic_copied_ps(rank, 0), write->defer);
     copy_charge(rank, write);
     return 0;
 }
@@ -304,7 +315,7 @@ static int gpu_put_signal(struct fabric *f, struct fabric_worker *worker, const 
     const uint64_t ready_ps = post_by(rank, put_post_ps(rank, p), write->warps, write->peer, write->queue, false);
     if (!one) answer_charge(rank, write->queue);
     fence_wait(rank, write);
-    nic_post(rank, world_request_write_signal(rank, write, signal), ready_ps + nic_copied_ps(rank, 0), false);
+    nic_post(rank, world_request_write_signal(rank, write, p, signal), ready_ps + nic_copied_ps(rank, 0), false);
     copy_charge(rank, write);
     return 0;
 }
@@ -490,7 +501,6 @@ static void gpu_work(struct fabric *f, struct fabric_worker *worker, const struc
 {
     struct world_rank *rank = rank_of(f);
     struct world *w = rank->world;
-    const struct cluster_gpu *gpu = &w->cluster->gpu;
     struct world_worker *ww = rank->now.worker;
     assert(ww && ww->worker->index == worker->index);
     const struct price *price = gpu_turn_price(rank);
@@ -503,16 +513,7 @@ static void gpu_work(struct fabric *f, struct fabric_worker *worker, const struc
     const uint64_t behind_ps = worker_behind_ps(ww);
     const uint64_t start = gpu_lane_begin(ww, work->warps, &lanes);
     switch (work->kind) {
-    case FABRIC_WORK_AWAIT: stream_work(rank, w->cluster->calls.word_call_ps, w->cluster->calls.await_ps); break;
-    case FABRIC_WORK_LAUNCH: stream_work(rank, w->cluster->calls.launch_call_ps, gpu->launch_ps); break;
-    case FABRIC_WORK_HOST:
-        gpu_lane_reach(ww, start + w->cluster->calls.wait_ps);
-        rank->calls.free_ps = later(rank->calls.free_ps, ww->cursor_ps);
-        break;
-    case FABRIC_WORK_LOOK:
-        gpu_lane_end(ww, looks_take(&rank->looks, rank->worker_max, &w->cluster->node, worker, work, start));
-        ww->looks |= work->polls;
-        break;
+    case FABRIC_WORK_CALL: call_work(rank, p, start); break;
     case FABRIC_WORK_STAGE: gpu_lane_end(ww, bulk_stage(rank, work, p, start)); break;
     case FABRIC_WORK_COMPUTE:
         gpu_lane_end(ww, later(start + work->busy_ps,
@@ -524,9 +525,15 @@ static void gpu_work(struct fabric *f, struct fabric_worker *worker, const struc
             break;
         }
         /* fall through */
+    case FABRIC_WORK_SCAN:
+        if (p && p->host) {
+            gpu_lane_end(ww, looks_take(&rank->looks, rank->worker_max, &w->cluster->node, worker, work, p, start));
+            ww->looks |= p->polls;
+            break;
+        }
+        /* fall through */
     case FABRIC_WORK_CAST:
     case FABRIC_WORK_REDUCE:
-    case FABRIC_WORK_SCAN:
         gpu_lane_end(ww,
                      price ? gpu_priced_work_end(rank, price, start, 0) : gpu_work_end(rank, work, p, start, lanes));
         break;

@@ -179,7 +179,8 @@ static int host_put(struct fabric *f, struct fabric_worker *worker, const struct
     (void)worker;
     struct world_rank *rank = rank_of(f);
     if (world_queue_full(rank, write->peer, write->queue, 1)) return -EAGAIN;
-    nic_post(rank, world_request_write(rank, write), rank->now.worker->cursor_ps, write->defer);
+    const struct loop *p = world_loop(rank, write->site, write->given);
+    nic_post(rank, world_request_write(rank, write, p), rank->now.worker->cursor_ps, write->defer);
     return 0;
 }
 
@@ -189,7 +190,8 @@ static int host_put_signal(struct fabric *f, struct fabric_worker *worker, const
     (void)worker;
     struct world_rank *rank = rank_of(f);
     if (world_queue_full(rank, write->peer, write->queue, 2)) return -EAGAIN;
-    nic_post(rank, world_request_write_signal(rank, write, signal), rank->now.worker->cursor_ps, false);
+    const struct loop *p = world_loop(rank, write->site, write->given);
+    nic_post(rank, world_request_write_signal(rank, write, p, signal), rank->now.worker->cursor_ps, false);
     return 0;
 }
 
@@ -247,10 +249,7 @@ static void host_work(struct fabric *f, struct fabric_worker *worker, const stru
     uint64_t busy_ps = 0;
     switch (work->kind) {
     case FABRIC_WORK_STAGE:
-    case FABRIC_WORK_AWAIT:
-    case FABRIC_WORK_LAUNCH:
-    case FABRIC_WORK_HOST:
-    case FABRIC_WORK_LOOK: return;
+    case FABRIC_WORK_CALL: return;
     case FABRIC_WORK_COMPUTE: busy_ps = work->busy_ps; break;
     case FABRIC_WORK_SCAN: busy_ps = rate_time(w->scan, work->read_bytes); break;
     case FABRIC_WORK_COPY: busy_ps = copy_ps(&w->copy, work); break;

@@ -43,14 +43,15 @@ static struct looks *looks_of(struct looks **of_rank, uint32_t workers, uint32_t
 }
 
 uint64_t looks_take(struct looks **of_rank, uint32_t workers, const struct cluster_node *node,
-                    const struct fabric_worker *worker, const struct fabric_work *work, uint64_t start_ps)
+                    const struct fabric_worker *worker, const struct fabric_work *work, const struct loop *p,
+                    uint64_t start_ps)
 {
     const uint32_t line = work->place / LINE_WORDS;
     const uint64_t words_ps = work->rows * node->host_look_ps;
     struct looks *looks = looks_of(of_rank, workers, line);
     struct look *look = &looks->look[worker->index];
     assert(!look->warps || look->line == line); /* a worker polls one line at a time */
-    if (!work->polls) return start_ps + (looks->crowd[line] + 1) * words_ps;
+    if (!p->polls) return start_ps + (looks->crowd[line] + 1) * words_ps;
     if (!look->warps) looks->crowd[line] += worker->warps;
     *look = (struct look){ .line = line, .words = work->rows, .warps = worker->warps };
     look->end_ps = start_ps + looks->crowd[line] * words_ps;

@@ -12,14 +12,16 @@
 #include <stdint.h>
 #include "models/cluster.h"
 #include "models/fabric.h"
+#include "models/kernels/loops.h"
 
 /* The reads of a rank; NULL if it has made none. */
 struct looks;
 
-/* One of the rank's `workers` workers reads words (FABRIC_WORK_LOOK) from start_ps on.  Returns when it has read
- * all. */
+/* One of the rank's `workers` workers reads words (a scan with the word `host`) from start_ps on.  Returns when it has
+ * read all. */
 uint64_t looks_take(struct looks **of_rank, uint32_t workers, const struct cluster_node *node,
-                    const struct fabric_worker *worker, const struct fabric_work *work, uint64_t start_ps);
+                    const struct fabric_worker *worker, const struct fabric_work *work, const struct loop *p,
+                    uint64_t start_ps);
 /* A worker that waits in a queue has stepped.  The first operation of its step could begin at begin_ps, and the last
  * one ended at end_ps.  Returns whether the worker is still in the queue. */
 bool looks_goes_on(struct looks *looks, uint32_t worker, bool waits, uint64_t begin_ps, uint64_t end_ps);

@@ -121,9 +121,8 @@ static void recorded_work(struct fabric *f, struct fabric_worker *worker, const 
 {
     static const char *const name[] = {
         [FABRIC_WORK_CAST] = "cast",       [FABRIC_WORK_COPY] = "copy",       [FABRIC_WORK_REDUCE] = "reduce",
-        [FABRIC_WORK_SCAN] = "scan",       [FABRIC_WORK_AWAIT] = "await",     [FABRIC_WORK_LAUNCH] = "launch",
-        [FABRIC_WORK_HOST] = "host waits", [FABRIC_WORK_STAGE] = "bulk load", [FABRIC_WORK_COMPUTE] = "compute",
-        [FABRIC_WORK_LOOK] = "look",
+        [FABRIC_WORK_SCAN] = "scan",       [FABRIC_WORK_COMPUTE] = "compute", [FABRIC_WORK_CALL] = "call",
+        [FABRIC_WORK_STAGE] = "bulk load",
     };
     struct world_rank *rank = rank_of(f);
     const uint64_t cursor_ps = rank->now.worker->cursor_ps;

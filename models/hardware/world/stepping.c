@@ -11,7 +11,7 @@
 void world_store_payload(struct world_rank *source, const struct fabric_write *write)
 {
     struct fabric *target = &source->world->rank[write->peer].fabric;
-    const uint64_t size_bytes = fabric_write_bytes(write);
+    const uint64_t size_bytes = write->size_bytes;
     if (!size_bytes) return;
     assert(write->target_offset + size_bytes <= target->heap_bytes);
     fabric_write_copy(write, target->heap + write->target_offset);
