@@ -51,7 +51,8 @@ TEST("words")
     CU_ASSERT(b.again == LOOP_AT_HAND && !b.fresh);
     const struct loop c = made("COPY_ENGINE bulk 0, copy-engine @ a.cu:1", NULL);
     CU_ASSERT(c.engine == LOOP_COPY && !c.in_flight);
-    const struct loop d = made("HT_LAYOUT load 1000, shared 70000 @ a.cu:1", NULL); /* what a field holds */
+    static const uint64_t one[LOOP_SIZES] = { 1 };
+    const struct loop d = made("HT_LAYOUT (a) load 1000 * a, shared 70000 * a @ a.cu:1", one); /* what a field holds */
     CU_ASSERT(d.in_flight == UINT8_MAX && d.shared_bytes == UINT16_MAX);
 }
 
@@ -145,6 +146,10 @@ TEST("bad sheets")
         { "LL_CAST load 1 @ a:1", "sheet:1: expected a site of `eptwin kernel show`, library, source, commit or "
                                   "compiler, found \"LL_CAST load 1 @ a:1\"" },
         { "\nLL_CAST_ROW\n", "sheet:2: expected a word of `eptwin kernel words`, found \"\"" },
+        { "HT_LAYOUT times 3, chase @ a:1", "sheet:1: expected chase with a number of cycles, found \"chase @ a:1\"" },
+        { "HT_LAYOUT load 256 @ a:1", "sheet:1: expected load of at most 255, found \"load 256 @ a:1\"" },
+        { "HT_LAYOUT load 1, shared 65535 + 1 @ a:1",
+          "sheet:1: expected shared of at most 65535, found \"shared 65535 + 1 @ a:1\"" },
         { "LL_CAST_ROW jump 1 @ a:1", "sheet:1: expected a word of `eptwin kernel words`, found \"jump 1 @ a:1\"" },
         { "LL_CAST_ROW load 1", "sheet:1: expected \",\" and a word, or \"@ file:line\", found \"\"" },
         { "LL_CAST_ROW load 1 @ a", "sheet:1: expected file:line, found \"a\"" },

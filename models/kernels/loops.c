@@ -417,6 +417,24 @@ static bool expression_read(struct reader *r)
     return good;
 }
 
+/* Refuses a value, written at `begin`, that the word's field cannot hold, and `chase` without its cycles.  A value that
+ * depends on sizes is not known here. */
+static bool value_fits(struct reader *r, const struct clause *clause, const char *begin)
+{
+    static const uint64_t most[] = { [FLAG] = UINT64_MAX, [U8] = UINT8_MAX,   [U16] = UINT16_MAX,
+                                     [U32] = UINT32_MAX,  [U64] = UINT64_MAX, [TIMES] = UINT32_MAX };
+    const struct word *word = &loop_words[clause->word];
+    const bool bare = clause->begin == clause->end && !strcmp(word->name, "chase");
+    for (uint32_t i = clause->begin; i < clause->end; i++)
+        if (r->line->code[i].operation > NUMBER && r->line->code[i].operation < ADD) return true;
+    if (!bare && (word->fixed || value_of(r->line, clause, NULL, NULL) <= most[word->kind])) return true;
+    g_autofree char *expected = bare
+                                    ? g_strdup("chase with a number of cycles")
+                                    : g_strdup_printf("%s of at most %" G_GUINT64_FORMAT, word->name, most[word->kind]);
+    r->at = begin;
+    return refuse(r, expected);
+}
+
 static bool clause_read(struct reader *r)
 {
     struct line *line = r->line;
@@ -435,7 +453,7 @@ static bool clause_read(struct reader *r)
     blanks_skip(r);
     if (r->at < r->end && *r->at != ',' && *r->at != '@' && !expression_read(r)) return false;
     clause->end = line->code_count;
-    return true;
+    return value_fits(r, clause, begin);
 }
 
 /* ---- programs ---- */
