@@ -496,7 +496,7 @@ static bool fit_key_take(struct fit_work *work, size_t index, GError **error)
     const struct fit_key *key = &fit_keys[index];
     double *value = &work->value[index];
     if (key->kind == FIT_COUNT) return fit_count_take(work, key, value, error);
-    char *comment = NULL;
+    g_autofree char *comment = NULL;
     if (!(fit_by_size(key->kind) ? fit_by_size_of : fit_single_of)(work, key, value, &comment, error)) return false;
     const bool rate = key->kind == FIT_RATE || key->kind == FIT_LINK_RATE;
     g_autofree char *text = key->kind == FIT_PUT    ? fit_curve_text(&work->put)
@@ -504,7 +504,6 @@ static bool fit_key_take(struct fit_work *work, size_t index, GError **error)
                                                     : fit_value_text(*value, rate);
     g_key_file_set_string(work->file, key->section, key->name, text);
     g_key_file_set_comment(work->file, key->section, key->name, comment, NULL);
-    g_free(comment);
     return true;
 }
 

@@ -647,7 +647,7 @@ struct record *record_parse(const char *source, const char *text, size_t size_by
         text += 3;
         size_bytes -= 3;
     }
-    struct record *record = record_new();
+    g_autoptr(record) record = record_new();
     bool done;
     if (text[strspn(text, " \t\r\n")] == '{') {
         done = record_json_read(record, source, text, size_bytes, error);
@@ -657,9 +657,7 @@ struct record *record_parse(const char *source, const char *text, size_t size_by
         if (wrong) g_set_error(error, RECORD_ERROR, RECORD_ERROR_FORMAT, "%s:%u: %s", source, line, wrong);
         done = wrong == NULL;
     }
-    if (done) return record;
-    record_free(record);
-    return NULL;
+    return done ? g_steal_pointer(&record) : NULL;
 }
 
 struct record *record_read(const char *path, GError **error)

@@ -76,12 +76,10 @@ void sweep_results_add_row(struct sweep_results *results, char **cell)
 static char **line_cells(const struct sweep_results *results, const char *line, size_t size_bytes)
 {
     g_autofree char *copy = g_strndup(line, size_bytes);
-    char **cell = g_strsplit(copy, ",", COLUMNS_MAX);
+    g_auto(GStrv) cell = g_strsplit(copy, ",", COLUMNS_MAX);
     double point;
-    if (g_strv_length(cell) == g_strv_length(results->column) && record_number_parse(cell[0], &point) && point >= 0)
-        return cell;
-    g_strfreev(cell);
-    return NULL;
+    const bool whole = g_strv_length(cell) == g_strv_length(results->column);
+    return whole && record_number_parse(cell[0], &point) && point >= 0 ? g_steal_pointer(&cell) : NULL;
 }
 
 void sweep_results_add_text(struct sweep_results *results, const char *text)

@@ -104,12 +104,10 @@ static bool values_check(const char *name, const GByteArray *from, const GByteAr
 static GByteArray *decompress(const char *name, GByteArray *bytes, size_t size_max, GError **error)
 {
     if (!unzstd_begins(bytes->data, bytes->len)) return bytes;
-    GByteArray *plain = g_byte_array_new();
+    g_autoptr(GByteArray) plain = g_byte_array_new();
     const bool good = plain_append(name, bytes, size_max, plain, error) && values_check(name, bytes, plain, error);
     g_byte_array_unref(bytes);
-    if (good) return plain;
-    g_byte_array_unref(plain);
-    return NULL;
+    return good ? g_steal_pointer(&plain) : NULL;
 }
 
 /* ---- reading ---- */

@@ -10,6 +10,13 @@ struct rng {
 };
 
 void rng_seed(struct rng *rng, uint64_t seed);
+static inline struct rng rng_seeded(uint64_t seed)
+{
+    struct rng rng;
+    rng_seed(&rng, seed);
+    return rng;
+}
+
 uint64_t rng_below(struct rng *rng, uint64_t limit); /* uniform in [0, limit), unbiased; limit > 0 */
 double rng_uniform(struct rng *rng);                 /* [0, 1), 53 bits */
 double rng_normal(struct rng *rng);                  /* mean 0, deviation 1 (Box-Muller) */

@@ -128,8 +128,7 @@ static void bench_random_access(double gigabytes)
     const char *const path = temporary_path("large.ept");
     const uint32_t steps = (uint32_t)(gigabytes * 1e9 / ((double)LAYERS * RANKS * TOKENS * TOPK)) + 1;
     double first[RUNS], ms[ACCESSES];
-    struct rng rng;
-    rng_seed(&rng, 1);
+    struct rng rng = rng_seeded(1);
     write_trace(path, steps);
     for (int run = 0; run < RUNS; run++) {
         const double start = bench_seconds(CLOCK_MONOTONIC);

@@ -90,9 +90,8 @@ void moe_routing_draw(struct routing *routing, const struct moe_options *o, enum
 
 struct routing moe_routing_drawn(const struct moe_options *o, enum moe_draw draw)
 {
-    struct rng rng;
+    struct rng rng = rng_seeded(11);
     struct routing routing;
-    rng_seed(&rng, 11);
     moe_routing_draw(&routing, o, draw, false, true, &rng);
     return routing;
 }
@@ -176,8 +175,7 @@ struct moe_group *moe_group_drawn(const struct moe_options *options, enum moe_dr
 
 struct moe_group *moe_group_run_sizes(const struct moe_options *options, enum moe_draw draw)
 {
-    struct rng rng;
-    rng_seed(&rng, 11);
+    struct rng rng = rng_seeded(11);
     struct routing routing;
     moe_routing_draw(&routing, options, draw, false, false, &rng);
     const struct loop_options loop = { .seed = 3, .deliver_percent = 50 };
@@ -252,8 +250,7 @@ static struct loop_options loop_draw(struct rng *rng, bool payload, bool nvlink_
 void moe_test_random_groups(moe_options_draw *draw, uint64_t seeds)
 {
     for (uint64_t seed = 1; seed <= seeds; seed++) {
-        struct rng rng;
-        rng_seed(&rng, seed);
+        struct rng rng = rng_seeded(seed);
         const struct moe_options o = draw(&rng);
         struct routing routing;
         moe_routing_draw(&routing, &o, (enum moe_draw)rng_below(&rng, DRAW_KINDS), rng_below(&rng, 2),
@@ -275,8 +272,7 @@ void moe_test_sizes_only(moe_options_draw *draw, uint64_t seeds)
     for (uint64_t seed = 1000; seed < 1000 + seeds; seed++) {
         struct loop_counts counts[2];
         for (int payload = 0; payload < 2; payload++) {
-            struct rng rng;
-            rng_seed(&rng, seed);
+            struct rng rng = rng_seeded(seed);
             const struct moe_options o = draw(&rng);
             struct routing routing;
             moe_routing_draw(&routing, &o, DRAW_UNIFORM, true, false, &rng);
@@ -372,8 +368,7 @@ static void routings_in_turns(const struct moe_options *o, const struct loop_opt
 void moe_test_routings_in_turns(moe_options_draw *draw, uint64_t seeds)
 {
     for (uint64_t seed = 0; seed < seeds; seed++) {
-        struct rng rng;
-        rng_seed(&rng, seed);
+        struct rng rng = rng_seeded(seed);
         struct moe_options o = draw(&rng);
         o.cached = false;
         const struct loop_options loop = loop_draw(&rng, true, o.family != MOE_LOW_LATENCY);
@@ -385,8 +380,7 @@ void moe_test_runs_hash_alike(struct moe_options o, const char *output)
 {
     uint64_t hash = 0;
     for (uint64_t seed = 0; seed < 20; seed++) {
-        struct rng rng;
-        rng_seed(&rng, 5);
+        struct rng rng = rng_seeded(5);
         struct routing routing;
         moe_routing_draw(&routing, &o, DRAW_UNIFORM, true, true, &rng);
         const struct loop_options loop = { .payload = true, .seed = seed, .deliver_percent = 30, .refuse_percent = 5 };

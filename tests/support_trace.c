@@ -23,8 +23,7 @@ static int32_t expert_draw(struct rng *rng, uint32_t experts, const int32_t *bef
 
 void sample_make(struct sample *sample, const struct sample_options *o)
 {
-    struct rng rng;
-    rng_seed(&rng, o->seed);
+    struct rng rng = rng_seeded(o->seed);
     sample->info = (struct trace_info){ .steps = o->steps,
                                         .layers = o->layers,
                                         .ranks = o->ranks,

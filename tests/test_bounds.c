@@ -200,9 +200,8 @@ static void trouble_draw(struct rng *rng, GString *text)
 
 TEST("bounds, shares and sums of random cases")
 {
-    struct rng rng;
+    struct rng rng = rng_seeded(26);
     uint32_t ran = 0;
-    rng_seed(&rng, 26);
     for (uint32_t i = 0; i < CASES; i++) {
         g_autoptr(GString) text = g_string_new(NULL);
         machine_draw(&rng, text);
@@ -269,9 +268,8 @@ static uint32_t planted_is_named(const char *healthy, const char *fault, double 
 
 TEST("a part that was slowed is named")
 {
-    struct rng rng;
+    struct rng rng = rng_seeded(27);
     uint32_t named = 0;
-    rng_seed(&rng, 27);
     for (uint32_t i = 0; i < PLANTED; i++) {
         const uint32_t gpu = (uint32_t)rng_below(&rng, 8), node = (uint32_t)rng_below(&rng, 2);
         const char *kernel =

@@ -446,8 +446,7 @@ TEST("units read back")
         { cluster_parse_rate, "Gbit/s", 1000000000 },
         { cluster_parse_rate, "Tbit/s", 1000000000000 },
     };
-    struct rng rng;
-    rng_seed(&rng, 7);
+    struct rng rng = rng_seeded(7);
     for (uint32_t i = 0; i < 20000; i++) {
         const uint32_t u = (uint32_t)rng_below(&rng, G_N_ELEMENTS(units));
         const uint64_t whole = rng_below(&rng, 1000), milli = rng_below(&rng, 1000);
@@ -474,8 +473,7 @@ TEST("units read back")
 /* Whatever stands in a file, loading ends either with a cluster or with an error, never with both. */
 TEST("scrambled files")
 {
-    struct rng rng;
-    rng_seed(&rng, 11);
+    struct rng rng = rng_seeded(11);
     g_autofree char *whole = g_strconcat(gpu_text, nic_text, NULL);
     const size_t length = strlen(whole);
     uint32_t loaded = 0;

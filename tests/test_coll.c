@@ -16,8 +16,7 @@
 /* Messages from any source to any target.  Some pairs have several messages, and some messages have no bytes. */
 static void edges_draw(struct edges *e, uint32_t ranks, uint32_t most_bytes, uint64_t seed)
 {
-    struct rng rng;
-    rng_seed(&rng, seed);
+    struct rng rng = rng_seeded(seed);
     edges_alloc(e, ranks, ranks * 2 * ranks);
     uint32_t count = 0;
     for (uint32_t s = 0; s < ranks; s++) {
@@ -34,8 +33,7 @@ static void edges_draw(struct edges *e, uint32_t ranks, uint32_t most_bytes, uin
 /* One message for each pair, of up to most_bytes. */
 static void edges_pairs(struct edges *e, uint32_t ranks, uint32_t most_bytes, uint64_t seed)
 {
-    struct rng rng;
-    rng_seed(&rng, seed);
+    struct rng rng = rng_seeded(seed);
     edges_alloc(e, ranks, ranks * (ranks - 1));
     for (uint32_t s = 0, i = 0; s < ranks; s++) {
         e->first[s + 1] = (s + 1) * (ranks - 1);

@@ -41,8 +41,7 @@ TEST("shares")
 /* Whatever is asked for and when: the links are never idle while bytes are left, and never exceed their rate. */
 TEST("shares keep the links busy")
 {
-    struct rng rng;
-    rng_seed(&rng, 7);
+    struct rng rng = rng_seeded(7);
     for (uint32_t run = 0; run < 50; run++) {
         struct egress e = { .cpcs = 1 + (uint32_t)rng_below(&rng, CLUSTER_CPCS_MAX) };
         uint64_t now_ps = 0, idle_ps = 0, mark[CLUSTER_CPCS_MAX] = { 0 };

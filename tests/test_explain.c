@@ -140,8 +140,7 @@ TEST("late ranks")
 /* Whatever ran: no part is negative, and the parts add up to the calls and the gaps before them. */
 TEST("parts add up")
 {
-    struct rng rng;
-    rng_seed(&rng, 4);
+    struct rng rng = rng_seeded(4);
     for (int turn = 0; turn < 200; turn++) {
         g_autoptr(GPtrArray) profiles = g_ptr_array_new_with_free_func((GDestroyNotify)profile_free);
         const uint32_t ranks = 1 + (uint32_t)rng_below(&rng, 3);

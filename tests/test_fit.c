@@ -35,8 +35,7 @@ static bool close_to(double value, double expected, double percent)
 
 TEST("planted lines")
 {
-    struct rng rng;
-    rng_seed(&rng, 5);
+    struct rng rng = rng_seeded(5);
     for (int run = 0; run < 100; run++) {
         struct fit_point points[SIZES];
         struct fit_line line;
@@ -52,8 +51,7 @@ TEST("planted lines")
 /* A fifth of the points are off by factors of 2 to 10: the others still decide. */
 TEST("noise and outliers")
 {
-    struct rng rng;
-    rng_seed(&rng, 6);
+    struct rng rng = rng_seeded(6);
     for (int run = 0; run < 100; run++) {
         struct fit_point points[SIZES];
         struct fit_line line;
@@ -76,8 +74,7 @@ static double cost_of(const struct fit_point *points, int count, double fixed, d
 /* No similar line is much better, even if the points do not resemble a line: the best one may pass between them. */
 TEST("no better line")
 {
-    struct rng rng;
-    rng_seed(&rng, 7);
+    struct rng rng = rng_seeded(7);
     for (int run = 0; run < 50; run++) {
         struct fit_point points[12];
         struct fit_line line;
@@ -122,8 +119,7 @@ TEST("refusals")
 
 TEST("bends")
 {
-    struct rng rng;
-    rng_seed(&rng, 8);
+    struct rng rng = rng_seeded(8);
     for (int run = 0; run < 50; run++) {
         struct fit_point points[SIZES];
         struct fit_bent bent;

@@ -202,8 +202,7 @@ static uint32_t logs_back(const uint16_t *row, uint32_t hidden, float *back)
  * halfway between two numbers, within the accuracy of the logarithms, may become either. */
 TEST("LogFMT rounds to the nearest number")
 {
-    struct rng rng;
-    rng_seed(&rng, 11);
+    struct rng rng = rng_seeded(11);
     uint32_t wrong = 0, apart = 0, values = 0;
     for (uint32_t trial = 0; trial < 64; trial++) {
         uint16_t row[LOGS_HIDDEN];

@@ -146,8 +146,7 @@ static struct kernel_launch *quiet_next(void *context, uint32_t rank)
 TEST("notify is quiet")
 {
     for (uint64_t seed = 0; seed < 40; seed++) {
-        struct rng rng;
-        rng_seed(&rng, seed);
+        struct rng rng = rng_seeded(seed);
         struct moe_options o = options_draw(&rng);
         if (o.ranks > WATCHED_RANKS) continue;
         struct routing routing;

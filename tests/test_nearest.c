@@ -33,8 +33,7 @@ TEST("distances by hand")
 /* Edits of letters that occur nowhere else cannot cancel each other: the distance is their number. */
 TEST("edits count")
 {
-    struct rng rng;
-    rng_seed(&rng, 1);
+    struct rng rng = rng_seeded(1);
     for (uint32_t round = 0; round < 1000; round++) {
         char word[NEAREST_WORD_MAX + 1], other[NEAREST_WORD_MAX + 1];
         const uint32_t letters = 4 + (uint32_t)(rng_next(&rng) % 50), edits = (uint32_t)(rng_next(&rng) % 4);

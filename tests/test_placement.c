@@ -80,8 +80,7 @@ TEST("what always holds")
         { "eplb:16", 80, false },  { "eplb:16:8", 80, true }, { "eplb:64:4", 128, false },
     };
     double sum[G_N_ELEMENTS(specs)] = { 0 };
-    struct rng rng;
-    rng_seed(&rng, 6);
+    struct rng rng = rng_seeded(6);
     for (int i = 0; i < 50; i++) {
         uint64_t load[64];
         for (int e = 0; e < 64; e++) load[e] = rng_below(&rng, 20) ? rng_below(&rng, 100) : 2000;

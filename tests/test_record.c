@@ -113,8 +113,7 @@ TEST("numbers round-trip exactly")
         2.5e-7, INFINITY, -INFINITY
     };
     g_autoptr(record) record = record_new();
-    struct rng rng;
-    rng_seed(&rng, 11);
+    struct rng rng = rng_seeded(11);
     for (size_t i = 0; i < G_N_ELEMENTS(awkward); i++) record_add(record, "p", (int32_t)i, "m", awkward[i], "us");
     for (int32_t i = 0; i < 20000; i++) {
         const uint64_t bits = rng_next(&rng);
@@ -137,9 +136,8 @@ TEST("lists of numbers")
 {
     static const char *const wrong[] = { "1  2", "1,2", "1.", "- 1", "1 x", "1 1e999" };
     g_autoptr(record) record = record_new();
-    struct rng rng;
+    struct rng rng = rng_seeded(12);
     uint32_t count;
-    rng_seed(&rng, 12);
     for (uint32_t i = 0; i < 20000; i++) {
         const uint64_t whole = rng_next(&rng) >> rng_below(&rng, 64), part = rng_next(&rng) >> rng_below(&rng, 64);
         g_autofree char *text =

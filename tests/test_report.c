@@ -467,8 +467,7 @@ static struct record *odd_record(struct rng *rng, const char *kind, uint32_t ran
 /* Whatever the values are, the texts of each drawing stay apart. */
 TEST("texts keep apart")
 {
-    struct rng rng;
-    rng_seed(&rng, 41);
+    struct rng rng = rng_seeded(41);
     for (int run = 0; run < 300; run++) {
         const uint32_t ranks = 2 + rng_below(&rng, 15);
         struct record *records[] = { odd_record(&rng, "simulate", ranks), odd_record(&rng, "replay", ranks) };

@@ -24,8 +24,7 @@ TEST("published outputs")
         UINT64_C(607988272756665600),
         UINT64_C(16172922978634559625),
     };
-    struct rng rng;
-    rng_seed(&rng, 1234567);
+    struct rng rng = rng_seeded(1234567);
     CU_ASSERT_EQUAL(memcmp(rng.state, splitmix_1234567, sizeof splitmix_1234567), 0);
     rng = (struct rng){ { 1, 2, 3, 4 } };
     for (size_t i = 0; i < sizeof xoshiro_1234 / sizeof xoshiro_1234[0]; i++)
@@ -50,8 +49,7 @@ TEST("seeds")
 TEST("below is uniform")
 {
     enum { DRAWS = 120000 };
-    struct rng rng;
-    rng_seed(&rng, 11);
+    struct rng rng = rng_seeded(11);
     for (uint64_t limit = 1; limit <= 12; limit++) {
         uint32_t counts[12] = { 0 };
         const double expected = (double)DRAWS / (double)limit;
@@ -69,8 +67,7 @@ TEST("below is unbiased at large limits")
 {
     const uint64_t limit = UINT64_C(3) << 62;
     uint32_t low = 0;
-    struct rng rng;
-    rng_seed(&rng, 12);
+    struct rng rng = rng_seeded(12);
     for (int i = 0; i < 90000; i++) {
         const uint64_t number = rng_below(&rng, limit);
         CU_ASSERT_FATAL(number < limit);
@@ -84,8 +81,7 @@ TEST("uniform")
 {
     enum { DRAWS = 100000 };
     double sum = 0, squares = 0;
-    struct rng rng;
-    rng_seed(&rng, 13);
+    struct rng rng = rng_seeded(13);
     for (int i = 0; i < DRAWS; i++) {
         const double number = rng_uniform(&rng);
         CU_ASSERT_FATAL(number >= 0.0 && number < 1.0);
@@ -101,8 +97,7 @@ TEST("normal")
     enum { DRAWS = 100000 };
     double sum = 0, squares = 0, fourths = 0;
     uint32_t within_one = 0;
-    struct rng rng;
-    rng_seed(&rng, 14);
+    struct rng rng = rng_seeded(14);
     for (int i = 0; i < DRAWS; i++) {
         const double number = rng_normal(&rng);
         CU_ASSERT_FATAL(isfinite(number));

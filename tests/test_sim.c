@@ -266,9 +266,8 @@ static void full_engine_run(bool grows)
     for (uint32_t count = 1; count <= 1500; count += count < 100 ? 1 : 97) {
         struct sim *const sim = engine_new(grows ? 1 : count);
         struct sim_event *const events = calloc(count, sizeof *events);
-        struct rng rng;
+        struct rng rng = rng_seeded(count);
         uint64_t last_ps = 0;
-        rng_seed(&rng, count);
         for (int round = 0; round < 3; round++) {
             for (uint32_t i = 0; i < count; i++) {
                 const uint64_t delay_ps = (1 + rng_below(&rng, 63)) << 6 * rng_below(&rng, 9);
@@ -292,9 +291,8 @@ TEST("engine grows")
     enum { COUNT = 40000 };
     struct sim_event *const events = calloc(COUNT, sizeof *events);
     struct sim *const sim = engine_new(1);
-    struct rng rng;
+    struct rng rng = rng_seeded(1);
     full_engine_run(true);
-    rng_seed(&rng, 1);
     for (uint32_t i = 0; i < COUNT; i++) {
         events[i].kind = KIND_IGNORE;
         sim_schedule_at(sim, &events[i], 1 + rng_below(&rng, 1u << 20));
@@ -337,9 +335,8 @@ TEST("moved events")
     for (uint32_t count = 1; count <= 2000; count += count < 100 ? 9 : 431) {
         struct sim *const sim = engine_new(3 * count);
         struct moved *const moved = calloc(count, sizeof *moved), **const order = calloc(count, sizeof *order);
-        struct rng rng;
+        struct rng rng = rng_seeded(count);
         uint64_t place = 0;
-        rng_seed(&rng, count);
         for (uint32_t i = 0; i < count; i++) {
             order[i] = &moved[i];
             moved[i] = (struct moved){ { .kind = KIND_NOTE }, place++ };
@@ -542,8 +539,7 @@ static void fail_beyond_the_clock(struct sim *sim)
 
 static void fail_with_empty_range(struct sim *sim)
 {
-    struct rng rng;
-    rng_seed(&rng, 1);
+    struct rng rng = rng_seeded(1);
     result = rng_below(&rng, sim_now_ps(sim));
 }
 

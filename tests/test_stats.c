@@ -51,8 +51,7 @@ TEST("shares at their ends")
 TEST("gini is that of all pairs")
 {
     double values[100], differences = 0;
-    struct rng rng;
-    rng_seed(&rng, 3);
+    struct rng rng = rng_seeded(3);
     for (int i = 0; i < 100; i++) values[i] = (double)rng_below(&rng, 50) * rng_uniform(&rng);
     for (int i = 0; i < 100; i++)
         for (int k = 0; k < 100; k++) differences += fabs(values[i] - values[k]);

@@ -29,8 +29,7 @@ static void round_trip(const struct sample_options *o, const char *name, const s
     g_auto(sample) sample;
     GError *error = NULL;
     g_autofree char *note = NULL;
-    struct rng rng;
-    rng_seed(&rng, 9);
+    struct rng rng = rng_seeded(9);
     sample_make(&sample, o);
     const char *const path = temporary_path(name);
     if (!trace_write(path, w, &sample.info, sample_produce, &sample, &note, &error)) printf("\n%s\n", error->message);

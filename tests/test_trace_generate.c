@@ -138,9 +138,8 @@ static double chi_square_sigmas(const uint32_t *a, const uint32_t *b)
 TEST("groups are distributed as scores")
 {
     static uint32_t scores[CELLS], drawn[CELLS], shortcut[CELLS];
-    struct rng rng;
+    struct rng rng = rng_seeded(1);
     struct urn urn;
-    rng_seed(&rng, 1);
     urn_init(&urn, EXPERTS, GROUPS, KEPT, NULL);
     urn_seed(&urn, 2);
     for (int i = 0; i < DRAWS; i++) {

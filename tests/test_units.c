@@ -28,8 +28,7 @@ TEST("transfer, known")
 TEST("transfer, by property")
 {
     static const uint64_t edges[] = { 1, 2, 1999998, 1999999, 2000000, 2000001, UINT64_C(1) << 40 };
-    struct rng rng;
-    rng_seed(&rng, 7);
+    struct rng rng = rng_seeded(7);
     for (int i = 0; i < 200000; i++) {
         const uint64_t any = rng_next(&rng) >> (24 + rng_below(&rng, 40));
         const uint64_t size = i % 2 ? edges[rng_below(&rng, 7)] : any;

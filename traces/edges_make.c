@@ -74,8 +74,7 @@ static bool edges_drawn(const char *spec, uint32_t ranks, uint32_t row_bytes, ui
         return error_false(error, EDGES_ERROR, EDGES_ERROR_INPUT,
                            "matrix: expected at most %d messages, found %" G_GUINT64_FORMAT, EDGES_MAX,
                            (uint64_t)ranks * (ranks - 1));
-    struct rng rng;
-    rng_seed(&rng, seed);
+    struct rng rng = rng_seeded(seed);
     g_autofree double *popularity = popular ? popularity_draw(ranks, deviation, &rng) : NULL;
     edges_draw(e, ranks, (uint32_t)bytes, popularity, row_bytes, &rng);
     return true;

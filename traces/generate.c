@@ -134,8 +134,7 @@ static bool options_check(const struct generator *g, GError **error)
 static void popularity_fill(struct generator *g, double value)
 {
     const uint32_t n = g->options->experts;
-    struct rng rng;
-    rng_seed(&rng, stream_seed(g->options, 1, 0));
+    struct rng rng = rng_seeded(stream_seed(g->options, 1, 0));
     if (g->shape == SHAPE_LOGNORMAL || g->shape == SHAPE_IMBALANCE) {
         for (uint32_t e = 0; e < n; e++) g->popularity[e] = value * rng_normal(&rng);
         for (uint32_t r = 0; g->rank_weight > 0 && r < g->options->ranks; r++) {

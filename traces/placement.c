@@ -180,7 +180,7 @@ static bool line_read(const char *path, uint32_t number, char *line, uint32_t ex
 static GArray *lines_read(const char *path, const char *text, const struct placement_input *in, GError **error)
 {
     char expected[64], found[64];
-    GArray *const slots = g_array_new(FALSE, FALSE, sizeof(uint32_t));
+    g_autoptr(GArray) slots = g_array_new(FALSE, FALSE, sizeof(uint32_t));
     g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
     uint32_t ranks = 0, a_rank = 0;
     bool good = true;
@@ -197,9 +197,7 @@ static GArray *lines_read(const char *path, const char *text, const struct place
     g_snprintf(expected, sizeof expected, "%u lines of experts, one a rank", in->ranks);
     g_snprintf(found, sizeof found, "%u", ranks);
     if (good && ranks != in->ranks) good = file_error(error, path, g_strv_length(lines), expected, found);
-    if (good) return slots;
-    g_array_unref(slots);
-    return NULL;
+    return good ? g_steal_pointer(&slots) : NULL;
 }
 
 /* The experts of the slots in a placement file, rank after rank. */

@@ -112,16 +112,14 @@ GArray *placement_json_read(const char *path, const char *text, size_t bytes, co
     if (!root)
         return error_null(error, PLACEMENT_ERROR, PLACEMENT_ERROR_FILE, "%s: line %d: expected JSON, found: %s", path,
                           cause.line, cause.text);
-    GArray *slots = g_array_new(FALSE, FALSE, sizeof(uint32_t));
+    g_autoptr(GArray) slots = g_array_new(FALSE, FALSE, sizeof(uint32_t));
     const json_t *map = json_object_get(root, "physical_to_logical_map"), *list = json_object_get(root, "layer_list");
     const bool good = json_is_array(root) ? map_read(path, "map", root, in, slots, error)
                       : map               ? map_read(path, "physical_to_logical_map", map, in, slots, error)
                       : list              ? devices_read(path, list, in, slots, error)
                              : refuse(error, path, "document", "physical_to_logical_map, layer_list or a list", "none");
     json_decref(root);
-    if (good) return slots;
-    g_array_unref(slots);
-    return NULL;
+    return good ? g_steal_pointer(&slots) : NULL;
 }
 
 static void experts_append(const struct placement *p, uint32_t first, uint32_t count, GString *out)

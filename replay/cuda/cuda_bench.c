@@ -43,8 +43,7 @@ static bool module_load(struct cuda_bench *b, const char *text, cuda_module *mod
 static bool source_fill(struct cuda_bench *b, const struct cuda_gpu *g, GError **error)
 {
     g_autofree uint16_t *numbers = g_malloc(FILL_BYTES);
-    struct rng rng;
-    rng_seed(&rng, 1);
+    struct rng rng = rng_seeded(1);
     for (uint32_t i = 0; i < FILL_BYTES / 2; i++) {
         const uint64_t draw = rng_next(&rng);
         numbers[i] = (uint16_t)(0x3f00 + (draw & 0xff) + (draw >> 63 << 15));

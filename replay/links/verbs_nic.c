@@ -81,16 +81,14 @@ char **verbs_nic_names(const struct live_options *o, uint32_t local_rank, GError
 {
     if (!o->device || !o->device[0]) return verbs_names_automatic(local_rank, error);
     g_auto(GStrv) dealt = g_strsplit(o->device, ",", -1);
-    char **names = g_strsplit(dealt[local_rank % g_strv_length(dealt)], "+", -1);
+    g_auto(GStrv) names = g_strsplit(dealt[local_rank % g_strv_length(dealt)], "+", -1);
     bool fine = g_strv_length(names) >= 1 && g_strv_length(names) <= VERBS_NICS_MAX;
     for (uint32_t i = 0; names[i]; i++) fine &= names[i][0] != '\0';
-    if (fine) return names;
-    g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT,
-                "device: expected names as \"a,b\" (dealt out by local rank) or \"a+b\" (up to %d used by one rank), "
-                "found '%s'",
-                VERBS_NICS_MAX, o->device);
-    g_strfreev(names);
-    return NULL;
+    if (fine) return g_steal_pointer(&names);
+    return error_null(error, LIVE_ERROR, LIVE_BAD_INPUT,
+                      "device: expected names as \"a,b\" (dealt out by local rank) or \"a+b\" (up to %d used by one "
+                      "rank), found '%s'",
+                      VERBS_NICS_MAX, o->device);
 }
 
 /* ---- opening ------------------------------------------------------------------------------------------- */

@@ -118,7 +118,7 @@ static bool json_read(struct import_log *log, const char *text, size_t size_byte
 
 struct import_log *import_log_parse(const char *source, char *text, size_t size_bytes, GError **error)
 {
-    struct import_log *log = import_log_new(source);
+    g_autoptr(import_log) log = import_log_new(source);
     const size_t mark = g_str_has_prefix(text, "\xef\xbb\xbf") ? 3 : 0;
     const bool json = text[mark + strspn(text + mark, " \t\r\n")] == '{' && strlen(text) == size_bytes;
     bool good = true;
@@ -129,9 +129,7 @@ struct import_log *import_log_parse(const char *source, char *text, size_t size_
     } else {
         text_read(log, text + mark, size_bytes - mark);
     }
-    if (good) return log;
-    import_log_free(log);
-    return NULL;
+    return good ? g_steal_pointer(&log) : NULL;
 }
 
 /* The eptwin command that reads this kind of file, if the file describes a machine and not a measurement; else "". */

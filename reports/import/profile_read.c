@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "reports/import/json_stream.h"
+#include "sim/error.h"
 
 static bool database_is(const char *path)
 {
@@ -35,10 +36,8 @@ bool profile_begins(const char *path)
 
 GPtrArray *profile_read(const char *path, GError **error)
 {
-    GPtrArray *profiles = database_is(path) ? nsys_read(path, error) : kineto_read(path, error);
-    if (!profiles || profiles->len) return profiles;
-    g_set_error(error, IMPORT_ERROR, IMPORT_ERROR_NOTHING,
-                "%s: expected kernels of a GPU (activities=[..., CUDA]), found none", path);
-    g_ptr_array_unref(profiles);
-    return NULL;
+    g_autoptr(GPtrArray) profiles = database_is(path) ? nsys_read(path, error) : kineto_read(path, error);
+    if (!profiles || profiles->len) return g_steal_pointer(&profiles);
+    return error_null(error, IMPORT_ERROR, IMPORT_ERROR_NOTHING,
+                      "%s: expected kernels of a GPU (activities=[..., CUDA]), found none", path);
 }

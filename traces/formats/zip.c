@@ -103,7 +103,7 @@ GPtrArray *zip_read(struct stream *stream, GError **error)
     if (!stream_seek(stream, 0, error)) return NULL;
     g_autofree struct zip_source *source = g_new(struct zip_source, 1);
     source->stream = stream;
-    GPtrArray *const entries = g_ptr_array_new_with_free_func(entry_free);
+    g_autoptr(GPtrArray) entries = g_ptr_array_new_with_free_func(entry_free);
     struct archive *const archive = archive_read_new();
     g_assert(archive);
     archive_read_support_format_zip_seekable(archive);
@@ -117,7 +117,5 @@ GPtrArray *zip_read(struct stream *stream, GError **error)
     }
     good = good && entries_read(archive, source, entries, error);
     archive_read_free(archive);
-    if (good) return entries;
-    g_ptr_array_unref(entries);
-    return NULL;
+    return good ? g_steal_pointer(&entries) : NULL;
 }
