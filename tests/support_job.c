@@ -117,16 +117,16 @@ static uint64_t thread_now_ps(const struct fabric *f)
     return (uint64_t)now.tv_sec * PS_PER_S + (uint64_t)now.tv_nsec * PS_PER_NS;
 }
 
-static void live_init(struct job_live *live, const struct kernel_job *job, bool nvlink_disabled)
+static void live_init(struct job_live *live, const struct kernel_job *job, const struct live_options *options)
 {
     struct fabric_needs needs;
-    struct live_options options = support_options("shm", job->ranks_per_node);
     GError *error = NULL;
     CU_ASSERT_FATAL(job->ranks <= RANKS_MAX);
     kernel_job_needs(job, true, &needs);
-    options.nvlink_disabled = nvlink_disabled;
+    needs.queue_count = MAX(needs.queue_count, 1);
+    needs.queue_depth = MAX(needs.queue_depth, 1);
     *live = (struct job_live){ .job = job, .bootstrap = support_bootstraps_new(job->ranks) };
-    const bool made = support_worlds_new(&options, &needs, live->bootstrap, job->ranks, live->world, &error);
+    const bool made = support_worlds_new(options, &needs, live->bootstrap, job->ranks, live->world, &error);
     if (error) puts(error->message);
     CU_ASSERT_TRUE_FATAL(made);
     for (uint32_t r = 0; r < job->ranks; r++) {
@@ -177,13 +177,13 @@ static void outputs_compare(struct kernel_rank *a, struct kernel_rank *b)
     }
 }
 
-void job_two_worlds(const struct kernel_job *job, uint32_t iterations, bool nvlink_disabled)
+void job_two_worlds_over(const struct kernel_job *job, uint32_t iterations, const struct live_options *options)
 {
     const struct cluster cluster = support_cluster(job->ranks_per_node);
     struct job_sim sim;
     struct job_live live;
-    job_sim_init(&sim, job, &cluster, true, nvlink_disabled);
-    live_init(&live, job, nvlink_disabled);
+    job_sim_init(&sim, job, &cluster, true, options->nvlink_disabled);
+    live_init(&live, job, options);
     for (uint32_t i = 0; i < iterations; i++) {
         for (uint32_t phase = 0; phase < kernel_phase_count(job); phase++) {
             job_sim_run(&sim, phase);
@@ -197,6 +197,13 @@ void job_two_worlds(const struct kernel_job *job, uint32_t iterations, bool nvli
     }
     job_sim_clear(&sim);
     live_clear(&live);
+}
+
+void job_two_worlds(const struct kernel_job *job, uint32_t iterations, bool nvlink_disabled)
+{
+    struct live_options options = support_options("shm", job->ranks_per_node);
+    options.nvlink_disabled = nvlink_disabled;
+    job_two_worlds_over(job, iterations, &options);
     sim_repeats(job, iterations, nvlink_disabled);
 }
 

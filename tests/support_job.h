@@ -4,6 +4,7 @@
 
 #include "models/cluster.h"
 #include "models/kernel.h"
+#include "replay/live.h"
 
 struct job_sim {
     const struct kernel_job *job;
@@ -19,8 +20,10 @@ void job_sim_clear(struct job_sim *sim);
 /* Runs a phase; time_ps[rank] gets the rank's time. */
 void job_sim_run(struct job_sim *sim, uint32_t phase);
 
-/* Runs that many iterations in the simulated and in a live world.  Every output has the same bytes, all checks pass;
- * simulated times repeat and do not depend on payload. */
+/* Runs that many iterations in the simulated and in a live world.  Every output has the same bytes, and all checks
+ * pass. */
+void job_two_worlds_over(const struct kernel_job *job, uint32_t iterations, const struct live_options *options);
+/* The live world is one over shared memory.  In addition, simulated times repeat and do not depend on payload. */
 void job_two_worlds(const struct kernel_job *job, uint32_t iterations, bool nvlink_disabled);
 
 /* Runs the job in the adversarial world (support_loop.h), whose order follows from the seed.  It ends, keeps the
