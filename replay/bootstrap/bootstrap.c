@@ -1,4 +1,5 @@
-/* bootstrap.c - what the ways to bootstrap share.  It knows nothing of how processes are connected. */
+/* bootstrap.c - functions that every kind of bootstrap needs.  They do not depend on how the processes are
+ * connected. */
 #include "replay/bootstrap/bootstrap_internal.h"
 
 #include <time.h>

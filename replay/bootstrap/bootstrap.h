@@ -1,8 +1,9 @@
-/* bootstrap.h - how the processes of a live run find each other and exchange small things before and between
- * kernels: an all-gather and a barrier, with a timeout and a named culprit.
+/* bootstrap.h - how the processes of a live run find each other, and how they exchange small amounts of data before
+ * and between kernels.  There are two exchanges: an all-gather and a barrier.  Both have a timeout, and their error
+ * names the rank at fault.
  *
- * There are three ways to be connected: forked locally by one parent, by TCP with a shared secret, by PMIx (mpirun,
- * srun). Nothing here is on the data path. */
+ * Processes can be connected in three ways: one parent forks them, they use TCP with a shared secret, or they use
+ * PMIx (mpirun, srun).  Kernels send none of their data through a bootstrap. */
 #ifndef REPLAY_BOOTSTRAP_H
 #define REPLAY_BOOTSTRAP_H
 
@@ -17,18 +18,18 @@
 
 enum bootstrap_error {
     BOOTSTRAP_BAD_INPUT,          /* an option or a secret is wrong */
-    BOOTSTRAP_FAILED = ERROR_RUN, /* this rank is the first to know */
-    BOOTSTRAP_PEER_FAILED,        /* another process already reports it: no need to print it once more */
+    BOOTSTRAP_FAILED = ERROR_RUN, /* this rank is the first to notice the failure */
+    BOOTSTRAP_PEER_FAILED,        /* another process reports the failure, so this rank need not print it */
 };
 
 enum { BOOTSTRAP_WAIT_PEERS = 24 };
 
 /* What a stalled rank waits for. */
 struct bootstrap_wait {
-    uint64_t serial; /* number of its current run, from 1, equal on all ranks; 0: between runs */
+    uint64_t serial; /* number of the rank's current run, from 1, equal on all ranks; 0 between runs */
     uint32_t peer_count;
-    uint16_t peer[BOOTSTRAP_WAIT_PEERS]; /* the ranks that it waits for, or as many of them as there is room for */
-    uint32_t anybody;                    /* not 0 if it knows how much is missing, but not from which rank */
+    uint16_t peer[BOOTSTRAP_WAIT_PEERS]; /* the ranks that it waits for, or the first of them if there are more */
+    uint32_t anybody;                    /* not 0 if the rank waits for something that any rank may send */
     char text[144];
 };
 _Static_assert(sizeof(struct bootstrap_wait) == 208, "crosses the bootstrap");
@@ -47,14 +48,14 @@ struct bootstrap_ops {
 struct bootstrap {
     const struct bootstrap_ops *ops;
     uint32_t rank, rank_count;
-    uint32_t timeout_ms; /* limit of one call; the error names the ranks that did not come */
-    /* Called repeatedly while an exchange waits, so that a waiting rank still serves its links: other ranks may need
-     * them before they can come to the exchange.  Returns whether anything moved.  NULL if there is nothing to
-     * serve. */
+    uint32_t timeout_ms; /* limit of one exchange; its error names the ranks that did not come */
+    /* Called repeatedly while an exchange waits, so that a waiting rank still serves its links.  Other ranks may
+     * need these links before they can come to the exchange.  Returns whether an operation completed.  NULL if there
+     * is nothing to serve. */
     bool (*serve)(void *context);
     void *serve_context;
-    /* Fills in what this rank waits for now.  Called when a stalled rank asks all ranks.  NULL if this rank can wait
-     * only for an exchange. */
+    /* Writes into *wait what this rank waits for.  Called when a stalled rank asks all ranks.  NULL if this rank can
+     * wait only for an exchange. */
     void (*tell)(void *context, struct bootstrap_wait *wait);
     void *tell_context;
 };
@@ -73,17 +74,16 @@ static inline bool bootstrap_barrier(struct bootstrap *b, GError **error)
     return b->ops->allgather(b, NULL, 0, NULL, error);
 }
 
-/* Returns false if it is known that a rank died or gave up.  Does not wait; for calls between exchanges.  (Ranks of
- * mpirun or srun need not ask, because these programs end them.) */
+/* Returns false if a rank is known to have died or given up.  It does not wait.  Ranks call it between exchanges. */
 static inline bool bootstrap_check(struct bootstrap *b, GError **error)
 {
     return !b->ops->check || b->ops->check(b, error);
 }
 
-/* For a rank that has waited too long.  Asks every rank what it waits for, ends the run for all, and sets *error, which
- * names the rank at the root of the waiting.  That is a rank that does not answer; if all answer, a rank that waits for
- * nobody; if they wait in a circle, the rank that is furthest behind.  Returns false.  Other ranks answer while they
- * wait in an exchange, or when they call bootstrap_check(). */
+/* A rank that has waited too long calls this function.  It asks every rank what it waits for, ends the run for all,
+ * sets *error to a text that names the rank at fault, and returns false.  A rank that does not answer is at fault.
+ * If all answer, it is a rank that waits for nobody.  If all ranks wait in a circle, it is the rank in the earliest
+ * run.  Other ranks answer while they wait in an exchange, or when they call bootstrap_check(). */
 static inline bool bootstrap_hang(struct bootstrap *b, const struct bootstrap_wait *wait, GError **error)
 {
     if (b->ops->hang) return b->ops->hang(b, wait, error);
@@ -91,7 +91,7 @@ static inline bool bootstrap_hang(struct bootstrap *b, const struct bootstrap_wa
     return false;
 }
 
-/* Tells the others that this rank gives up and why; their current or next call fails with the reason. */
+/* Tells the other ranks that this rank gives up and why.  Their current or next exchange fails with this reason. */
 static inline void bootstrap_abort(struct bootstrap *b, const char *reason) { b->ops->abort(b, reason); }
 
 static inline void bootstrap_free(struct bootstrap *b)
@@ -115,19 +115,19 @@ struct bootstrap_secret {
 
 struct bootstrap_tcp_options {
     uint32_t rank, rank_count;
-    const char *root; /* "host:port" of rank 0, which listens only at this address; ":port" is loopback.  May be several
-                       * addresses with spaces between them: rank 0 listens at the first where it can, and the others
-                       * try all. */
+    const char *root; /* "host:port" of rank 0, which listens only at this address; ":port" is loopback.  Several
+                       * addresses are separated by spaces: rank 0 listens at the first one where it can, and the
+                       * other ranks try them all. */
     struct bootstrap_secret secret; /* shared by all; every message is authenticated with it */
     uint32_t timeout_ms;
     const char *name;                              /* the name of this way to bootstrap; NULL means "tcp" */
-    void (*listens)(void *context, uint16_t port); /* called on rank 0 when others may connect; may be NULL */
+    void (*listens)(void *context, uint16_t port); /* called on rank 0 when the other ranks may connect; may be NULL */
     void (*end)(void);                             /* called when all connections are closed, or when none could be
                                                     * made; may be NULL */
     void *context;
 };
-/* Connects the ranks; returns when all have joined.  Processes without the secret are refused and change nothing.  A
- * rank that a flood of such processes pushes out tries again until timeout_ms have passed. */
+/* Connects the ranks, and returns when all have joined.  Processes without the secret are refused and change
+ * nothing.  A rank that is pushed out by many such processes tries again until timeout_ms have passed. */
 struct bootstrap *bootstrap_tcp_new(const struct bootstrap_tcp_options *options, GError **error);
 
 /* Connects ranks that mpirun or srun started.  NULL and *error if neither started this process, or if this build is

@@ -19,9 +19,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* How long the other ranks may take, after a failure, to report it and leave, and then to obey SIGTERM. */
+/* After a failure, the other ranks have GRACE_LEAVE_MS to report it and end.  Those that still run get SIGTERM, and
+ * have GRACE_TERMINATE_MS to obey it. */
 enum { GRACE_LEAVE_MS = 700, GRACE_TERMINATE_MS = 500 };
-/* How long a child may take to end after its socket has closed (the closing wakes the parent). */
+/* After a child's socket has closed, the child may take ENDING_MS to end.  The parent checks every REAP_TICK_MS. */
 enum { REAP_TICK_MS = 2, ENDING_MS = 300 };
 /* A child waits this much longer than the timeout, so that the parent is first to time out and names the missing
  * rank. */
@@ -116,7 +117,7 @@ static bool child_allgather(struct bootstrap *b, const void *in, size_t size_byt
     const uint64_t deadline_ms = bootstrap_now_ms() + b->timeout_ms + PARENT_MARGIN_MS;
     struct fork_header header;
     g_assert(bootstrap_size_allowed(size_bytes, b->rank_count));
-    /* The result is not checked: if the parent has given up, the send may fail, but its reason can be received. */
+    /* The result of the send is not checked: if the parent has given up, its reason can still be received. */
     child_send(c, FORK_SHARE, in, size_bytes);
     if (!child_receive_header(c, &header, deadline_ms, error)) return false;
     if (header.kind == FORK_FAILED) return child_receive_failure(c, header.size_bytes, deadline_ms, error);
@@ -140,8 +141,8 @@ static bool child_check(struct bootstrap *b, GError **error)
     return true;
 }
 
-/* Tells the parent that this rank hangs.  The parent asks the other ranks, and ends the run with the culprit that their
- * answers show. */
+/* Tells the parent that this rank hangs.  The parent asks the other ranks, ends the run, and names the rank that is
+ * at fault according to their answers. */
 static bool child_hang(struct bootstrap *b, const struct bootstrap_wait *wait, GError **error)
 {
     struct fork_child *const c = (struct fork_child *)b;
@@ -188,7 +189,7 @@ struct fork_parent {
     struct fork_rank *ranks;
     bool asking; /* a rank hangs, and the parent waits until deadline_ms for all ranks to say what they wait for */
     uint32_t hung_rank;
-    char *failure;        /* what broke first; NULL while all is well */
+    char *failure;        /* text of the first failure; NULL if nothing has failed */
     uint32_t failed_rank; /* the rank whose exit status becomes the run's; rank_count if there is none */
     int next_signal;      /* the signal for processes that still run at the deadline */
     int exit_status;
@@ -203,8 +204,8 @@ static void parent_push(struct fork_rank *r, uint32_t kind, const void *data, si
     if (size_bytes) g_byte_array_append(r->out, data, (guint)size_bytes);
 }
 
-/* Keeps the failure, which it owns, if it is the first.  Later failures follow from the first, so they are not
- * reported. */
+/* Takes ownership of the text `failure`, and keeps it if it is the first.  Later failures follow from the first, so
+ * they are not reported. */
 static void parent_fail(struct fork_parent *p, uint32_t failed_rank, char *failure)
 {
     if (p->failure) {
@@ -345,7 +346,7 @@ static void parent_write(struct fork_rank *r)
         const ssize_t n = send(r->socket, r->out->data + sent, r->out->len - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0 && errno == EAGAIN) break;
-        if (n < 0) sent = r->out->len; /* the rank no longer reads: drop the rest */
+        if (n < 0) sent = r->out->len; /* the rank reads no more, so the remaining bytes are dropped */
         else sent += (guint)n;
     }
     if (sent) g_byte_array_remove_range(r->out, 0, sent);
@@ -378,9 +379,9 @@ static bool parent_any_ending(const struct fork_parent *p)
     return false;
 }
 
-/* Takes the exit statuses of ranks that have ended, and judges them.  A killed rank is named before ranks that exited,
- * because their errors follow from its death.  So an exit is judged only when no other rank is about to end, or after a
- * while.  After a failure, the parent does not wait for a stopped rank to leave. */
+/* Takes the exit statuses of ranks that have ended, and judges them.  If one rank was killed, others may end with
+ * errors that follow from its death.  The killed rank must be reported first, so the others are judged only when no
+ * further rank is about to end, or after ENDING_MS.  After a failure, the parent kills stopped ranks. */
 static void parent_reap(struct fork_parent *p)
 {
     bool exits_wait = false;
@@ -401,7 +402,7 @@ static void parent_reap(struct fork_parent *p)
     if (!parent_any_ending(p) || bootstrap_now_ms() >= p->ending_deadline_ms) parent_judge(p, false);
 }
 
-/* Fails if a rank that has ended with status 0 is missing in the current exchange, because it will not come. */
+/* Fails if a rank has ended with status 0 although the current exchange needs its share, which will not come. */
 static void parent_check_absent(struct fork_parent *p)
 {
     for (uint32_t i = 0; i < p->rank_count && p->came_count && !p->failure; i++)

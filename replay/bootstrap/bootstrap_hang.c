@@ -1,6 +1,7 @@
-/* bootstrap_hang.c - finds the rank that holds up a run, from the rank or word that each other rank waits for.
+/* bootstrap_hang.c - finds the rank that holds up a run, from the answers of all ranks to the question what they
+ * wait for.
  *
- * Knows no transport: bootstrap_fork.c and bootstrap_tcp.c gather the answers. */
+ * It does not depend on how ranks are connected: bootstrap_fork.c and bootstrap_tcp.c gather the answers. */
 #include "replay/bootstrap/bootstrap_internal.h"
 
 struct bootstrap_wait bootstrap_wait_of(const struct bootstrap *b)
@@ -34,8 +35,9 @@ static void hang_follow(const struct bootstrap_wait *wait, const bool *answered,
     }
 }
 
-/* The more likely the rank is the root of the hang, the smaller the result.  Ranks that did not answer come first, then
- * ranks that wait for nobody, then the others.  Among these, the rank that is furthest behind comes first. */
+/* The rank with the smallest result is named as the cause of the hang.  Ranks that did not answer have the smallest
+ * results, then come ranks that wait for nobody, then all others.  Within a group, the rank in the earliest run
+ * comes first. */
 static uint64_t hang_distance(const struct bootstrap_wait *wait, bool answered)
 {
     if (!answered) return 0;

@@ -18,7 +18,7 @@ int bootstrap_remaining_ms(uint64_t deadline_ms);
 /* Serves this rank's links.  Returns how long the caller may sleep before it must call bootstrap_serve_ms() again: at
  * most until deadline_ms. */
 int bootstrap_serve_ms(const struct bootstrap *b, uint64_t deadline_ms);
-/* How long ranks may take to say what they wait for: idle ranks check every 100 ms. */
+/* How long ranks may take to say what they wait for.  An idle rank checks for the question every 100 ms. */
 enum { BOOTSTRAP_ASK_MS = 400 };
 /* What this rank waits for, in the form that is sent to other ranks. */
 struct bootstrap_wait bootstrap_wait_of(const struct bootstrap *b);

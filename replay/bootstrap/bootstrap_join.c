@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 enum {
-    CALLERS_MAX = 64, /* callers that are served at a time; one more replaces the caller that has been there longest */
+    CALLERS_MAX = 64,   /* callers served at a time; one more replaces the one that has been connected longest */
     GREETING_MS = 5000, /* the longest time that a caller may take to greet; less if the time for joining is short */
     GREETING_SHARE = 4,
     CONNECT_RETRY_MS = 50,
@@ -210,7 +210,7 @@ static void door_accept(struct door *d)
     send_at_once(s);
     memcpy(c->challenge.magic, WIRE_MAGIC, sizeof c->challenge.magic);
     fill_nonce(c->challenge.nonce);
-    /* A new connection can take 40 bytes at once.  One that cannot is dropped. */
+    /* A new connection has room for these 40 bytes.  If it does not, it is dropped. */
     if (wire_write(s, &c->challenge, sizeof c->challenge, 0) != 0) door_refuse(d, c);
 }
 
@@ -414,8 +414,8 @@ static bool member_explain(const struct bootstrap_tcp_options *o, const struct w
     }
 }
 
-/* Greets rank 0 over the connected socket s, and opens the channel.  *again says that rank 0 closed the connection
- * before it read this rank's hello, as it does when too many callers come: then the rank should try again. */
+/* Greets rank 0 over the connected socket s, and opens the channel.  Rank 0 closes a connection before it reads the
+ * hello if too many callers come.  Then *again is set, and the rank should try again. */
 static bool member_greet(const struct bootstrap_tcp_options *o, int s, uint64_t deadline_ms,
                          struct wire_channel *channel, bool *again, GError **error)
 {

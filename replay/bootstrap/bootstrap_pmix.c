@@ -1,7 +1,8 @@
-/* bootstrap_pmix.c - ranks that mpirun or srun started.  PMIx tells each rank its number, where rank 0 listens, and
- * the secret to join with.  After that they exchange by TCP.
+/* bootstrap_pmix.c - ranks that mpirun or srun started.  PMIx tells each rank its number, the address where rank 0
+ * listens, and the secret to join with.  After that, the ranks exchange by TCP.
  *
- * PMIx could exchange, too, but it cannot ask a waiting rank what it waits for.  Does not know which launcher runs. */
+ * PMIx has exchanges of its own, but with them a waiting rank cannot be asked what it waits for.  This file does not
+ * need to know which launcher runs. */
 #include "replay/bootstrap/bootstrap_internal.h"
 
 #include <stdlib.h>
@@ -31,7 +32,7 @@ enum { SECRET_BYTES = 32, SECRET_CHARACTERS = 2 * SECRET_BYTES, ASK_AGAIN_MS = 2
 
 struct meeting {
     char secret[SECRET_CHARACTERS + 1];
-    pmix_status_t status; /* the result of the publication */
+    pmix_status_t status; /* result of the publication */
 };
 
 static bool pmix_fail(GError **error, const char *what, pmix_status_t status)
@@ -100,8 +101,8 @@ static bool card_read(const char *card, char *secret, GString *root)
     return root->len > 0;
 }
 
-/* Gets the text that rank 0 publishes.  Asks repeatedly, because a launcher does not wait for the text: until it is
- * published, the launcher answers that there is none. */
+/* Gets the text that rank 0 publishes.  Asks repeatedly, because the launcher answers at once even if the text has
+ * not been published yet. */
 static bool root_find(const pmix_proc_t *self, uint32_t timeout_ms, char *secret, GString *root, GError **error)
 {
     const uint64_t deadline_ms = bootstrap_now_ms() + timeout_ms;

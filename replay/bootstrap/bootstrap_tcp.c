@@ -1,7 +1,7 @@
-/* bootstrap_tcp.c - exchanges over a star of TCP connections with rank 0 in the middle.
+/* bootstrap_tcp.c - exchanges over TCP connections between rank 0 and each other rank.
  *
- * Rank 0 gathers while it is in an exchange itself.  It knows which ranks are missing and tells the other ranks, which
- * are connected only to rank 0.  bootstrap_join.c joins ranks, bootstrap_wire.c forms messages. */
+ * Rank 0 gathers the shares while it is in an exchange itself.  So it knows which ranks are missing, and tells the
+ * other ranks.  bootstrap_join.c joins ranks, and bootstrap_wire.c forms messages. */
 #include "replay/bootstrap/bootstrap_internal.h"
 #include "replay/bootstrap/bootstrap_join.h"
 #include "replay/bootstrap/bootstrap_wire.h"
@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 
 enum {
-    COME_MS = 100,        /* rank 0 waits this long before it tells the ranks that have come that it is alive */
+    COME_MS = 100,        /* after this time, rank 0 tells the ranks that have come to an exchange that it is alive */
     ROOT_MARGIN_MS = 500, /* the other ranks wait this much longer, so that rank 0 names the missing rank first */
 };
 
@@ -76,24 +76,25 @@ struct inquiry {
     bool *answered;
 };
 
-/* Takes what the rank has sent after the question.  Returns whether it will send nothing more. */
+/* Takes the rank's answer to the question, if it has arrived.  Returns whether nothing more is expected from the
+ * rank. */
 static bool root_hear(struct bootstrap_tcp *t, struct inquiry *q, uint32_t rank)
 {
     struct wire_channel *const c = &t->channels[rank];
     const int rc = wire_channel_advance(c, BOOTSTRAP_REASON_BYTES_MAX);
     if (rc == -EAGAIN) return false;
-    if (rc && rc != -EMSGSIZE) return true; /* gone: it never answers */
+    if (rc && rc != -EMSGSIZE) return true; /* the connection is lost, so no answer will come */
     q->answered[rank] = true;
     if (!rc && (c->header.kind == WIRE_HANG || c->header.kind == WIRE_STATE) &&
         c->header.size_bytes == sizeof q->wait[rank])
         memcpy(&q->wait[rank], c->body, sizeof q->wait[rank]);
-    else /* a share or a reason */
+    else /* the rank sent a share or a reason instead */
         q->wait[rank] = (struct bootstrap_wait){ .text = "waits for the others in an exchange" };
     return true;
 }
 
-/* Asks all ranks what they wait for, because the rank `first` hangs.  Ends the run, and sets *error, which names the
- * rank that the answers show to be the culprit. */
+/* Asks all ranks what they wait for, because the rank `first` hangs.  Ends the run, and sets *error to a text that
+ * names the rank at fault according to the answers. */
 static bool root_ask(struct bootstrap_tcp *t, uint32_t first, const struct bootstrap_wait *wait, GError **error)
 {
     const uint32_t rank_count = t->base.rank_count;
@@ -293,7 +294,7 @@ static bool tcp_allgather(struct bootstrap *b, const void *in, size_t size_bytes
     return ok;
 }
 
-/* Looks, between exchanges, at the beginning of a message from the rank.  A share that came early stays in the
+/* Checks, between exchanges, the message that the rank has begun to send.  A share that came early stays in the
  * channel. */
 static bool root_check_rank(struct bootstrap_tcp *t, uint32_t rank, GError **error)
 {

@@ -136,7 +136,8 @@ int wire_channel_send(struct wire_channel *c, uint32_t kind, const void *body, s
     return rc ? rc : wire_write(c->socket, mac, sizeof mac, deadline_ms);
 }
 
-/* Returns where the next bytes of the message go.  Sets *missing_bytes to how many of this part are still to come. */
+/* A message consists of header, body and MAC.  Returns where the next bytes that arrive belong.  Sets *missing_bytes
+ * to the number of bytes that this header, body or MAC still lacks. */
 static uint8_t *channel_target(struct wire_channel *c, size_t *missing_bytes)
 {
     const size_t head_bytes = sizeof c->header, body_end = head_bytes + c->header.size_bytes;

@@ -78,7 +78,7 @@ struct wire_channel {
     int socket; /* -1 if the channel is not open */
     bool root;  /* whether this side is the root's */
     uint8_t key[WIRE_MAC_BYTES];
-    uint64_t sent, received; /* numbers of messages */
+    uint64_t sent, received; /* how many messages were sent and received */
     /* The message that is coming in. */
     struct wire_header header;
     uint8_t *body;
