@@ -1,8 +1,8 @@
-/* cuda_args.h - the one parameter of every kernel in cuda_ptx_*.c: a struct by value (cuda_bench.h), whose offsets the
- * PTX names.
+/* cuda_args.h - the parameter of the kernels in cuda_ptx_*.c.  Each kernel has one, a struct cuda_args
+ * (cuda_bench.h) passed by value.  The PTX reads its fields at the offsets below.
  *
- * A kernel reads only the fields that it needs.  Rows repeat in a circle: row i is at source + (i & source_mask) *
- * source_stride, so a footprint is (mask + 1) * stride bytes.  Warp `me` of `all` warps has the rows index + me,
+ * A kernel reads only the fields that it needs.  Row numbers wrap around: row i is at source + (i & source_mask) *
+ * source_stride, so a footprint is (mask + 1) * stride bytes.  Of `all` warps, warp `me` moves the rows index + me,
  * index + me + all, ... */
 #ifndef REPLAY_CUDA_ARGS_H
 #define REPLAY_CUDA_ARGS_H
@@ -40,7 +40,7 @@
 #define FLAG_IN           1  /* bulk: loads to shared memory */
 #define FLAG_OUT          2  /* bulk: stores from shared memory */
 #define FLAG_EVERY_WARP   4  /* each warp waits for its own stores; else one thread does, after a barrier */
-#define FLAG_WHOLE        16 /* bulk: a stage is reused when its store has been written, not only read */
+#define FLAG_WHOLE        16 /* bulk: a stage is reused once its store is complete, not once the store has read it */
 #define FLAG_PAIRS        8  /* flags: blocks 2i and 2i + 1 of one grid exchange flags; else blocks i of two GPUs */
 
 /* The result of a warp: 4 words of 8 bytes in the table at ARG_OUT. */

@@ -1,4 +1,5 @@
-/* cuda_bench.c - GPUs opened and filled, kernels compiled by the driver, launched together and read back. */
+/* cuda_bench.c - opens GPUs and fills their memory, has the driver compile kernels, launches kernels together, and
+ * reads their results. */
 #include "replay/cuda/cuda_bench.h"
 
 #include <string.h>
@@ -6,8 +7,8 @@
 
 _Static_assert(sizeof(struct cuda_args) == ARG_BYTES, "as the PTX has it");
 
-/* With a = 0, a macro like ARG_OUT, "a + 60", is a number: an offset in struct cuda_args.  The PTX has the same
- * text, in which `a` is the parameter. */
+/* The PTX reads ARG_SOURCE_MASK, a + 60, as an offset from its parameter `a`.  C reads the same macro as the number
+ * 60, because `a` is 0 here. */
 enum { a = 0 };
 _Static_assert((ARG_OUT) == offsetof(struct cuda_args, out), "as the PTX has it");
 _Static_assert((ARG_CYCLES) == offsetof(struct cuda_args, cycles), "as the PTX has it");

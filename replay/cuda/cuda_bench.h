@@ -1,12 +1,12 @@
-/* cuda_bench.h - private to `eptwin measure --fabric cuda`: the GPUs with their memory and kernels, how a kernel
- * runs on one or several of them at once, and where values go.
+/* cuda_bench.h - private to `eptwin measure --fabric cuda`: the GPUs with their memory and kernels, runs of a kernel on
+ * one or several GPUs, and the values that a pass measures.
  *
- * The memory of a GPU.  All GPUs have areas of the same sizes, and each can reach those of the others:
+ * The memory of a GPU.  All GPUs have areas of the same sizes, and each GPU can reach those of the others:
  *
  *     source   CUDA_SOURCE_BYTES of BF16 numbers
  *     target   CUDA_TARGET_BYTES for each GPU that may write to it
- *     zeros    CUDA_ZEROS_BYTES, which chases read
- *     words    flags and counters; cuda_bench_words_clear() clears those that are not the bench's own
+ *     zeros    CUDA_ZEROS_BYTES, read by kernels that time dependent loads
+ *     words    flags and counters; cuda_bench_words_clear() clears those that kernels use
  *     table    addresses of targets, for this GPU's runs
  *     results  RESULT_BYTES for each warp
  *
@@ -49,7 +49,7 @@ struct cuda_gpu {
     int device;
     cuda_context context;
     cuda_module module[3];
-    GHashTable *functions; /* by the name of their kernel, which is kept as a pointer */
+    GHashTable *functions; /* kernel functions by name; the names are not copied */
     cuda_stream stream[2]; /* stream[1] runs a second kernel at the same time */
     cuda_event event[2];
     uint64_t source, target, zeros, words, table, results;
@@ -62,11 +62,11 @@ struct cuda_gpu {
 struct cuda_run {
     const char *kernel;
     uint32_t gpu, blocks, threads;
-    uint32_t shared_bytes; /* dynamic */
+    uint32_t shared_bytes; /* dynamic shared memory of a block */
     uint32_t cluster;      /* blocks of a cluster; 0: no clusters */
     bool cooperative;
     bool early;  /* may be launched before the previous kernel has ended */
-    bool beside; /* on the GPU's second stream */
+    bool beside; /* runs on the GPU's second stream */
     uint32_t target_count;
     uint64_t target[CUDA_TARGETS_MOST]; /* addresses; if target_count is 0, the GPU's own target area is used */
     struct cuda_args args;              /* the caller sets all fields but out, targets, target_count, go, go_count */
@@ -74,12 +74,14 @@ struct cuda_run {
 
 /* The results of a run's warps, combined. */
 struct cuda_outcome {
-    uint64_t from_ns, to_ns;                  /* start of the first warp and end of the last one, by the GPU's timer */
-    uint64_t last_from_ns;                    /* start of the last warp */
+    uint64_t from_ns, to_ns;                  /* when the first warp started and the last one ended, by the GPU's
+                                               * timer */
+    uint64_t last_from_ns;                    /* when the last warp started */
     double rows_per_ns;                       /* sum of the warps' rates, each over its warp's own time */
-    double rows, cycles;                      /* rows: the sum; cycles: the mean over warps that did something */
+    double rows, cycles;                      /* rows: the sum over warps; cycles: the mean over warps that did
+                                               * something */
     uint32_t warps;                           /* warps that did something */
-    uint64_t target_to_ns[CUDA_TARGETS_MOST]; /* for each target: the end of the last warp in blocks with it */
+    uint64_t target_to_ns[CUDA_TARGETS_MOST]; /* [target] end of the last warp in blocks with this target */
 };
 
 struct cuda_row {
@@ -98,10 +100,10 @@ struct cuda_bench {
     const char *kernel; /* the kernel launched last; messages name it */
     size_t cublaslt;    /* version of the library that ran GEMMs; 0: no library was found */
     uint32_t repeat, pass;
-    uint32_t go_count; /* how many blocks have so far counted themselves at GPU 0's first word */
+    uint32_t go_count; /* how many blocks have so far added 1 to GPU 0's first word, where they wait for each other */
     GArray *rows;      /* struct cuda_row */
     uint32_t row;      /* the row that gets the next value of this pass */
-    struct rng rng;    /* draws where rows beyond L2 begin */
+    struct rng rng;    /* draws the first row of footprints beyond L2 */
     struct progress *progress;
 };
 
@@ -128,12 +130,13 @@ bool cuda_bench_gap(struct cuda_bench *b, const struct cuda_run *before, const s
 bool cuda_bench_wait(struct cuda_bench *b, GError **error);
 bool cuda_bench_words_clear(struct cuda_bench *b, GError **error);
 
-/* Keeps a value of this pass; NAN if it is not known.  In the first pass, makes a new row, whose phase is `format`. */
+/* Keeps a value that this pass measured; NAN if it could not be measured.  In the first pass, makes a new row, whose
+ * phase is given by `format`. */
 void cuda_bench_keep(struct cuda_bench *b, const char *metric, const char *unit, uint32_t size_bytes, double value,
                      const char *format, ...) G_GNUC_PRINTF(6, 7);
 
-/* The address of words for kernels, beyond the bench's own words.  It changes with each pass, because a word's slice of
- * L2 is nearer to some SMs than to others. */
+/* The address of words that kernels may use.  It changes with each pass, because the slice of L2 that holds a word
+ * is nearer to some SMs than to others. */
 static inline uint64_t cuda_words(const struct cuda_bench *b, uint32_t gpu)
 {
     return b->gpu[gpu].words + CUDA_WORDS_OWN_BYTES + b->pass % 16 * 37 * 128;
@@ -150,8 +153,8 @@ static inline double cuda_now_us(void)
     return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
 }
 
-/* A part of the benchmarks, and the function that makes one pass over it.  The tables end with a NULL name
- * (cuda_one_gpu.c, cuda_many_gpus.c). */
+/* A group of benchmarks, and the function that makes one pass over it.  The tables in cuda_one_gpu.c and
+ * cuda_many_gpus.c end with a NULL name. */
 struct cuda_part {
     const char *name;
     bool (*pass)(struct cuda_bench *b, GError **error);

@@ -36,8 +36,8 @@ bool cuda_driver_open(struct cuda_driver *driver, GError **error)
         return error_false(error, CUDA_ERROR, CUDA_ABSENT, "--fabric cuda: expected NVIDIA's driver (%s), found none",
                            cuda_library_name);
     int count = 0;
-    /* Load modules at once.  Loaded lazily, a kernel's first launch would wait for running kernels, which may
-     * themselves wait for that kernel. */
+    /* Modules are loaded at once.  If they were loaded at a kernel's first launch, the launch would wait for running
+     * kernels, which may themselves wait for that kernel. */
     g_setenv("CUDA_MODULE_LOADING", "EAGER", TRUE);
     bool fine = functions_find(driver, error);
     if (fine && (driver->init(0) != 0 || driver->count(&count) != 0 || count == 0)) {

@@ -108,8 +108,7 @@ struct cuda_driver {
 bool cuda_driver_open(struct cuda_driver *driver, GError **error);
 void cuda_driver_close(struct cuda_driver *driver);
 
-/* Returns whether result is 0.  Otherwise sets *error, which has the call's name in struct cuda_driver and the driver's
- * name of the failure. */
+/* Returns whether result is 0.  Otherwise sets *error to the name of the call and the driver's name of the failure. */
 bool cuda_driver_check(const struct cuda_driver *driver, cuda_result result, const char *call, GError **error);
 
 #endif

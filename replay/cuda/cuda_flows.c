@@ -1,5 +1,5 @@
-/* cuda_flows.c - measures how fast warps move rows: makes a kernel's arguments from the description of a flow, runs it
- * for a given time, and finds the rate. */
+/* cuda_flows.c - measures how fast warps move rows.  It makes a kernel's arguments from the description of a flow,
+ * runs the kernel for a given time, and computes the rate. */
 #include "replay/cuda/cuda_flows.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@ static const double usual_us = 400, quick_us = 150;
 static uint32_t round_up(uint32_t bytes, uint32_t unit) { return (bytes + unit - 1) / unit * unit; }
 static uint32_t line_up(uint32_t bytes) { return round_up(bytes, LINE_BYTES); }
 
-/* The number of places of `stride` bytes in a footprint, rounded down to a power of 2, minus 1. */
+/* How many places of `stride` bytes a footprint has, rounded down to a power of 2, minus 1. */
 static uint32_t places_mask(uint64_t footprint, uint32_t stride)
 {
     uint64_t places = 1;
@@ -41,7 +41,7 @@ struct cuda_run cuda_flow_run(struct cuda_bench *b, const struct cuda_flow *f)
     const uint32_t scales_bytes = strcmp(f->kernel, "cast") == 0 ? f->row_bytes / SCALE_SHARE : 0;
     const uint32_t target_stride = round_up(f->row_bytes + f->target_offset + scales_bytes, unit);
     const double time_us = f->time_us > 0 ? f->time_us : b->quick ? quick_us : usual_us;
-    const bool shared = strcmp(f->kernel, "sum_shared") == 0; /* its source has only the rows of one sum */
+    const bool shared = strcmp(f->kernel, "sum_shared") == 0; /* sum_shared reads only the rows of one sum */
     struct cuda_run run = {
         .kernel = f->kernel, .gpu = f->gpu, .blocks = f->blocks, .threads = 32 * f->warps,
             .shared_bytes = shared_bytes(f),
@@ -68,7 +68,8 @@ struct cuda_run cuda_flow_run(struct cuda_bench *b, const struct cuda_flow *f)
     return run;
 }
 
-/* A first run brings a small footprint into L2.  A large one begins at a different place in each run. */
+/* Flows with small footprints run twice, because the first run brings the rows into L2.  Flows beyond L2 run once,
+ * and begin at another row each time. */
 bool cuda_flows_outcome(struct cuda_bench *b, const struct cuda_flow *flows, uint32_t count,
                         struct cuda_outcome *outcome, GError **error)
 {

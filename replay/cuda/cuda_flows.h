@@ -1,5 +1,6 @@
-/* cuda_flows.h - private to `eptwin measure --fabric cuda`: runs flows, in which warps move rows or work on rows for a
- * given time.  A flow is described by its kernel, numbers of SMs and warps, size of rows, source and targets. */
+/* cuda_flows.h - private to `eptwin measure --fabric cuda`: runs flows.  In a flow, warps move rows, or work on
+ * rows, for a given time.  A flow is described by its kernel, its numbers of SMs and warps, the size of its rows,
+ * and where they come from and go. */
 #ifndef REPLAY_CUDA_FLOWS_H
 #define REPLAY_CUDA_FLOWS_H
 
@@ -15,27 +16,27 @@ struct cuda_flow {
     uint32_t gpu, blocks, warps, row_bytes;
     uint64_t footprint;                    /* bytes of rows at the source and at each target; 0: CUDA_IN_L2 */
     uint64_t source;                       /* address; 0: the GPU's own source area */
-    uint32_t source_offset, target_offset; /* how many bytes after the start of a 128-byte line rows begin */
+    uint32_t source_offset, target_offset; /* bytes from the start of a 128-byte line to the start of a row */
     uint32_t target_count;                 /* 0: the GPU's own target area */
     uint64_t target[CUDA_TARGETS_MOST];
-    uint32_t by_block, by_warp; /* these choose a warp's target */
-    bool packed;                /* rows begin 16 bytes after the end of the previous row; else each row has lines of
-                                 * its own */
+    uint32_t by_block, by_warp; /* block and warp are multiplied by these and added: the index of the target */
+    bool packed;                /* a row begins at the next multiple of 16 bytes after the previous row; otherwise,
+                                 * at the next 128-byte line */
     uint32_t rows;              /* rows of each warp; 0: as many as the time allows */
-    /* As in struct cuda_args, for bulk copies.  For logs and exps, shared_offset is the least shared memory of a
-     * block. */
+    /* For bulk copies, as in struct cuda_args.  For logs and exps, shared_offset is the least amount of shared
+     * memory of a block. */
     uint32_t flags, fan, stages, ahead, shared_offset;
     /* For sums: the rows of each sum, and whether a whole block makes one sum. */
     uint32_t count, team;
     double time_us; /* 0: the default */
 };
 
-/* Whether the warps' stages have room in an SM's shared memory. */
+/* Whether the shared memory that a block of the flow needs fits into that of an SM. */
 bool cuda_flow_fits(const struct cuda_bench *b, const struct cuda_flow *flow);
 
-/* Runs flows at the same time, each on its own GPU.  Sets rate_gbs[count] to the bytes of each flow's rows over the
- * time from the start of its first warp to the end of its last warp.  (A sum of the warps' own rates would exceed
- * what a link carries, because the warps that end last get the bandwidth of those that have ended.) */
+/* Runs flows at the same time, each on its own GPU.  Sets rate_gbs[count] to the bytes of each flow's rows divided
+ * by the time from the start of its first warp to the end of its last warp.  Adding up the warps' own rates would
+ * give more than a link carries, because the warps that end last get the bandwidth of those that have ended. */
 bool cuda_flows_run(struct cuda_bench *b, const struct cuda_flow *flows, uint32_t count, double *rate_gbs,
                     GError **error);
 
@@ -43,12 +44,13 @@ bool cuda_flows_run(struct cuda_bench *b, const struct cuda_flow *flows, uint32_
 bool cuda_flows_outcome(struct cuda_bench *b, const struct cuda_flow *flows, uint32_t count,
                         struct cuda_outcome *outcome, GError **error);
 
-/* Measures the rate at which the flow reads rows, each once, that GPU `writer` has just written.  The writer's stores
- * leave the rows in the slices of L2 that they belong to, which are not near each SM that reads them.  flow->source and
+/* Measures the rate at which the flow reads rows that GPU `writer` has just written.  Each row is read once.  It is
+ * in the slice of L2 that belongs to its address, which may be far from the SM that reads it.  flow->source and
  * flow->target are not used. */
 bool cuda_flow_fresh(struct cuda_bench *b, const struct cuda_flow *flow, uint32_t writer, double *rate_gbs,
                      GError **error);
-/* Makes GPU `writer` write footprint bytes to the area for fresh rows of GPU `gpu`.  Sets *place to their address. */
+/* Makes GPU `writer` write rows of `footprint` bytes in all into the target area of GPU `gpu`.  Sets *place to their
+ * address. */
 bool cuda_fresh_write(struct cuda_bench *b, uint32_t writer, uint32_t gpu, uint32_t row_bytes, bool packed,
                       uint64_t footprint, uint64_t *place, GError **error);
 

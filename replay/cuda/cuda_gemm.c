@@ -1,7 +1,9 @@
-/* cuda_gemm.c - dense GEMMs by cuBLASLt, if this machine has it.  Like the driver, it is opened at run time.
+/* cuda_gemm.c - measures dense GEMMs of cuBLASLt, if this machine has it.  Like the driver, the library is opened at
+ * run time.
  *
- * Y = X W with X of rows x k and W of k x n, both of BF16 or FP8 (E4M3), Y of BF16.  Each GEMM reads its own part of
- * the source area as W, so that W comes from memory as in a step, unless all of it fits in L2. */
+ * Y = X W, where X has rows x k numbers and W has k x n.  Both are BF16 or FP8 (E4M3), and Y is BF16.  Each GEMM
+ * reads W from another place of the source area, so W comes from memory, as in a model's step.  Only if all these
+ * places together fit in L2, it does not. */
 #include <dlfcn.h>
 #include <string.h>
 #include "replay/cuda/cuda_flows.h"
@@ -71,8 +73,8 @@ static const struct {
 #undef LT_ENTRY
 };
 
-/* Opens cuBLASLt and finds its functions.  Returns whether the library is there, with all functions.  It stays open,
- * because CUDA's own libraries do not tolerate being closed. */
+/* Opens cuBLASLt and finds its functions.  Returns whether the library was found with all of them.  The library
+ * stays open, because CUDA's own libraries do not tolerate being closed. */
 static bool lt_find(struct lt *lt)
 {
     static const char *const names[] = { "libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so" };
@@ -93,8 +95,8 @@ static bool lt_check(const struct gemm *g, int status, const char *call, GError 
                        status, g->dtype, (unsigned)g->rows, (unsigned)g->k, (unsigned)g->n);
 }
 #define LT(function, ...) lt_check(g, lt->function(__VA_ARGS__), #function, error)
-/* Describes the GEMM to cuBLASLt.  Its matrices are stored column by column, so W is its transposed A, and Y has n
- * rows.  FP8 runs only in this form. */
+/* Describes the GEMM to cuBLASLt.  cuBLASLt stores matrices column by column.  So W is given as its transposed
+ * matrix A, and its result has n rows.  FP8 runs only in this form. */
 static bool gemm_describe(const struct lt *lt, struct gemm *g, GError **error)
 {
     const int transposed = 1;
@@ -127,7 +129,7 @@ static bool gemm_time(struct cuda_bench *b, const struct lt *lt, const struct ge
     const float one = 1, none = 0;
     const uint64_t places = CUDA_SOURCE_BYTES / weight_bytes(g),
                    in_bytes = g->rows * g->k * (g->type == TYPE_FP8 ? 1 : 2);
-    /* GEMM 0 is not timed, because its launch may load the kernel, which waits for running kernels. */
+    /* The first GEMM is not timed.  Its launch may load the kernel, and loading waits for running kernels. */
     for (uint32_t i = 0; i <= MANY; i++) {
         const uint64_t weights = gpu->source + i % places * weight_bytes(g);
         if (i == 1 && (!CALL(stream_wait, gpu->stream[0]) || !cuda_bench_time_begin(b, MANY * CALL_US, error)))
@@ -153,8 +155,8 @@ static bool gemm_keep(struct cuda_bench *b, const struct lt *lt, struct gemm *g,
     return fine;
 }
 
-/* Measures the GEMMs of DeepSeek-V3's shared expert and feed-forward, up and down, and a square GEMM, which shows the
- * peak rate. */
+/* Measures the GEMMs of DeepSeek-V3's shared expert and of its feed-forward, up and down.  Also measures a square
+ * GEMM, which shows the peak rate. */
 static bool gemms_keep(struct cuda_bench *b, const struct lt *lt, GError **error)
 {
     static const struct {
@@ -183,7 +185,7 @@ bool cuda_gemm_pass(struct cuda_bench *b, GError **error)
     b->kernel = "gemm";
     if (!lt_find(lt)) return true;
     if (!CALL(context_set, b->gpu[0].context)) return false;
-    /* A library that does not start with this driver counts as none. */
+    /* A library that does not start with this driver counts as missing. */
     if (lt->create(&lt->handle) != 0) return true;
     b->cublaslt = lt->version();
     const bool fine = LT(preference_create, &lt->preference) &&

@@ -1,6 +1,6 @@
-/* cuda_host.c - the cost of work that the host gives to a GPU: copies by the copy engines, and words that streams write
- * and await.  Each is timed on the host (the call, the wait for its end) and on the GPU (many in sequence).  It also
- * times words that a kernel and a thread of the host send each other. */
+/* cuda_host.c - times work that the host gives to a GPU: copies by the copy engines, and words that a stream writes
+ * or awaits.  The host's clock times the call and the wait for its end.  The GPU's clock times many calls in
+ * sequence.  This file also times words that a kernel and a thread of the host send each other. */
 #include "replay/cuda/cuda_host.h"
 
 #include <stdatomic.h>
@@ -21,7 +21,8 @@ static bool copies_time(struct cuda_bench *b, uint64_t target, uint64_t source, 
     return true;
 }
 
-/* Times copies one by one on the host: the call alone, and the call with the wait for the copy's end. */
+/* Times copies one by one on the host.  *call_us gets the time of the call alone, and *wait_us that of the call and
+ * the wait for the copy's end. */
 static bool copies_wait(struct cuda_bench *b, uint64_t target, uint64_t source, size_t size, double *call_us,
                         double *wait_us, GError **error)
 {
@@ -38,7 +39,7 @@ static bool copies_wait(struct cuda_bench *b, uint64_t target, uint64_t source, 
     return true;
 }
 
-/* Offsets of source and target from the start of a line: none, equal, and different. */
+/* How far source and target are from the start of a line: not at all, equally far, and unequally far. */
 static const struct {
     uint32_t source, target;
 } shifts[] = { { 0, 0 }, { 16, 16 }, { 16, 0 } };
@@ -67,9 +68,9 @@ static bool copies_keep(struct cuda_bench *b, uint64_t target, const char *at, G
 
 /* ---- words that streams write and await ---- */
 
-/* Times a flag that goes to and fro between two streams: the first writes a word and awaits the second's; the second
- * awaits and then writes.  The second stream is on GPU `to`.  Each word is in the memory of the GPU that awaits it.
- * Both streams begin after the delay. */
+/* Times a flag that goes to and fro between a stream of GPU 0 and a stream of GPU `to`.  The first stream writes a
+ * word and awaits the answer.  The second stream awaits that word and writes the answer.  Each word is in the memory
+ * of the GPU that awaits it.  The streams begin after a delay, when all calls have been made. */
 static bool handing(struct cuda_bench *b, uint32_t to, uint32_t *value, double *time_us, GError **error)
 {
     const struct cuda_gpu *g = &b->gpu[0], *other = &b->gpu[to];
@@ -89,8 +90,8 @@ static bool handing(struct cuda_bench *b, uint32_t to, uint32_t *value, double *
     return true;
 }
 
-/* Times writes of words by a stream or, with `await`, waits for words that are already set; and the calls on the
- * host. */
+/* Times a stream's writes of a word or, if `await`, its waits for a word that is already set.  *time_us is the time
+ * on the GPU, and *call_us that of the call on the host. */
 static bool words_alone(struct cuda_bench *b, uint32_t *value, bool await, double *time_us, double *call_us,
                         GError **error)
 {
@@ -117,7 +118,7 @@ struct answerer {
     atomic_bool ended; /* the kernel has ended, or it failed */
 };
 
-/* Answers each number with the same number, and does nothing else meanwhile. */
+/* Waits for each number from the kernel in a busy loop, and answers with the same number. */
 static void *answer_all(void *argument)
 {
     struct answerer *a = argument;
@@ -129,7 +130,7 @@ static void *answer_all(void *argument)
     return NULL;
 }
 
-/* Measures how long a word takes between a kernel and a thread of the host: the median of half a round. */
+/* Measures how long a word takes between a kernel and a thread of the host: half the mean time of a round trip. */
 static bool flags_host(struct cuda_bench *b, double *time_us, GError **error)
 {
     const struct cuda_gpu *g = &b->gpu[0];

@@ -1,5 +1,6 @@
-/* cuda_many_gpus.c - benchmarks between GPUs: rows to one peer and to several, in both directions, between all pairs;
- * flags, loads, atomics and barriers, alone and during streams. replay/README.md explains each row. */
+/* cuda_many_gpus.c - benchmarks between GPUs.  Rows go to one peer or to several, in one direction or both, and
+ * between all pairs.  Flags, loads, atomics and barriers are timed alone and during streams of rows.
+ * replay/README.md explains each row of the record. */
 #include "replay/cuda/cuda_bench.h"
 #include "replay/cuda/cuda_flows.h"
 #include "replay/cuda/cuda_host.h"
@@ -11,7 +12,7 @@
 
 enum { ROW_BYTES = 14336, HALF_ROW_BYTES = 7168, LINK_US = 1000 };
 
-/* The address of GPU source's own place in the target area of GPU target. */
+/* The address in the memory of GPU `target` to which GPU `source` writes. */
 static uint64_t place_at(const struct cuda_bench *b, uint32_t target, uint32_t source)
 {
     return b->gpu[target].target + source * CUDA_TARGET_BYTES;
@@ -51,7 +52,7 @@ static void target_add(const struct cuda_bench *b, struct cuda_flow *flow, uint3
     flow->target[flow->target_count++] = place_at(b, peer, flow->gpu);
 }
 
-/* Runs the flows, and keeps the mean rate of a sender or, if `together`, the sum of all rates. */
+/* Runs the flows, and keeps the mean of their rates or, if `together`, the sum. */
 static bool flows_keep(struct cuda_bench *b, const struct cuda_flow *flows, uint32_t count, bool together,
                        const char *phase, GError **error)
 {
@@ -128,8 +129,8 @@ static bool pair_by_place(struct cuda_bench *b, GError **error)
     return true;
 }
 
-/* Measures how much bandwidth a link loses when a warp sends one message after another, or when stages begin within a
- * line of shared memory. */
+/* Measures how much bandwidth a link loses if rows are packed, and so begin within a 128-byte line.  Then measures
+ * the loss if the stages of a bulk copy begin within a line of shared memory. */
 static bool pair_unaligned(struct cuda_bench *b, GError **error)
 {
     static const uint32_t sizes[] = { 2064, 7408, 14352, 14464 };
@@ -158,8 +159,8 @@ static bool pair_unaligned(struct cuda_bench *b, GError **error)
     return true;
 }
 
-/* The targets are the GPU itself and peers. Either one load feeds stores to all of them, or blocks and warps take the
- * targets in rotation. */
+/* The targets are the GPU itself and its peers.  By "fan", each row is loaded once and stored to all of them.  By
+ * "blocks" or "warps", successive blocks or warps take the targets in rotation. */
 static const struct mix {
     const char *name;
     uint32_t warps, row_bytes;
@@ -264,7 +265,7 @@ static uint32_t pattern_flows(const struct cuda_bench *b, enum pattern pattern, 
     for (uint32_t g = 0; g < gpus; g++) {
         struct cuda_flow f = flow_of(m, g, sms, warps, ROW_BYTES);
         f.by_block = 1;
-        for (uint32_t i = 1; i < gpus; i++) /* each GPU begins with another peer */
+        for (uint32_t i = 1; i < gpus; i++) /* each GPU begins with a different peer */
             if (sends(pattern, g, (g + i) % gpus, gpus)) target_add(b, &f, (g + i) % gpus);
         if (!f.target_count) continue;
         f.blocks = MIN(sms * f.target_count, b->sms); /* `sms` SMs for each target */
@@ -301,8 +302,8 @@ static bool patterns(struct cuda_bench *b, GError **error)
     return true;
 }
 
-/* Measures flows of equal sizes until the last one has ended.  This shows how unevenly links are shared, which the
- * rates of a given time do not show.  The rate of a single flow is taken over the time until that flow ends. */
+/* Measures flows of equal sizes until the last one has ended.  This shows how unevenly links are shared, which rates
+ * over a fixed time do not show.  The rate of a single flow is taken over the time until that flow ends. */
 static bool whole_flows_keep(struct cuda_bench *b, const struct mover *m, uint32_t gpus, uint32_t sms,
                              uint32_t row_bytes, bool packed, GError **error)
 {
@@ -349,7 +350,8 @@ static bool whole_flows(struct cuda_bench *b, GError **error)
     return true;
 }
 
-/* Measures small rows from all GPUs to all, which show the time of a row apart from that of its bytes. */
+/* Measures small rows from all GPUs to all.  They show how much time each row takes, apart from the time of its
+ * bytes. */
 static bool small_rows(struct cuda_bench *b, GError **error)
 {
     static const uint32_t sizes[] = { 16, 128, 512, 2048, 4096, HALF_ROW_BYTES };
@@ -451,7 +453,7 @@ static bool loaded_keep(struct cuda_bench *b, struct cuda_run *wait, uint32_t wa
     if (!cuda_bench_run(b, wait, waits, o, error) || !cuda_bench_words_clear(b, error) ||
         !cuda_bench_run(b, run, count + waits, o, error))
         return false;
-    /* Whether the wait ran while the streams did.  One timer counts both, because o[count] and o[0] are GPU 0's. */
+    /* Whether the wait ran while the streams did.  o[0] and o[count] are both of GPU 0, so one timer measured both. */
     const bool within = o[count].from_ns + 1000 >= o[0].from_ns && o[count].to_ns <= o[0].to_ns;
     cuda_bench_keep(b, "time_ns", "ns", 0, within && o[count].warps ? o[count].cycles / b->cycles_per_ns / per : NAN,
                     "%s beside all-to-all %s gpus=%u sms=%u/flow", what, m->name, b->gpu_count, sms);

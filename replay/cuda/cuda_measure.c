@@ -1,4 +1,4 @@
-/* cuda_measure.c - passes over all benchmarks of GPUs, and their record. */
+/* cuda_measure.c - makes the passes over all benchmarks of GPUs, and writes their record. */
 #include "replay/cuda/cuda_measure.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@ static double rounded(double value)
     return g_ascii_strtod(g_ascii_formatd(text, sizeof text, "%.5g", value), NULL);
 }
 
-/* Adds a record's row: median and spread over the passes in which the value was found. */
+/* Adds a row to the record: median and spread over the passes in which the value was measured. */
 static void row_add(const struct cuda_bench *b, const struct cuda_row *row, struct record *record)
 {
     static const char *const spread[] = { "", "_min", "_max" };
@@ -73,8 +73,8 @@ static bool parts_pass(struct cuda_bench *b, const struct cuda_measure_options *
     return true;
 }
 
-/* Fails if nothing was measured although the user asked for one part: it may have nothing to measure on this
- * machine. */
+/* Fails if nothing was measured although the user asked for one group of benchmarks.  This machine may lack what the
+ * group measures. */
 static bool rows_check(const struct cuda_bench *b, const struct cuda_measure_options *options, GError **error)
 {
     if (b->rows->len || !options->only) return true;

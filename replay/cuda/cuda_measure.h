@@ -11,7 +11,7 @@ struct cuda_measure_options {
     uint32_t gpus;    /* number of GPUs; 0: all of this machine */
     uint32_t repeat;  /* passes over all benchmarks; each gives one sample of each value */
     bool quick;       /* fewer rows, shorter samples */
-    const char *only; /* the name of the one part that is measured; NULL: all parts */
+    const char *only; /* name of the only group of benchmarks that runs; NULL: all groups */
 };
 
 /* Measures, and adds header and rows to the record.  False and *error: CUDA_ABSENT (cuda_driver.h) if there is nothing

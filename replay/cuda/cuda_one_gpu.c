@@ -1,5 +1,6 @@
-/* cuda_one_gpu.c - benchmarks of one GPU alone: its clock, launches, loads, atomics, fences, flags, barriers, copies by
- * loads and stores and by the bulk engine, quantising, weighted sums. replay/README.md explains each row. */
+/* cuda_one_gpu.c - benchmarks of one GPU alone.  They measure its clock, launches, loads, atomics, fences, flags and
+ * barriers.  They also measure copies by loads and stores and by the bulk engine, quantisation, and weighted sums.
+ * replay/README.md explains each row of the record. */
 #include "replay/cuda/cuda_bench.h"
 #include "replay/cuda/cuda_flows.h"
 #include "replay/cuda/cuda_host.h"
@@ -23,7 +24,8 @@ static struct cuda_flow flow_of(const char *kernel, uint32_t sms, uint32_t warps
     };
 }
 
-/* Runs one flow on GPU 0 and keeps its rate as a row "KERNEL sms=.. warps=.. at=..", followed by the words `more`. */
+/* Runs one flow on GPU 0 and keeps its rate in a row "KERNEL sms=.. warps=.. at=..", to which the text `more` is
+ * added. */
 static bool flow_keep(struct cuda_bench *b, const struct cuda_flow *flow, const char *at, const char *more,
                       GError **error)
 {
@@ -133,14 +135,14 @@ static bool words_by_warps(struct cuda_bench *b, GError **error)
                     const struct cuda_flow flow = flow_of(kernels[k], sms[s], warps[w], ROW_BYTES, p);
                     double rate_gbs;
                     if (!cuda_flows_run(b, &flow, 1, &rate_gbs, error)) return false;
-                    /* a lane reads 4 of each 16 bytes */
+                    /* a lane reads only 4 of every 16 bytes */
                     cuda_bench_keep(b, "rate_gbs", "GB/s", ROW_BYTES / 4, rate_gbs / 4, "%s sms=%u warps=%u at=%s",
                                     kernels[k], sms[s], warps[w], places[p].name);
                 }
     return true;
 }
 
-/* Measures messages of the low-latency kernels in sequence: rows alone, and rows with their atomics. */
+/* Measures messages of the low-latency kernels, one after another: with rows alone, and with rows and their atomics. */
 static bool messages(struct cuda_bench *b, GError **error)
 {
     static const char *const kernels[] = { "copy_8", "message" };
@@ -171,7 +173,7 @@ static const struct {
     { "out", FLAG_OUT },
     { "both", FLAG_IN | FLAG_OUT },
 };
-/* Numbers of stages in shared memory, and how many rows are loaded before the one that is stored. */
+/* How many stages a warp has in shared memory, and how many rows before the stored one it loads. */
 static const struct {
     uint32_t stages, ahead;
 } rings[] = { { 1, 0 }, { 2, 1 }, { 3, 1 }, { 4, 3 } };
@@ -232,7 +234,8 @@ static bool bulk_by_size(struct cuda_bench *b, GError **error)
 }
 
 /* Measures rows in pieces of 4 KiB, three in flight, as low-latency combine moves them.  Then measures whole tokens
- * with scales and indices, each stored completely before its stage is reused, as the V2 kernels move them. */
+ * with scales and indices, as the V2 kernels move them: a stage is reused only after its token has been stored
+ * completely. */
 static bool bulk_tokens(struct cuda_bench *b, GError **error)
 {
     static const struct {
@@ -300,7 +303,8 @@ static const struct {
       " way=both stages=3 ahead=1" },
 };
 
-/* Measures sums of rows that have just been written, each row read once, as receivers of combine find them. */
+/* Measures sums of rows that have just been written, like those that a receiver of combine sums.  Each row is read
+ * once. */
 static bool sums_fresh(struct cuda_bench *b, uint32_t writer, const char *place, GError **error)
 {
     static const uint32_t counts[] = { 1, 2, 4, 8 };
@@ -349,9 +353,9 @@ static bool fresh(struct cuda_bench *b, GError **error) { return cuda_fresh_from
 
 /* ---- code ---- */
 
-/* Keeps the time of code that an SM runs for the first time in its kernel or, in the pass "again", the second time.
- * In the passes "after-code", the SM has run so much other code before that it no longer holds this code.  In
- * "after-code+data" it has also read so much data that L2 does not hold the code either. */
+/* Keeps the time of code that an SM runs for the first time in its kernel or, in the pass "again", for the second
+ * time. In the passes "after-code", other code has first filled the SM's caches, so that they do not hold this code.
+ * In "after-code+data", the SM has also read so much data that L2 does not hold the code either. */
 static bool code_keep(struct cuda_bench *b, const char *kernel, uint32_t sms, uint32_t pass, GError **error)
 {
     static const char *const passes[] = { "again", "first", "after-code", "after-code+data" };
@@ -405,8 +409,9 @@ static bool casts(struct cuda_bench *b, GError **error)
     return true;
 }
 
-/* Measures sums.  Rates count the sums that are written; `count` times as many rows are read.  The record has a row for
- * each number of warps and, with `teams`, one more in which all warps of the largest block make each sum together. */
+/* Measures sums.  Rates count the sums that are written, and each sum reads `count` rows.  The record has a row for
+ * each number of warps.  With `teams`, it has one more row, in which all warps of the largest block make each sum
+ * together. */
 static bool sums_of(struct cuda_bench *b, const char *kernel, bool teams, GError **error)
 {
     static const uint32_t counts[] = { 1, 2, 3, 4, 6, 8 }, warps[] = { 1, 8, 24 }, sizes[] = { 4096, ROW_BYTES };
@@ -417,7 +422,8 @@ static bool sums_of(struct cuda_bench *b, const char *kernel, bool teams, GError
                 for (EACH(c, counts))
                     for (uint32_t w = 0; w < G_N_ELEMENTS(warps) + teams; w++) {
                         const bool team = w == G_N_ELEMENTS(warps);
-                        const bool lined = !teams && s == 0 && w == 0; /* `eptwin fit` needs all counts of these */
+                        const bool lined = !teams && s == 0 && w == 0; /* `eptwin fit` needs these rows for every
+                                                                        * count */
                         struct cuda_flow flow = flow_of(kernel, sms[s], warps[team ? w - 1 : w], sizes[i], p);
                         char more[32];
                         if (!lined && cuda_quick_skips(b, c, G_N_ELEMENTS(counts))) continue;
@@ -449,8 +455,8 @@ static bool sums_shared(struct cuda_bench *b, GError **error)
 }
 
 /* Measures LogFMT.  Rates count the bytes of BF16 that are turned into logarithms, or back.  Shared memory and L1
- * are one memory: the less of it blocks ask for, the more L1 is left for the loops' local memory.  The low-latency
- * kernels use most of it as shared memory. */
+ * are one memory.  The less shared memory a block asks for, the more L1 is left for the local memory of its loops.
+ * The low-latency kernels use most of that memory as shared memory. */
 static bool logarithms(struct cuda_bench *b, GError **error)
 {
     static const char *const kernels[] = { "logs", "exps" };
