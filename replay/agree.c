@@ -1,20 +1,21 @@
-/* agree.c - compares the texts of all ranks.  Digests are compared first.  If they differ, the texts are exchanged
- * to find the line that differs.
+/* agree.c - compares the texts of all ranks.  Each rank first sends a digest of its text.  If two digests differ,
+ * the ranks exchange their texts to find the line that differs.
  *
- * Knows no command's options, only those of links. */
+ * This file knows the options of links, but no other option of a command. */
 #include "replay/agree.h"
 
 #include <string.h>
 #include "sim/version.h"
 
-/* At most this much of a value is sent as text; a digest stands for the remainder. */
+/* A value of up to this many bytes is written out.  Of a longer value, its beginning and its digest are written. */
 enum { VALUE_BYTES_MAX = 160 };
-/* Limits of one text and of all ranks' texts in an exchange.  A longer text is cut, and its digest still differs. */
+/* Limits in bytes of the text of one rank and of the texts of all ranks.  A longer text is cut before it is
+ * exchanged. */
 enum { TEXT_BYTES_MAX = 1 << 16, TEXTS_BYTES_MAX = 1 << 26 };
 
 /* What a rank sends in the first exchange. */
 struct agree_card {
-    uint64_t size_bytes; /* of the text, with its NUL */
+    uint64_t size_bytes; /* length of the text, with its NUL */
     char digest[72];
 };
 _Static_assert(sizeof(struct agree_card) == 80, "crosses the bootstrap");
@@ -50,7 +51,8 @@ void agree_add_command(GString *text, const struct live_command *command)
     agree_add_number(text, "timeout", live->timeout_ms / 1000);
 }
 
-/* Sets *error to the first line in which the texts `first` (rank 0's) and `other` (rank's) differ. */
+/* Sets *error to a message about the first line in which rank 0's text `first` differs from the text `other` of
+ * `rank`. */
 static void agree_refuse(const char *first, const char *other, uint32_t rank, GError **error)
 {
     g_auto(GStrv) expected = g_strsplit(first, "\n", 0);
@@ -65,8 +67,8 @@ static void agree_refuse(const char *first, const char *other, uint32_t rank, GE
                 mine, value ? value : " nothing", other_value ? other_value : " something else", rank);
 }
 
-/* Exchanges all texts, each padded to the length of the longest, and sets *error to how rank's differs from rank
- * 0's. */
+/* Exchanges all texts, each padded to the length of the longest.  Sets *error to a message that says in which line
+ * the text of `rank` differs from that of rank 0. */
 static bool agree_compare(struct bootstrap *b, const GString *text, uint64_t size_bytes, uint32_t rank, GError **error)
 {
     g_autofree char *mine = g_malloc0(size_bytes);

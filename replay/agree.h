@@ -14,8 +14,8 @@ void agree_add_number(GString *text, const char *name, uint64_t value);
  * differ. */
 void agree_add_command(GString *text, const struct live_command *command);
 
-/* Collective.  If a rank's text differs from rank 0's, returns false, and *error names the rank, the name and both
- * values, equally on all ranks. */
+/* Collective.  Returns false on all ranks if the text of some rank differs from that of rank 0.  All ranks then get
+ * the same *error, which names the differing rank, the option and both values. */
 bool agree_run(struct bootstrap *b, const GString *text, GError **error);
 
 #endif

@@ -10,7 +10,7 @@
 
 #define OTHERS_BUSY 0.05
 #define STEAL_BUSY  0.02
-#define TAKEN_MOST  0.1 /* CPUs that others may use during a phase; the kernel's own ticks take less than 0.01 */
+#define TAKEN_MOST  0.1 /* share of CPU time that others may use in a phase; kernel ticks take less than 0.01 */
 
 /* The columns of a "cpu" line of /proc/stat, in ticks. */
 enum { USER, NICE, SYSTEM, IDLE, IOWAIT, IRQ, SOFTIRQ, STEAL, STAT_COLUMNS };
@@ -134,7 +134,7 @@ void contention_record(const struct contention *c, struct record *record)
     else record_set(record, "cpu-mhz", "%.0f to %.0f", c->mhz_min, c->mhz_max);
 }
 
-/* Whether one of the ranks first, first + step, ..., which share `cpus` CPUs, was disturbed. */
+/* Whether other processes disturbed the ranks first, first + step, ..., which share `cpus` CPUs. */
 static bool group_disturbed(const struct contention_effort *effort, uint32_t ranks, uint32_t first, uint32_t step,
                             uint32_t cpus)
 {
@@ -156,8 +156,8 @@ bool contention_disturbed(const struct contention_effort *effort, uint32_t ranks
     return false;
 }
 
-/* The facts about its host that a rank sends to the other ranks.  Each rank sees only the CPUs that it is bound to.
- * Together they give all CPUs that the ranks of a host use, and all CPU time of these ranks. */
+/* What a rank tells the others about its host.  A rank knows only the CPUs that it is bound to.  The places of all
+ * ranks of a host together give the CPUs that these ranks use, and their CPU time. */
 struct rank_place {
     char host[HOST_NAME_MAX + 1];
     cpu_set_t cpus;

@@ -1,9 +1,9 @@
-/* contention.h - how busy a host was with other work during a measurement: CPU time that other processes took, steal,
- * waiting for CPUs, lengths of run queues, frequency.
+/* contention.h - how busy a host was with other work during a measurement: CPU time that other processes took, CPU
+ * time that the hypervisor took (steal), waiting for CPUs, run queues, and frequency.
  *
  * Two readings of the operating system's counters, and the CPU time of the ranks between them, make a struct
- * contention.  Counters that the operating system does not have are NAN, and say nothing about whether the host was
- * busy.  Knows no communication kernels and no links. */
+ * contention. A counter that the operating system does not have is NAN.  It does not count when a host is judged
+ * busy. */
 #ifndef REPLAY_CONTENTION_H
 #define REPLAY_CONTENTION_H
 
@@ -24,17 +24,17 @@ struct contention_reading {
     uint32_t cpus;            /* how many of the requested CPUs the host has */
 };
 
-/* Shares are of all CPU time of the CPUs, 0 to 1. */
+/* Shares are fractions, 0 to 1, of the time of all CPUs that were read. */
 struct contention {
     double others;   /* used by processes other than the ranks */
     double steal;    /* given to others by the hypervisor */
     double pressure; /* share of the time in which some process waited for a CPU */
-    double running;  /* the larger of the two readings */
+    double running;  /* processes that run or could run: the larger of the two readings */
     double mhz_min, mhz_max;
 };
 
-/* Reads the counters of `cpus`, or of all CPUs if cpus is NULL.  root is the folder that stands for "/": "" for this
- * host; tests have their own. */
+/* Reads the counters of `cpus`, or of all CPUs if cpus is NULL.  Paths such as /proc/stat are read below the folder
+ * root: "" for this host, another folder in tests. */
 void contention_read(const char *root, const cpu_set_t *cpus, struct contention_reading *reading);
 
 /* The difference between two readings. own_us is the CPU time that all ranks of the host used in this time on the CPUs
@@ -42,20 +42,22 @@ void contention_read(const char *root, const cpu_set_t *cpus, struct contention_
 struct contention contention_between(const struct contention_reading *from, const struct contention_reading *to,
                                      double own_us);
 
-/* Whether measurements between the two readings are doubtful: others used a twentieth of the CPUs, or the hypervisor
- * took a fiftieth.  Waiting alone says nothing, because ranks that share a CPU wait for each other. */
+/* Whether the host was too busy for a measurement to be trusted: other processes used more than 1/20 of the CPU
+ * time, or the hypervisor took more than 1/50.  Pressure does not count, because ranks that share a CPU wait for
+ * each other. */
 bool contention_busy(const struct contention *c);
 
 /* Header lines: busy (yes, no or unknown), cpu-others-pct, cpu-steal-pct, cpu-pressure-pct, run-queue, cpu-mhz. */
 void contention_record(const struct contention *c, struct record *record);
 
-/* The ranks' CPU use in one phase, from its barrier to the next, which lasts about equally long for all. */
+/* A rank's CPU use in one phase.  A phase lasts from one barrier to the next, so about equally long for all ranks. */
 struct contention_effort {
     double wall_us, cpu_us;
-    bool slept; /* whether the rank slept: then the CPU may have been idle, or others may have used it */
+    bool slept; /* whether the rank slept, so that its CPU may have been idle */
 };
-/* Whether others used a tenth of a CPU of the ranks.  Ranks that do not sleep keep their CPUs busy, so the CPU time
- * that the ranks lack was used by others.  If `bound`, rank r stays on CPU r modulo cpus; else all ranks share cpus. */
+/* Whether other processes used more than a tenth of the CPU time of the ranks' CPUs.  Ranks that do not sleep keep
+ * their CPUs busy, so the CPU time that they did not get was used by others.  If `bound`, rank r stays on CPU r
+ * modulo cpus. Otherwise all ranks share `cpus` CPUs. */
 bool contention_disturbed(const struct contention_effort *effort, uint32_t ranks, uint32_t cpus, bool bound);
 
 /* The CPUs that each rank watches: all CPUs that the ranks of its host may use, because each rank may be bound to
@@ -65,13 +67,13 @@ struct contention_watch {
     struct contention_reading from;
     double own_us; /* CPU time of this process at the beginning */
 };
-/* Begin and end a watch; both are collective.  worst gets the contention of the host where others used most CPU time
- * since contention_begin(). */
+/* These two functions begin and end a watch.  Both are collective.  worst gets the contention of the host where
+ * others used most CPU time since contention_begin(). */
 bool contention_begin(struct bootstrap *b, struct contention_watch *watch, GError **error);
 bool contention_end(struct bootstrap *b, const struct contention_watch *watch, struct contention *worst,
                     GError **error);
 
-/* CPU time of this process; of this thread. */
+/* CPU time of this process, and of this thread. */
 double contention_process_us(void);
 double contention_thread_us(void);
 /* How often this thread has slept, which means that it gave up its CPU by itself. */
