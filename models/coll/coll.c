@@ -1,5 +1,5 @@
-/* coll.c - the family's table: which kernel runs, its phases, and arithmetic that runs with it.  Knows no kernel's
- * memory or workers. */
+/* coll.c - the family's table of functions.  It decides which kernel runs and what the phases are, and it runs the
+ * arithmetic.  Knows no kernel's memory or workers. */
 #include <stdio.h>
 #include <stdlib.h>
 #include "models/coll/coll_internal.h"
@@ -60,8 +60,8 @@ static uint32_t own_phases(const struct coll_options *o)
     return count;
 }
 
-/* Whether an iteration begins with a barrier.  That of ag_rs does not: all its bytes go through NCCL's links, whose
- * words say which places are free. */
+/* Whether an iteration begins with a barrier.  ag_rs needs none: all its bytes go through NCCL's links, whose words say
+ * which places are free. */
 static bool begins_with_sync(const struct coll_options *o) { return o->kernel != COLL_AG_RS; }
 
 /* The part of an iteration that a phase belongs to.  *own gets the phase's index among the kernel's own phases. */
@@ -133,7 +133,7 @@ static bool job_absent(const struct kernel_job *job, uint32_t rank, uint32_t pha
 
 enum { COMPUTE_SLICE_PS = 5000000, COMPUTE_WARPS = 8 };
 
-/* Does a slice of the arithmetic, so that other workers on the SM run between slices. */
+/* Does one slice of the arithmetic.  Other workers on the SM can run between slices. */
 static enum worker_step compute_step(struct fabric_worker *w)
 {
     struct coll_compute *c = fabric_container_of(w, struct coll_compute, worker);
@@ -176,7 +176,7 @@ static struct kernel_rank *rank_new(const struct kernel_job *job, struct fabric 
     return &r->kernel;
 }
 
-/* Prepares a phase.  Inputs are made after the barrier, because until then other ranks may read them. */
+/* Prepares a phase.  The inputs are made after the barrier, because other ranks may read the old ones until then. */
 static struct kernel_launch *rank_launch(struct kernel_rank *rank, uint32_t phase)
 {
     struct coll_rank *r = rank_of(rank);
@@ -218,7 +218,7 @@ static uint32_t rank_check(const struct kernel_rank *rank, char *text, size_t te
     return rank_of(rank)->ops->check(rank_of(rank), text, text_size);
 }
 
-/* Does nothing: messages that were made from a routing belong to the job, so another routing changes none. */
+/* Does nothing: these kernels take no routing.  Messages that were made from one belong to the job. */
 static void rank_route(struct kernel_rank *rank, const struct routing *routing)
 {
     (void)rank;

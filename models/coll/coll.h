@@ -2,24 +2,25 @@
  * point-to-point, as a family of models/kernel.h.
  *
  *     alltoallv   every message of a list goes from its source to its target (traces/edges.h).  On each rank one worker
- *                sends by RDMA, in order, with a limited number of messages in flight.  One counter a rank tells how
- *                many have come, so nothing is kept for a pair.  As many workers as the kernel has SMs store the
- *                messages that go by NVLink.  Within a node it may be NCCL's sends and receives instead.
+ *                sends by RDMA, in order, with a limited number of messages in flight.  Each rank counts the messages
+ *                that have come by RDMA in one counter.  As many workers as the kernel has SMs store the messages
+ *                that go by NVLink.  Within a node NCCL's sends and receives may do all of this instead.
  *    allgather   every rank gets every rank's block.  hybrid: each rank puts its block to the rank at its own place
- *                on each other node, and stores the blocks that it has to the peers of its node.  ring: NCCL's; or,
- *                within a node, streams of the host, each of which passes blocks on to the next rank.  leader: one
- *                rank a node gets the blocks of the other nodes and copies all blocks to its peers, by streams.
+ *                on each other node, and stores the blocks that it has to the peers of its node.  ring: NCCL's ring;
+ *                or a ring within a node, where each rank's streams copy blocks to the next rank.  leader: one rank
+ *                of each node gets the blocks of the other nodes and copies all blocks to its peers, by streams.
  *    reducescatter  every rank gets the sum of what all ranks have for it, by NCCL's rings.
  *    allreduce   every rank gets the sum of all ranks' bytes, by NCCL's rings, or by trees, up and down, in chunks.
  *    ag_rs       dispatch and combine of engines that have no kernel of their own for them: an all-gather of every
  *                rank's tokens, and a reduce-scatter of what the experts made of them.
- *    p2p         ranks i and i + ranks / 2: puts, gets and puts with a signal, one after another and as streams; or
- *                one put that a call of the host issues: as a kernel, to a copy engine (within a node), or by NCCL.
+ *    p2p         messages between ranks i and i + ranks / 2.  A kernel issues puts, gets and puts with a signal, one
+ *                after another or as streams.  Or the host issues one put: by a call, by a copy engine, or by NCCL.
  *
- * The first phase is "sync", a barrier after which nobody writes where others still read.  (ag_rs has none: its bytes
- * go through buffers that say which places are free.)  Then come the kernel's own phases.  With compute_ps there is
- * also "compute" (that much arithmetic alone, on its SMs), and the kernel's phases come once more, together with that
- * arithmetic ("..._overlap", after a barrier "overlap_sync").  Needs libc and the seam, nothing else. */
+ * The first phase is "sync", a barrier.  Without it a rank could write where another still reads.  ag_rs needs no
+ * barrier: its bytes go through buffers that say which places are free.  Then come the kernel's own phases.  If
+ * compute_ps is not 0, three more follow: "compute" does arithmetic for compute_ps on SMs of its own, "overlap_sync" is
+ * a barrier, and the kernel's phases run once more ("..._overlap") while the arithmetic runs too.  Needs libc and the
+ * seam, nothing else. */
 #ifndef MODELS_COLL_COLL_H
 #define MODELS_COLL_COLL_H
 
@@ -31,14 +32,15 @@ enum coll_algorithm { COLL_CHOSEN, COLL_HYBRID, COLL_RING, COLL_TREE, COLL_LEADE
 enum coll_protocol { COLL_ANY, COLL_LL, COLL_LL128, COLL_SIMPLE };                   /* any: as NCCL's tuner chooses */
 enum coll_issue { COLL_BY_KERNEL, COLL_BY_HOST, COLL_BY_COPY, COLL_BY_NCCL };
 
-/* What NCCL's search finds about a machine: its rings, their rate, and the channels. */
+/* What NCCL's search finds about a machine, and what its tuner knows of it. */
 struct coll_nccl {
     uint32_t found;    /* rings that the search finds */
     uint32_t channels; /* the most channels of a kernel; each has an SM */
-    uint64_t bus_bps;  /* of all rings together */
+    uint64_t bus_bps;  /* bits per second of all rings together */
     bool before_229;   /* NCCL is older than 2.29.2 */
     bool blackwell;    /* the GPUs are Blackwell's, for which NCCL's tuner has other numbers */
-    bool split_lines;  /* NICs are behind the CPU, which may write a line in two parts: no LL128 between nodes */
+    bool split_lines;  /* NICs are behind the CPU, which may split the write of a line in two; NCCL then does not choose
+                        * LL128 between nodes */
 };
 
 struct coll_options {
@@ -49,22 +51,21 @@ struct coll_options {
     enum coll_algorithm algorithm; /* allgather, allreduce */
     enum coll_protocol protocol;   /* of NCCL's rings and trees */
     struct coll_nccl nccl;
-    uint64_t size_bytes; /* bytes of a block; for allreduce and the dispatch of ag_rs, of all that a rank has; for p2p,
-                          * of one message */
+    uint64_t size_bytes;    /* bytes of a rank's block; allreduce: of all that a rank has; p2p: of one message */
     uint64_t combine_bytes; /* ag_rs: bytes of a rank's result */
     uint32_t messages;      /* p2p: messages of each phase; 1 if a host issues them */
-    enum coll_issue issue;  /* who issues p2p's messages.  COLL_BY_COPY also makes allgather use streams, and
-                             * alltoallv may be COLL_BY_NCCL */
-    bool process;           /* alltoallv, p2p: a process of the host calls MPI, and there is no kernel */
-    bool own_part;          /* alltoallv whose messages have one size: a rank also copies its own part; MPI does so
-                             * first if the messages are in GPU memory */
+    enum coll_issue issue;  /* who issues p2p's messages.  COLL_BY_COPY also makes allgather use streams.  COLL_BY_NCCL
+                             * also makes alltoallv use NCCL's sends and receives */
+    bool process;           /* alltoallv, p2p: a process of the host calls MPI; no kernel runs */
+    bool own_part;          /* alltoallv with messages of one size: a rank also copies what it has for itself.  MPI
+                             * makes this copy first if the messages are in GPU memory */
     bool sockets;           /* allreduce: NCCL's network is its sockets */
-    uint64_t compute_ps;    /* 0: none */
+    uint64_t compute_ps;    /* how long the arithmetic takes on each of its SMs; 0: there is none */
     uint32_t compute_sm_first, compute_sms;
 };
 
-/* Returns NULL if the kernels can run these options; else text, which names the option, what was expected and what was
- * found. */
+/* Returns NULL if the kernels can run these options.  Else fills text with the option's name, what was expected and
+ * what was found, and returns it. */
 const char *coll_options_refuse(const struct coll_options *options, const struct edges *edges, char *text,
                                 size_t text_size);
 

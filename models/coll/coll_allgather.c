@@ -1,11 +1,11 @@
-/* coll_allgather.c - every rank's block to every rank.
+/* coll_allgather.c - the hybrid all-gather, and what all-gathers share.
  *
  *     heap, with payload: | block of rank 0 | of rank 1 | ... |     the rank's own block is there from the start
  *
  * hybrid: worker 0 puts the rank's own block, one piece with a signal at a time, to the rank at its own place on each
- * other node.  One word a node counts the pieces that have come.  The other workers each have a part of every block.
- * They store this part of the rank's own block, and of the blocks that come, to the peers of the node.  One word for
- * each peer and worker counts blocks. */
+ * other node.  For each node one word counts the pieces that have come from it.  Every block is divided among the other
+ * workers.  Each stores its part of the rank's own block, and of the blocks that come, to the peers of the node.  For
+ * each peer and worker one word counts the blocks that the peer's worker has stored. */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -17,24 +17,24 @@ enum { PIECE_BYTES = 512 << 10 }; /* bytes of one put at most */
 
 struct putter { /* hybrid */
     struct fabric_worker worker;
-    uint32_t posted, arrived; /* puts that are posted, and those that have arrived; each piece goes to every node before
-                               * the next one does */
+    uint32_t posted, arrived; /* how many puts are posted, and how many have arrived.  A piece goes to every node before
+                               * the next piece goes to any */
 };
 
 struct copier { /* hybrid */
     struct fabric_worker worker;
     struct gather_rank *rank;
     uint32_t block, peer; /* how many blocks are stored, beginning with the own node's; how many peers have the next
-                           * one */
-    uint64_t stored;      /* bytes of its part of the next block */
+                           * block */
+    uint64_t stored;      /* bytes stored of its part of the next block, for the next peer */
 };
 
 struct gather_rank {
     struct coll_rank base;
     struct copier *copier;
     struct putter putter;
-    uint32_t nodes, node, place, peers; /* nodes of the run; own node; place within it; how many ranks this one
-                                         * stores to */
+    uint32_t nodes, node, place, peers; /* nodes of the run; own node; place within it; ranks of a node, this one
+                                         * included */
 };
 
 static struct gather_rank *of(const struct coll_rank *r) { return fabric_container_of(r, struct gather_rank, base); }
@@ -77,7 +77,7 @@ static void gather_needs(const struct coll_job *job, bool payload, struct fabric
     needs->heap_bytes = payload ? coll_gather_offset(o, o->ranks) : 0;
 }
 
-/* Fills in the rank's place.  With NVLink disabled every rank is a node of its own. */
+/* Fills in where the rank is.  If NVLink is disabled, every rank is a node of its own. */
 static void gather_init(struct coll_rank *base)
 {
     struct gather_rank *r = of(base);
@@ -97,7 +97,7 @@ void coll_gather_fill(struct coll_rank *base)
                       base->iteration);
 }
 
-/* A write of the bytes [begin, end) of a rank's block to a peer.  The block has the same offset on every rank. */
+/* Returns a write of the bytes [begin, end) of a block to a peer.  A block has the same offset on every rank. */
 static struct fabric_write block_write(const struct coll_rank *base, uint16_t peer, uint32_t block, uint64_t begin,
                                        uint64_t end)
 {
@@ -128,16 +128,16 @@ static enum worker_step step_of(int rc)
 
 /* ---- hybrid: between nodes ---- */
 
-/* Whether `pieces` pieces of the node's block have come in this launch.  The block of the rank's own node is always
- * there. */
+/* Whether `pieces` pieces of the block from a node have come in this launch.  The block of the rank's own node is its
+ * own block, which is always there. */
 static bool node_has(const struct gather_rank *r, uint32_t node, uint64_t pieces)
 {
     const uint64_t before = (uint64_t)(r->base.turn - 1) * pieces_of(r->base.options);
     return node == r->node || fabric_load(r->base.fabric, word_node(node)) >= before + pieces;
 }
 
-/* The target of the put with this number.  *piece is the piece of the block that the put carries.  The first target is
- * on the next node. */
+/* The target of the put with this number.  *piece gets the piece of the block that the put carries.  The first target
+ * is on the next node. */
 static uint16_t putter_target(const struct gather_rank *r, uint32_t number, uint32_t *piece)
 {
     const uint32_t others = r->nodes - 1;
@@ -208,13 +208,13 @@ static uint32_t copier_node(const struct copier *c)
     return (c->rank->node + c->rank->nodes - c->block) % c->rank->nodes;
 }
 
-/* Whether the worker's part of this node's block has come, as far as byte `end` of the block. */
+/* Whether the next block has come as far as byte `end`, where the worker's part of it ends. */
 static bool copier_has(const struct copier *c, uint64_t end)
 {
     return node_has(c->rank, copier_node(c), (end + PIECE_BYTES - 1) / PIECE_BYTES);
 }
 
-/* Whether all blocks that another rank of the node stores to this rank have come. */
+/* Whether worker `number` of a peer has stored all its blocks to this rank. */
 static bool copier_heard(const struct copier *c, uint32_t number, uint32_t peer)
 {
     const struct gather_rank *r = c->rank;

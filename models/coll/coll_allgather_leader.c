@@ -1,6 +1,6 @@
-/* coll_allgather_leader.c - the all-gather with a leader for each node, as a host drives it (NVSHMEM-Tutorial's
- * csrc/internode.cu): copy engines do what is possible within a node; kernels on the same stream do the barriers and
- * fetch what comes from other nodes.
+/* coll_allgather_leader.c - the all-gather with a leader for each node, which a host drives by one stream (NVSHMEM-
+ * Tutorial's csrc/internode.cu).  Copy engines make the copies within a node.  Kernels do the barriers and get the
+ * blocks of other nodes.
  *
  *     every rank                        the leader alone
  *     copy its own block to the leader
@@ -14,8 +14,8 @@
  *     barrier of the node
  *     copy all blocks to the output, host waits (the others alone)
  *
- * The blocks are at their places in the heap from the start, so copies within a rank's own memory are charged and
- * move nothing. */
+ * Blocks lie in the heap where the output needs them.  So copies within a rank's own memory move nothing, but their
+ * time is charged. */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ struct leader_rank {
     struct fabric_worker worker;
     enum part part;
     uint32_t done;  /* how many operations of the part are done */
-    bool in_kernel; /* a kernel of the current part runs */
+    bool in_kernel; /* a kernel of the current part has been launched */
     uint32_t nodes, node, peers;
     uint16_t leader; /* the first rank of its node */
 };
@@ -64,7 +64,7 @@ static void leader_needs(const struct coll_job *job, bool payload, struct fabric
     needs->heap_bytes = payload ? coll_gather_offset(&job->options, job->options.ranks) : 0;
 }
 
-/* Fills in the rank's place.  With NVLink disabled every rank is a node of its own. */
+/* Fills in where the rank is.  If NVLink is disabled, every rank is a node of its own. */
 static void leader_init(struct coll_rank *base)
 {
     struct leader_rank *r = of(base);
@@ -77,7 +77,7 @@ static void leader_init(struct coll_rank *base)
 
 static bool leads(const struct leader_rank *r) { return r->base.fabric->rank == r->leader; }
 
-/* ---- what a stream does ---- */
+/* ---- what the stream does ---- */
 
 static void launch(struct leader_rank *r)
 {
@@ -119,7 +119,8 @@ static int block_copy(struct leader_rank *r, uint32_t block, uint16_t peer)
     return fabric_store(&r->worker, &write);
 }
 
-/* A barrier of `count` ranks, by a kernel that adds to a word of each other rank and waits for their additions. */
+/* A barrier of `count` ranks: `first` and every step-th rank after it.  A kernel adds 1 to a word of each other rank
+ * and waits until each of them has added 1 to its own word. */
 static int barrier(struct leader_rank *r, uint32_t word, uint32_t count, uint16_t first, uint32_t step)
 {
     const struct fabric *f = r->base.fabric;
@@ -140,8 +141,8 @@ static int barrier(struct leader_rank *r, uint32_t word, uint32_t count, uint16_
     return fabric_load(f, word) < (uint64_t)r->base.turn * (count - 1) ? -EAGAIN : 0;
 }
 
-/* Gets the blocks of the other nodes, by one kernel for each node.  done counts two operations of each kernel: the get,
- * and the end of the get. */
+/* Gets the blocks of the other nodes, with one kernel for each node.  Each kernel counts as two operations in done: the
+ * start of a get, and its end. */
 static int fetch(struct leader_rank *r)
 {
     const struct fabric *f = r->base.fabric;

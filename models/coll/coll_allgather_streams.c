@@ -1,5 +1,5 @@
-/* coll_allgather_streams.c - the ring within a node as a host drives it, without a kernel: copies by copy engines,
- * and words that streams write and await.
+/* coll_allgather_streams.c - the all-gather by a ring within a node that a host drives by two streams, without a
+ * kernel.  Copy engines make the copies.  Streams write and await words.
  *
  *     first stream                          second stream
  *     write "taken" at the predecessor
@@ -10,8 +10,8 @@
  *     await the predecessor's "come"
  *     await "end"                      <---
  *
- * There are (ranks - 1) such steps.  The blocks are at their places in the heap from the start, so the copy to the
- * output is charged and moves nothing. */
+ * There are (ranks - 1) such steps.  Blocks lie in the heap where the output needs them.  So the copy to the output
+ * moves nothing, but its time is charged. */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ enum second_part { AWAIT_BEGIN, COPY_OUT, WRITE_END, SECOND_PARTS };
 struct stream {
     struct fabric_worker worker;
     uint32_t done; /* how many parts of all steps together are done */
-    bool waited;   /* it has had to wait for the word that it awaits */
+    bool waited;   /* the word that the stream awaits was not there at once */
 };
 
 struct streams_rank {
@@ -77,7 +77,7 @@ static int word_await(struct stream *s, uint32_t word, uint64_t value)
     return 0;
 }
 
-/* Copies the latest block to its place at the successor. */
+/* Copies the block that came last to the same place at the successor; in step 0 the rank's own block. */
 static int block_copy(struct stream *s, const struct coll_rank *base, uint32_t step, uint16_t next)
 {
     const struct fabric *f = base->fabric;

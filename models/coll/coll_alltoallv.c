@@ -3,9 +3,9 @@
  * Worker 0 sends the messages that go by RDMA: a put with a signal for each message, in the order of the list.  The
  * signal adds 1 to the target's counter.  Worker 0's messages in flight lie between two places of the list, done and
  * next.  Once it has as many in flight as it may, it waits until half of them have arrived.  The other workers store
- * the messages that stay in the node.  Each stores a part of a message and adds to a second counter: atomics of NICs
- * and of GPUs do not see each other, so two counters are needed.  Worker 0 is done when none of its messages is in
- * flight and both counters say that all messages have come.
+ * the messages that stay in the node.  Each stores a part of a message and then adds 1 to the target's second counter.
+ * There are two counters because atomics of NICs and of GPUs do not see each other.  Worker 0 is done when all its
+ * messages have arrived and both counters say that all messages for this rank have come.
  *
  *     heap, with payload: | what the rank sends, in the order of its list | what it receives, by source | */
 #include <assert.h>
@@ -21,9 +21,9 @@ enum { PART_BYTES_LEAST = 16 << 10 };
 struct stream {
     struct fabric_worker worker;
     uint32_t next, end;       /* places in the list: the next message to send; the end */
-    uint32_t done;            /* the first message that may be in flight */
+    uint32_t done;            /* place in the list of the first message that may still be in flight */
     uint32_t posted, arrived; /* messages sent; how many of them are known to have arrived */
-    uint32_t mark[2];         /* places in the list where the last two halves of the messages in flight begin */
+    uint32_t mark[2];         /* where in the list each of the two halves of the messages in flight begins */
     uint64_t offset;          /* of message `next` among the bytes that the rank sends */
 };
 
@@ -31,8 +31,8 @@ struct storer {
     struct fabric_worker worker;
     struct alltoallv_rank *rank;
     uint32_t number; /* its index among the storing workers */
-    uint32_t next;   /* of the list */
-    uint64_t stored; /* of its part */
+    uint32_t next;   /* place in the list of the next message */
+    uint64_t stored; /* bytes stored of its part of that message */
     uint64_t offset; /* of message `next` among the bytes that the rank sends */
 };
 
@@ -41,9 +41,9 @@ struct alltoallv_rank {
     const struct edges *edges;
     struct stream stream;
     struct storer *storer; /* [num_sms] */
-    uint64_t expected[2];  /* this launch: how many messages come by RDMA; how many parts of messages come within the
+    uint64_t expected[2];  /* in a launch: how many messages come by RDMA; how many parts of messages come within the
                             * node */
-    uint64_t bytes[2];     /* sent by RDMA; within the node */
+    uint64_t bytes[2];     /* bytes that the rank sends by RDMA; bytes that it sends within the node */
 };
 
 static struct alltoallv_rank *of(const struct coll_rank *r)
@@ -74,8 +74,8 @@ static int stream_post(struct stream *s, const struct edges *e)
     return fabric_put_signal(&s->worker, &write, &signal);
 }
 
-/* Whether all messages before `end` of the list have arrived.  The last one is checked first, so that usually one step
- * finds that all have arrived. */
+/* Whether all messages before place `end` of the list have arrived.  Checks the last one first: it usually arrives
+ * last, so its check usually answers for all. */
 static bool stream_arrived(struct stream *s, const struct edges *e, uint32_t end)
 {
     const struct fabric *f = s->worker.fabric;
@@ -91,8 +91,8 @@ static bool stream_arrived(struct stream *s, const struct edges *e, uint32_t end
     return true;
 }
 
-/* Whether one more message may be in flight.  At the limit, the whole earlier half must arrive first.  If a part of it
- * were enough, up to one and a half times the limit could be in flight. */
+/* Whether one more message may be in flight; `most` is the limit.  Messages are sent in halves of the limit.  A new
+ * half may begin only when the half before the last one has arrived. */
 static bool stream_room(struct stream *s, const struct edges *e, uint32_t most)
 {
     const uint32_t half = most > 1 ? most / 2 : 1, number = s->posted / half;
@@ -157,7 +157,7 @@ static void stream_describe(const struct fabric_worker *w, char *text, size_t te
 
 static const struct worker_role stream_role = { .step = stream_step, .describe = stream_describe };
 
-/* ---- within the node: a message in parts; a worker stores each part and then adds 1 ---- */
+/* ---- within the node: each part of a message is stored by one worker, which then adds 1 to a counter ---- */
 
 static uint32_t parts_of(const struct coll_options *o, uint32_t size_bytes)
 {
@@ -165,8 +165,8 @@ static uint32_t parts_of(const struct coll_options *o, uint32_t size_bytes)
     return parts ? (uint32_t)parts : 1;
 }
 
-/* The part of message `next` that this worker stores, or parts_of() if it stores none.  Parts of small messages go to
- * the workers in rotation. */
+/* The part of message `next` that this worker stores; parts_of() if it stores none.  From message to message the parts
+ * move on by one worker, so that all workers have some even if every message is small. */
 static uint32_t storer_part(const struct storer *s, const struct edges *e)
 {
     const struct coll_options *o = s->rank->base.options;
@@ -254,7 +254,7 @@ static void alltoallv_init(struct coll_rank *base)
     for (uint32_t s = node; s < e->ranks && s < node + f->ranks_per_node; s++)
         for (uint32_t i = e->first[s]; i < e->first[s + 1] && !is_rdma(f, (uint16_t)s); i++) {
             if (e->target[i] != f->rank) continue;
-            assert(r->expected[0] > 0); /* every message that will come is counted */
+            assert(r->expected[0] > 0); /* received[] counts this message too */
             r->expected[0]--;
             r->expected[1] += parts_of(base->options, e->size_bytes[i]);
         }

@@ -1,24 +1,26 @@
-/* coll_nccl.c - NCCL's rings and trees: all-gather, reduce-scatter, all-reduce; ag-rs: the first two in turn.
+/* coll_nccl.c - all-gather, reduce-scatter and all-reduce by NCCL's rings and trees.  ag-rs runs the first two in turn.
  *
- * A channel is a block of warps on an SM, with its part of the bytes and its own ring or tree.  Chunk by chunk it
- * runs a list of steps ("primitives").  A primitive takes what others have sent, adds its own bytes, keeps the
- * result or sends it on, or does several of these at once (src/device/all_gather.h, reduce_scatter.h, all_reduce.h).
- * Between two ranks lies a buffer of 8 places in the receiver's memory (a link).  It has two words: how many places
- * the sender has filled, and how many the receiver has emptied.
+ * A channel is a block of warps on an SM, with its part of the bytes and its own ring or tree.  For each chunk it
+ * runs a list of steps ("primitives").  A primitive may take what others have sent, add the rank's own bytes, keep the
+ * result and send it on (src/device/all_gather.h, reduce_scatter.h, all_reduce.h).  From one rank to another there is
+ * a link: a buffer of 8 places in the receiver's memory and two words.  One word counts the places that the sender has
+ * filled, the other those that the receiver has emptied.
  *
  *     heap, with payload: | own bytes | result | places by channel and link | places to send from, for NICs |
  *
- * all-gather: the rank's own block lies at its place in the result.  Protocols differ in the loop that moves bytes (the
- * sheet nccl), in what the link carries, and in how the receiver learns that bytes have come (src/device/prims_*.h).
- * LL and LL128 have flags among the bytes.  Simple has a release, made by a warp that moves nothing.
+ * all-gather: the rank's own block lies at its place in the result.
+ *
+ * Protocols differ in the loop that moves bytes (the sheet nccl), in what the link carries, and in how the receiver
+ * learns that bytes have come (src/device/prims_*.h).  LL and LL128 have flags among the bytes.  Simple has a release,
+ * made by a warp that moves no bytes.
  *
  * ring: within a node, channel c's ring begins with place c, so that rings leave the node by different NICs.
  *
- * tree: within a node it is a chain of the ranks.  The head of the chain changes from channel to channel.  Between
- * nodes it is a binary tree of the heads; half of the channels use it with the nodes in reverse order.  The root's
- * warps take and send.  Other warps are divided into some that go up and some that go down (runTreeSplit).
+ * tree: the ranks of a node form a chain, whose head changes from channel to channel.  Between nodes the heads form a
+ * binary tree.  In half of the channels the nodes are in reverse order.  At the root, all warps take sums and send
+ * results.  At other ranks some warps send sums up and the others send results down (runTreeSplit).
  *
- * Bytes are added one by one, without carries.  So the result does not depend on the order, and worlds can be
+ * Each byte is added by itself, without carries.  So the sum does not depend on the order, and worlds can be
  * compared. */
 #include <assert.h>
 #include <errno.h>
@@ -27,8 +29,8 @@
 #include "models/coll/coll_internal.h"
 #include "models/coll/nccl_plan.h"
 
-/* The most that a step moves is one pass of the loop: 8 accesses of 16 B by each lane of 16 warps; with LL128, 1920 B
- * by each of 20 warps. */
+/* The most bytes that one call of block_step() moves.  This is one pass of NCCL's loop: 8 accesses of 16 B by each lane
+ * of 16 warps; with LL128, 1920 B by each of 20 warps. */
 enum { PIECE_BYTES = 64 << 10, LL128_PIECE_BYTES = 38400 };
 enum { SLICE_BYTES_LEAST = 32 << 10, PACK_BYTES = 16 };
 enum { WORD_FILLED, WORD_EMPTIED, WORDS_A_LINK };
@@ -39,15 +41,15 @@ enum { LINK_UP = 0, LINK_DOWN = CHILDREN, TREE_LINKS };
 enum { BLOCKS_A_CHANNEL = 2 };
 enum { NOBODY = UINT16_MAX };
 
-/* One end of a link.  `here` and `there` are the link's numbers at this rank and at the peer; a number gives the words
- * and places of its side. */
+/* One end of a link.  `here` and `there` are the link's numbers at this rank and at the peer.  The number at a rank
+ * tells which of the rank's words and places belong to the link. */
 struct link {
     uint64_t steps; /* how many places this side has filled or emptied, in all launches */
     uint16_t peer, here, there;
 };
 
 struct primitive {
-    bool receive, send, own, keep; /* own: reads the rank's bytes; keep: stores the result */
+    bool receive, send, own, keep; /* own: it adds the rank's own bytes; keep: it stores the result */
     uint64_t from, to, size_bytes; /* heap offsets: of the rank's own bytes; of the result */
 };
 
@@ -59,18 +61,18 @@ struct block {
     uint32_t number, ins, outs; /* number: the channel's */
     uint32_t primitive, slice;
     bool down;      /* tree: it hands results down */
-    uint8_t begun;  /* how many reads of code before the first byte are done: of the kernel's own; of the protocol's
-                     * function */
+    uint8_t begun;  /* how many reads of code are done.  Before the first byte it reads the kernel's own code, then the
+                     * code of the protocol's function */
     bool announced; /* the next message's size has already been sent */
     bool made;      /* the piece has been made in the rank's own memory */
-    uint32_t stored, told;  /* how many targets have the piece; how many peers have been told of the slice */
-    uint64_t begin, sliced; /* where the chunk, or round of chunks, begins in the part; how many bytes of the
-                             * primitive's slices are done */
+    uint32_t stored, told;  /* to how many targets the piece is stored; how many peers have been told of the slice */
+    uint64_t begin, sliced; /* where in the channel's part the chunk, or the round of chunks, begins; bytes of the
+                             * primitive whose slices are done */
     uint64_t moved, piece;  /* bytes of the slice that are done; bytes of the current piece */
     struct primitive now;
 };
 
-/* One collective, which is a phase. */
+/* One collective.  Each is a phase. */
 struct operation {
     struct coll_options options; /* the run's options, with the operation's own kernel and size */
     struct nccl_plan plan;
@@ -85,7 +87,7 @@ struct nccl_rank {
     struct coll_rank base;
     struct operation op[OPERATIONS];
     struct block *block[OPERATIONS];       /* [BLOCKS_A_CHANNEL * channels] */
-    struct fabric_given given_function[2]; /* for protocols other than Simple; for Simple */
+    struct fabric_given given_function[2]; /* [1]: for Simple; [0]: for other protocols */
     uint32_t peers, nodes;
 };
 
@@ -107,7 +109,7 @@ static uint64_t places_offset(const struct coll_options *o)
 
 static uint32_t slice_steps(const struct nccl_plan *p) { return p->chunk_steps / p->slices; }
 
-/* The bytes of a place in memory: no more than the plan's parts can fill. */
+/* The bytes of memory for a place: never more than the channels' parts can fill. */
 static uint64_t place_bytes(const struct nccl_plan *p)
 {
     const uint64_t hi = nccl_part_bytes(p, p->channels - 1), part = p->lo_bytes > hi ? p->lo_bytes : hi;
@@ -144,7 +146,7 @@ static uint32_t primitives_of(const struct block *b)
     return o->kernel == COLL_ALLREDUCE ? 2 * o->ranks - 1 : o->ranks;
 }
 
-/* How many bytes of the part one round of primitives moves, starting at b->begin: a chunk or, in a ring's all-reduce, a
+/* How many bytes of the part one round of primitives moves, from b->begin on.  It is a chunk; in a ring's all-reduce, a
  * chunk for each rank. */
 static uint64_t round_bytes(const struct block *b)
 {
@@ -155,8 +157,8 @@ static uint64_t round_bytes(const struct block *b)
     return coll_min(left, each ? p->chunk_bytes * o->ranks : p->chunk_bytes);
 }
 
-/* Where in a round of an all-reduce the chunk of a rank begins. The rank is the one `after` places after this rank in
- * the ring. *size_bytes gets the chunk's size. */
+/* Returns where the chunk begins, in a round of an all-reduce, of the rank `after` places after this one in the ring.
+ * *size_bytes gets the chunk's size. */
 static uint64_t chunk_begin(const struct block *b, uint32_t after, uint64_t *size_bytes)
 {
     const struct nccl_plan *p = &b->op->plan;
@@ -169,8 +171,9 @@ static uint64_t chunk_begin(const struct block *b, uint32_t after, uint64_t *siz
     return nccl_part_begin(p, b->number) + b->begin + begin;
 }
 
-/* The ring's current primitive.  First the rank sends its own bytes, then it passes on what has come, and the last
- * bytes stay.  An all-reduce goes round twice, first with sums and then with results. */
+/* The ring's current primitive.  In the first one the rank sends its own bytes.  In the next ones it passes on what has
+ * come.  In the last one it keeps what has come.  An all-reduce goes round twice, first with sums, then with
+ * results. */
 static struct primitive ring_primitive(const struct block *b)
 {
     const struct coll_options *o = &b->op->options;
@@ -233,7 +236,8 @@ static struct tree tree_of(const struct nccl_rank *r, uint32_t channel)
 
 static bool is_root(const struct nccl_rank *r, uint32_t channel) { return tree_of(r, channel).parent == NOBODY; }
 
-/* The tree's current primitive.  On the way up, sums are sent.  At the root and on the way down, results are kept. */
+/* The tree's current primitive.  On the way up, sums are sent to the parent.  At the root and on the way down, results
+ * are kept and sent to the children. */
 static struct primitive tree_primitive(const struct block *b)
 {
     const uint64_t at = nccl_part_begin(&b->op->plan, b->number) + b->begin;
@@ -251,7 +255,7 @@ static struct primitive primitive_of(const struct block *b)
     return by_tree(&b->op->plan) ? tree_primitive(b) : ring_primitive(b);
 }
 
-/* Gives the block its end of a link, and keeps the link's count of steps. */
+/* Adds a link to the block's list, with its peer and numbers.  Leaves the link's count of steps as it is. */
 static void link_set(struct link *link, uint32_t *count, uint16_t peer, uint32_t here, uint32_t there)
 {
     assert(*count < LINKS_MOST);
@@ -293,7 +297,7 @@ static uint64_t slice_bytes(const struct block *b)
     return coll_min(left, even > SLICE_BYTES_LEAST ? even : SLICE_BYTES_LEAST);
 }
 
-/* Makes the bytes of the current piece in the result, and in target if there is one. */
+/* Sums the bytes of the current piece.  Writes them to the result if they are kept, and to target if it is not NULL. */
 static void piece_make(const struct block *b, uint8_t *target)
 {
     uint8_t *heap = b->worker.fabric->heap, *kept = heap + b->op->heap_begin + b->now.to;
@@ -343,8 +347,7 @@ static bool by_nic(const struct block *b, uint16_t peer)
     return fabric_path(b->rank->base.fabric, peer) == FABRIC_RDMA;
 }
 
-/* Whether the piece must first be made in the rank's own memory, because it is sent to nobody, or because a NIC fetches
- * it. */
+/* Whether the piece must first be made in the rank's own memory: if it is sent to no rank, or if a NIC fetches it. */
 static bool is_staged(const struct block *b)
 {
     if (!b->now.send) return true;
@@ -451,7 +454,7 @@ static int filled_tell(struct block *b, const struct link *link)
     return by_nic(b, link->peer) ? slice_put(b, link, &signal) : fabric_signal(&b->worker, &signal);
 }
 
-/* Tells the sender that places are empty.  This releases no stores, because the receiver has only read. */
+/* Tells the sender that places are empty.  No release is needed, because the receiver has only read. */
 static int emptied_tell(struct block *b, const struct link *link)
 {
     const struct fabric_signal signal = { .value = link->steps + slice_steps(&b->op->plan),
@@ -509,8 +512,8 @@ static bool all_arrived(struct block *b)
     return true;
 }
 
-/* Reads the code before the first byte.  False if it has been read.  The kernel is compiled for LL and calls functions
- * for the other protocols (src/device/common.h). */
+/* Charges a read of code, before the first byte is moved.  False: all code has been read.  The kernel itself has LL's
+ * code.  For the other protocols it calls functions, so they need a second read (src/device/common.h). */
 static bool kernel_begin(struct block *b)
 {
     if (b->begun > (b->op->plan.protocol != COLL_LL)) return false;
@@ -577,7 +580,8 @@ static const char *nccl_refuse(const struct coll_options *o, const struct edges 
 
 static uint32_t operations_of(const struct coll_options *o) { return o->kernel == COLL_AG_RS ? OPERATIONS : 1; }
 
-/* Places the run's operations one after another in the heap and among the words.  Returns where both end. */
+/* Makes the run's operations, and gives each its part of the heap and of the words.  *heap_end and *word_end get the
+ * ends. */
 static void operations_make(const struct coll_options *o, struct operation op[OPERATIONS], uint64_t *heap_end,
                             uint32_t *word_end)
 {
@@ -602,7 +606,7 @@ static void operations_make(const struct coll_options *o, struct operation op[OP
     }
 }
 
-/* Needs as many QPs to a peer as channels leave a node by the same rank, eight at most (queue_of()). */
+/* A rank needs a QP for each channel that leaves the node by it, but at most eight to a peer (queue_of()). */
 static void nccl_needs(const struct coll_job *job, bool payload, struct fabric_needs *needs)
 {
     const struct coll_options *o = &job->options;
@@ -617,7 +621,7 @@ static void nccl_needs(const struct coll_job *job, bool payload, struct fabric_n
     needs->heap_bytes = payload ? heap_end : 0;
 }
 
-/* Fills in the rank.  With NVLink disabled every rank is a node of its own. */
+/* Fills in the rank.  If NVLink is disabled, every rank is a node of its own. */
 static void nccl_init(struct coll_rank *base)
 {
     struct nccl_rank *r = of(base);
@@ -648,8 +652,9 @@ static void nccl_fill(struct coll_rank *base)
     }
 }
 
-/* How many warps move bytes in a block or, in a tree, in one of its halves.  With LL and LL128 seven of ten warps go
- * up.  With Simple half of the warps plus two go up, and one warp of each half only signals. */
+/* How many warps of a block move bytes; below a tree's root, how many of those that send up or of those that send down.
+ * With LL and LL128 seven of ten warps send up.  With Simple half of the warps plus two send up, and one warp that
+ * sends up and one that sends down only signal. */
 static uint32_t warps_of(const struct nccl_rank *r, const struct nccl_plan *p, uint32_t channel, bool down)
 {
     const bool simple = p->protocol == COLL_SIMPLE;

@@ -1,11 +1,11 @@
 /* coll_nccl_messages.c - all-to-allv by NCCL's grouped sends and receives, within a node (src/device/sendrecv.h;
  * addP2pToPlan() of src/enqueue.cc).
  *
- * A work sends to the rank some places after this one, and receives from the rank as many places before it.  Works have
- * different channels while there are enough.  Each channel of a work has a part of both messages: some warps of the
- * block send, the others receive.  The protocol is LL up to 16 KiB a channel, else Simple.  For each part of a message
- * between two ranks there is a buffer of 8 places in the receiver's memory.  Two words count its places: those filled
- * and those emptied.
+ * A work is one message that the rank sends and one that it receives: it sends to the rank some places after this one,
+ * and receives from the rank as many places before it.  Works have different channels while there are enough.  A work
+ * may have several channels, each with a part of both messages: some warps of the channel's block send, the others
+ * receive.  The protocol is LL up to 16 KiB for each channel, else Simple.  For each part of a message there is a
+ * buffer of 8 places in the receiver's memory.  Two words count the places: those filled and those emptied.
  *
  *     heap, with payload: as in coll_alltoallv.c, then | places by source and part | */
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "models/coll/coll_internal.h"
 #include "models/coll/nccl_plan.h"
 
-/* Bytes with LL: the least of a part, those of a place, and the most of a channel. */
+/* LL, in bytes: a part has at least LL_LEAST, a place has LL_STEP, and a channel gets at most LL_MOST. */
 enum { LL_LEAST = 8 << 10, LL_STEP = 32 << 10, LL_MOST = 16 << 10 };
 enum { SIMPLE_STEP = 512 << 10, SIMPLE_LEAST = SIMPLE_STEP / 8, SIMPLE_MOST = SIMPLE_STEP * 32 };
 enum { PART_ALIGN = 4 << 10, PIECE_BYTES = 64 << 10, BLOCK_WARPS = 20 };
@@ -27,7 +27,8 @@ struct half {
     struct messages_rank *rank;
     uint8_t way;   /* enum way */
     bool flagged;  /* the protocol is LL */
-    uint8_t begun; /* how many reads of code before the first byte are done: of the kernel's own; of Simple's */
+    uint8_t begun; /* how many reads of code are done.  Before the first byte it reads the kernel's own code, then
+                    * Simple's */
     uint16_t peer, sm, warps;
     uint32_t part;
     uint64_t offset, size_bytes; /* where the part lies in the heap, and its size */
@@ -39,7 +40,7 @@ struct messages_rank {
     struct coll_rank base;
     struct half *half;
     uint32_t halves;
-    uint64_t places, place_bytes; /* the heap offset of the first place; its bytes */
+    uint64_t places, place_bytes; /* the heap offset of the first place; the bytes of a place */
     uint32_t parts_most;
     struct fabric_given given[2][2]; /* [Simple, LL][own bytes, bytes that have come] */
     struct fabric_given given_function;
@@ -69,9 +70,9 @@ static uint32_t parts_of(const struct coll_options *o, uint64_t size_bytes, uint
     return parts;
 }
 
-/* Into how many parts a message is divided, one for each channel, and whether its protocol is LL.  LL is chosen if few
- * bytes would fall to each channel that Simple uses.  Before 2.29.2, all channels are counted instead, and LL has its
- * own number of parts. */
+/* Returns into how many parts a message is divided, one for each channel.  *ll says whether the protocol is LL.  It is
+ * LL if each channel that Simple would use gets at most LL_MOST bytes.  Before 2.29.2, all channels count for this
+ * limit, and LL has its own number of parts. */
 static uint32_t message_parts(const struct coll_options *o, uint64_t size_bytes, bool *ll)
 {
     const uint32_t simple = parts_of(o, size_bytes, SIMPLE_LEAST, SIMPLE_MOST);
@@ -86,8 +87,8 @@ static uint64_t part_begin(uint64_t size_bytes, uint32_t parts, uint32_t part)
     return coll_min(each * part, size_bytes);
 }
 
-/* The channel of a part in the work with the rank `after` places later.  The first part's channel is `after` with its
- * bits reversed. */
+/* The channel of a part, in the work that sends to the rank `after` places after this one.  The first part's channel is
+ * the number `after` with its bits reversed. */
 static uint32_t channel_of(const struct coll_options *o, uint32_t after, uint32_t part)
 {
     const uint32_t all = channels_of(o);
@@ -96,7 +97,7 @@ static uint32_t channel_of(const struct coll_options *o, uint32_t after, uint32_
     return (base + part) & (all - 1);
 }
 
-/* How many bytes source sends to target in this launch; 0: there is no work between them. */
+/* How many bytes source sends to target in a launch; 0: it sends none. */
 static uint64_t size_to(const struct coll_rank *r, uint32_t source, uint32_t target)
 {
     const struct edges *e = r->job->edges;
@@ -179,8 +180,8 @@ static bool may_begin(const struct half *h)
     return h->way == COPIES || fabric_load(f, word_of(h, h->peer, WORD_FILLED)) > h->steps;
 }
 
-/* Reads the code before the first byte.  False if it has been read.  Simple's code comes from memory, as much of it as
- * when a collective's kernel calls it. */
+/* Charges a read of code, before the first byte is moved.  False: all code has been read.  The code of Simple's
+ * function is read as in collectives (coll_nccl.c). */
 static bool kernel_begin(struct half *h)
 {
     if (h->begun > !h->flagged || h->way == COPIES) return false;
@@ -296,8 +297,8 @@ static uint32_t after_of(const struct half *h)
     return h->way == RECEIVES ? (rank + n - h->peer) % n : (h->peer + n - rank) % n;
 }
 
-/* Divides a block's warps evenly among its works, and between the two halves of each work.  In a half that sends by
- * Simple, one warp only signals. */
+/* Divides a block's warps evenly among its works, and in each work between its two halves: the sending and the
+ * receiving one.  In a half that sends by Simple, one warp only signals. */
 static void warps_share(struct messages_rank *r)
 {
     for (uint32_t i = 0; i < r->halves; i++) {

@@ -1,16 +1,16 @@
-/* coll_p2p.c - point to point: rank i < ranks / 2 works with rank i + ranks / 2, all pairs at once.
+/* coll_p2p.c - point to point: ranks i and i + ranks / 2 are a pair.  All pairs work at the same time.
  *
- *     put          a put, then a wait until it is there; then the next
- *     put_signal   a put with a signal to the peer, and one back: a message takes half of a round
- *     get          a get, then a wait until the bytes are here; then the next
- *     put_stream   puts, a number of them in flight; as messages of MPI (osu_bw), the peer answers each such window
- *     get_stream   gets, a number of them in flight
+ *     put          each put is awaited before the next one is posted
+ *     put_signal   a put with a signal goes to the peer, and the peer answers with another; a round has two messages
+ *     get          each get is awaited before the next one is posted
+ *     put_stream   puts, a window of them in flight; if they are messages of MPI (osu_bw), the peer answers each window
+ *     get_stream   gets, a window of them in flight
  *
- * Within a node, stores take the place of puts, and loads that of gets.  The second rank of a pair takes part only
- * in put_signal: NICs and memory serve the other phases.
+ * Within a node, stores take the place of puts, and loads take the place of gets.  The second rank of a pair takes part
+ * only in put_signal and in answered windows: NICs and memory serve the other phases.
  *
- * Where calls of the host issue messages there is only put, with one message a launch, and a barrier (put_sync).
- * Within the node a copy engine moves the message whole, or each block of NCCL's kernel moves a part of it.
+ * If the host issues messages, the phases are put, with one message in each launch, and a barrier (put_sync).  Within
+ * the node a copy engine moves the whole message, or each block of NCCL's kernel moves a part of it.
  *
  *     heap, with payload: | own bytes | what a put left | what a get brought | what a put with a signal left | */
 #include <assert.h>
@@ -36,7 +36,8 @@ struct p2p_rank {
     struct fabric_worker worker;
     struct p2p_part *part; /* [num_sms] */
     uint32_t phase;
-    uint32_t begun, done; /* messages that have begun, and that are done; put_signal: messages sent, and received */
+    uint32_t begun, done; /* how many messages have begun; how many are done.  put_signal: how many are sent; how many
+                           * are received */
     uint64_t stored;      /* how many bytes of the current message are stored */
     bool first;           /* it is the first rank of its pair */
     uint16_t peer;
@@ -79,11 +80,11 @@ static void p2p_fill(struct coll_rank *base)
 
 static bool p2p_absent(const struct coll_options *o, uint32_t rank, uint32_t phase)
 {
-    return rank >= o->ranks / 2 && phase != PHASE_PUT_SIGNAL; /* the barrier put_sync, the only phase of its kernel, has
-                                                               * PHASE_PUT's number */
+    return rank >= o->ranks / 2 && phase != PHASE_PUT_SIGNAL; /* the barrier put_sync has PHASE_PUT_SIGNAL's number, so
+                                                               * every rank takes part in it */
 }
 
-/* Whether the peer answers each window of messages. */
+/* Whether the peer answers each window of messages, as with MPI. */
 static bool is_answered(const struct coll_options *o, uint32_t phase)
 {
     return o->process && phase == PHASE_PUT_STREAM;
@@ -91,7 +92,7 @@ static bool is_answered(const struct coll_options *o, uint32_t phase)
 
 /* ---- one message ---- */
 
-/* Puts a message into a block of the peer, with the signal if there is one. */
+/* Puts a message into one of the peer's blocks.  Then sends the signal, unless it is NULL. */
 static int message_put(struct p2p_rank *r, uint32_t block, const struct fabric_signal *signal)
 {
     const struct coll_options *o = r->base.options;
@@ -194,7 +195,8 @@ static enum worker_step round_step(struct p2p_rank *r)
     return rc ? step_of(rc) : WORKER_DONE;
 }
 
-/* Puts the next message of a window.  The last one tells the peer that the window is complete. */
+/* Puts the next message of a window.  The window's last message carries a signal, which tells the peer that the window
+ * is complete. */
 static int window_put(struct p2p_rank *r, uint32_t in_flight)
 {
     const uint32_t messages = r->base.options->messages, next = r->begun + 1;
@@ -204,7 +206,7 @@ static int window_put(struct p2p_rank *r, uint32_t in_flight)
     return message_put(r, BLOCK_PUT, &signal);
 }
 
-/* The peer's side of windows: waits for each window and answers it. */
+/* The peer's part in put_stream: waits for each window and answers it. */
 static enum worker_step answer_step(struct fabric_worker *w)
 {
     struct p2p_rank *r = fabric_container_of(w, struct p2p_rank, worker);
@@ -221,8 +223,8 @@ static enum worker_step answer_step(struct fabric_worker *w)
     return WORKER_DONE;
 }
 
-/* Posts messages, at most in_flight at a time.  A flush ends only when the whole queue is complete, so a stream runs in
- * bursts: all messages in flight must end before the next burst. */
+/* Posts messages, at most in_flight at a time.  A flush ends only when the whole queue is complete.  So messages go in
+ * bursts: all messages of a burst must be complete before the next burst begins. */
 static enum worker_step stream_step(struct p2p_rank *r, bool get, uint32_t in_flight)
 {
     const uint32_t messages = r->base.options->messages;
@@ -309,9 +311,9 @@ static void p2p_traffic(const struct coll_rank *base, uint32_t phase, struct ker
     traffic->messages = phase == PHASE_PUT_SIGNAL ? 2 * o->messages : o->messages;
 }
 
-/* ---- what is left ---- */
+/* ---- results ---- */
 
-/* The end of the blocks that the phases use: a host issues only puts. */
+/* The end of the heap's blocks that the phases use.  A host issues only puts, so it uses fewer. */
 static uint32_t blocks_end(const struct coll_options *o) { return o->issue == COLL_BY_KERNEL ? BLOCKS : BLOCK_PUT + 1; }
 
 static uint32_t p2p_outputs(struct coll_rank *base, struct kernel_tensor *tensor, uint32_t max)

@@ -1,4 +1,5 @@
-/* coll_parts.c - what the family's kernels share: joining a launch, the barrier, stores, patterns of bytes. */
+/* coll_parts.c - what the family's kernels share: adding workers to a launch, the barrier, stores, patterns of
+ * bytes. */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -72,7 +73,7 @@ void coll_sync_launch(struct coll_rank *r)
 
 enum { LINE_BYTES = 128 };
 
-/* Each warp stores one stretch of the chunk. */
+/* Each warp stores one piece of the chunk. */
 int coll_store_some(struct fabric_worker *w, uint16_t peer, const uint8_t *source, uint64_t target_offset,
                     uint64_t size_bytes, uint64_t *done)
 {
@@ -93,7 +94,7 @@ int coll_store_some(struct fabric_worker *w, uint16_t peer, const uint8_t *sourc
     return rc;
 }
 
-/* The i-th word of eight bytes of a pattern: the finaliser of splitmix64, applied to the key and i. */
+/* The eight bytes of a pattern from byte i on: the finaliser of splitmix64, applied to the key and i. */
 static uint64_t pattern_word(uint64_t key, uint64_t i)
 {
     uint64_t x = key + i * UINT64_C(0x9e3779b97f4a7c15);

@@ -1,11 +1,12 @@
-/* nccl_plan.c - the choices of NCCL's host code, as published. */
+/* nccl_plan.c - the choices of NCCL's host code, as in its published sources. */
 #include "models/coll/nccl_plan.h"
 
 #include <assert.h>
 
 enum { WARP_LANES = 32, THREADS_MOST = 640, RING_THREADS = 512, THREADS_LEAST = 96 };
 enum { PROTOCOLS = 3 };
-enum { TRAFFIC_LEAST = 32 << 10, TRAFFIC_LEAST_BEFORE = 16 << 10 }; /* least traffic of a channel; before 2.29.2 */
+/* The least traffic of a channel in bytes, and what it was before NCCL 2.29.2. */
+enum { TRAFFIC_LEAST = 32 << 10, TRAFFIC_LEAST_BEFORE = 16 << 10 };
 
 /* ---- the tuner (tuning.cc) ---- */
 
@@ -14,10 +15,11 @@ static const double nvlink_us[2][PROTOCOLS] = { { 0.6, 1.9, 3.4 }, { 0.6, 1.25, 
 static const double net_us[2][PROTOCOLS] = { { 2.7, 4.0, 14.0 }, { 5.0, 8.5, 14.0 } };
 static const double net_post_us = 1.0;
 
-/* The highest rates that the tuner allows, for Hopper's GPUs and for Blackwell's.  Arrays are by nodes: one, two, more.
- * LL's rates are of all channels together; the others are for each channel of the search. */
+/* The highest rates that the tuner allows: mosts[0] for Hopper's GPUs, mosts[1] for Blackwell's.  Arrays have a rate
+ * for one node, for two and for more.  LL's rates are of all channels together.  The others are of one ring that the
+ * search finds. */
 struct mosts {
-    double ll_gbs[3]; /* between nodes they depend on the CPU, not on the GPU: these are for Intel's */
+    double ll_gbs[3]; /* between nodes these depend on the CPU, not on the GPU; they are for Intel's CPUs */
     double line_ring_gbs, line_tree_gbs[3], tree_gbs[3];
 };
 static const struct mosts mosts[2] = {
@@ -25,7 +27,7 @@ static const struct mosts mosts[2] = {
     { { 282.0, 39.0, 20.4 }, 40.0, { 55.6, 31.67, 20.0 }, { 70.0, 42.8, 24.0 } },
 };
 
-/* The share of its rate that a tree reaches, by log2 of the bytes, from 64 B on. */
+/* The share of its rate that a tree reaches, by log2(bytes / 64). */
 static const double tree_part[PROTOCOLS][24] = {
     { 1.0, 1.0, 1.0, 1.0, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1.0, 1.0, 1.0, 1.0, 1.0 },
     { 1.0, 1.0, 1.0, 1.0, 1.0, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1.0, 1.0, 1.0 },
@@ -67,7 +69,7 @@ static double ring_gbs(const struct coll_options *o, const struct shape *s, uint
 
 static double tree_gbs(const struct coll_options *o, const struct shape *s, uint32_t protocol, uint64_t size_bytes)
 {
-    /* On two nodes the search gives a tree twice the bandwidth that nodes have inside, and NCCL uses that number. */
+    /* On two nodes the search reports twice the bandwidth within a node for a tree, and NCCL uses that number. */
     const struct mosts *most = &mosts[o->nccl.blackwell];
     const uint32_t column = column_of(s);
     const double found = (double)o->nccl.bus_bps / 8e9 * (s->nodes == 2 ? 2 : 1), channels = o->nccl.found;
@@ -139,8 +141,8 @@ static void channels_choose(const struct coll_options *o, uint64_t size_bytes, s
 
 static uint64_t aligned(uint64_t n, uint64_t to) { return (n + to - 1) / to * to; }
 
-/* Divides the bytes among channels.  A channel gets whole cells of at least 32 KiB of traffic (16 KiB before 2.29.2).
- * Traffic is the bytes times how often they are sent; with LL it is four times that. */
+/* Divides the bytes among channels.  A channel gets whole cells, each with at least 32 KiB of traffic (16 KiB before
+ * 2.29.2).  Traffic is the bytes times how often each is sent.  LL's traffic counts four times. */
 static void parts_make(const struct coll_options *o, struct nccl_plan *plan)
 {
     const uint64_t least = o->nccl.before_229 ? TRAFFIC_LEAST_BEFORE : TRAFFIC_LEAST;
