@@ -176,6 +176,8 @@ struct fabric_ops {
     /* See fabric_store_in_turn() and fabric_copy_in_turn().  NULL: the world does all rows at once. */
     int (*store_in_turn)(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write);
     void (*copy_in_turn)(struct fabric *f, struct fabric_worker *w, const struct fabric_work *work);
+    /* NULL: the world takes no such hint. */
+    void (*await)(struct fabric *f, struct fabric_worker *w, uint32_t word, uint64_t least);
     /* Hints: a worker will soon post on this QP, or add to this word, so the world may prefetch the memory of either.
      * NULL: the world does not prefetch. */
     void (*queue_ahead)(const struct fabric *f, uint16_t peer, uint16_t queue);
@@ -340,6 +342,13 @@ static inline void fabric_watch_least(struct fabric_worker *w, uint32_t word, ui
 static inline void fabric_wake_at(struct fabric_worker *w, uint64_t time_ps)
 {
     w->fabric->ops->wake_at(w->fabric, w, time_ps);
+}
+
+/* Says that the worker's next step will find nothing to do while the own word, which it watches, is below `least`.  A
+ * world may leave out such a step, or take no notice. */
+static inline void fabric_await(struct fabric_worker *w, uint32_t word, uint64_t least)
+{
+    if (w->fabric->ops->await) w->fabric->ops->await(w->fabric, w, word, least);
 }
 
 #define fabric_container_of(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))

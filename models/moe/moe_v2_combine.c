@@ -93,6 +93,17 @@ static int merger_missing(const struct v2_merger *m)
     return -1;
 }
 
+/* Returns whether a rank's row is missing, and awaits it if so. */
+static bool merger_awaits(struct v2_merger *m)
+{
+    const struct v2_rank *r = m->rank;
+    const int i = merger_missing(m);
+    if (i < 0) return false;
+    fabric_await(&m->worker, v2_word(r, V2_COMBINE_UP, m->channel, (uint32_t)i),
+                 moe_word_make(r->ht.epoch, (m->from[i].summed + 1) << 1));
+    return true;
+}
+
 static uint64_t merger_slot(const struct v2_merger *m)
 {
     const struct v2_rank *r = m->rank;
@@ -158,7 +169,7 @@ static enum worker_step merger_step(struct fabric_worker *w)
     if (m->done == r->pass_count[m->channel]) return merger_end(m) ? v2_finish(w, r) : WORKER_WAIT;
     const struct v2_pass *pass = merger_pass(m);
     if (!m->reduced) {
-        if (merger_missing(m) >= 0) return WORKER_WAIT;
+        if (merger_awaits(m)) return WORKER_WAIT;
         if (pass->node != r->ht.g.node)
             fabric_queue_ahead(w->fabric, (uint16_t)v2_rail(r, pass->node), v2_queue(r, m->channel));
         const uint64_t bytes = r->ht.combine_slot.row_bytes;
@@ -177,6 +188,7 @@ static enum worker_step merger_step(struct fabric_worker *w)
     m->sent[pass->node]++;
     m->done++;
     m->reduced = false;
+    if (m->done < r->pass_count[m->channel]) (void)merger_awaits(m);
     return WORKER_MORE;
 }
 

@@ -55,7 +55,10 @@ static bool gate_arrived(struct v2_gate *k)
     const struct v2_rank *r = k->rank;
     for (; k->next < r->channels * k->from_count; k->next++) {
         const uint32_t channel = k->next / k->from_count, from = k->next % k->from_count;
-        if (!(ht_word(&r->ht, v2_word(r, (enum v2_word)k->kind, channel, from)) & 1)) return false;
+        const uint32_t word = v2_word(r, (enum v2_word)k->kind, channel, from);
+        if (ht_word(&r->ht, word) & 1) continue;
+        fabric_await(&k->worker, word, moe_word_make(r->ht.epoch, 1));
+        return false;
     }
     return true;
 }
@@ -82,8 +85,12 @@ static bool gate_open(struct v2_gate *k)
 
 static bool gate_workers(struct v2_gate *k)
 {
-    const uint64_t finished = fabric_load(k->worker.fabric, v2_word_private(k->rank, V2_FINISHED));
-    if (finished != *v2_grown(k->rank, V2_FINISHED)) return false;
+    const uint32_t word = v2_word_private(k->rank, V2_FINISHED);
+    const uint64_t all = *v2_grown(k->rank, V2_FINISHED);
+    if (fabric_load(k->worker.fabric, word) != all) {
+        fabric_await(&k->worker, word, all);
+        return false;
+    }
     ht_barrier_begin(&k->nvl);
     return gate_phase(k);
 }

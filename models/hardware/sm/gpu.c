@@ -557,6 +557,7 @@ static const struct fabric_ops gpu_fabric_ops = {
     .wake_at = world_wake_at,
     .store_in_turn = world_store_in_turn,
     .copy_in_turn = world_copy_in_turn,
+    .await = world_await,
     .queue_ahead = nic_queue_ahead,
     .word_ahead = world_word_ahead,
 };

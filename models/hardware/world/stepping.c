@@ -151,6 +151,34 @@ static enum worker_step turn_take(struct world_worker *ww)
     return WORKER_MORE;
 }
 
+/* ---- awaited words ---- */
+
+void world_await(struct fabric *f, struct fabric_worker *w, uint32_t word, uint64_t least)
+{
+    (void)w;
+    struct stepping *now = &rank_of(f)->now;
+    now->awaited = word;
+    now->least = least;
+}
+
+/* Whether the worker's next step is left out until the word that its step has named has its value.  A step that would
+ * find nothing is due at due_ps; 0: none is.  Letters tell no word, so a worker that may get letters takes every step.
+ */
+static bool await_begin(struct world_worker *ww, uint64_t due_ps)
+{
+    const struct world_rank *rank = worker_rank(ww);
+    const struct stepping *now = &rank->now;
+    if (rank->fabric.words[now->awaited] >= now->least) return false;
+    if (rank->world->letters_used || ww->due || ww->looks || ww->in_turn) return false;
+    struct rest *rest = worker_rest(ww);
+    if (rest->turns) return false;
+    rest->awaited = now->awaited;
+    rest->least = now->least;
+    rest->skipped_ps = due_ps;
+    ww->awaits = true;
+    return true;
+}
+
 void world_worker_step(struct world_worker *ww)
 {
     struct world_rank *rank = worker_rank(ww);
@@ -159,7 +187,8 @@ void world_worker_step(struct world_worker *ww)
     const uint64_t now = sim_now_ps(sim);
     ww->cursor_ps = machine->step_begin(rank, now);
     ww->settled_ps = UINT64_MAX;
-    if (ww->rested || ww->due) words_read(ww, now);
+    ww->awaits = false;
+    if (ww->due || (ww->rested && worker_rest(ww)->mail)) words_read(ww, now);
     if (ww->rested) worker_rest(ww)->wanted_ps = 0;
     rank->world->beside = &rank->pressure;
     rank->now = (struct stepping){ .worker = ww, .lane_start_ps = ww->cursor_ps, .last_end_ps = ww->cursor_ps };
@@ -170,10 +199,12 @@ void world_worker_step(struct world_worker *ww)
     switch (stepped) {
     case WORKER_MORE:
         assert(ww->cursor_ps > now || machine->busy_ps); /* on a host the rank's next round costs time */
+        if (rank->now.least && await_begin(ww, ww->cursor_ps)) break;
         sim_schedule_at(sim, &ww->event, ww->cursor_ps);
         ww->settled_ps = now;
         break;
     case WORKER_WAIT:
+        if (rank->now.least) (void)await_begin(ww, 0);
         if (ww->rested || ww->due) words_wait(ww);
         if (rank->now.space_ps) world_worker_wake(sim, ww, rank->now.space_ps, rank->now.space_ps);
         if (rank->now.wake_ps) {

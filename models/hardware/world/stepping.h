@@ -29,6 +29,8 @@ void world_copy_in_turn(struct fabric *f, struct fabric_worker *worker, const st
 /* fabric_now_ps() and fabric_wake_at() for all kinds of ranks. */
 uint64_t world_now_ps(const struct fabric *f);
 void world_wake_at(struct fabric *f, struct fabric_worker *w, uint64_t time_ps);
+/* fabric_await() of a GPU's rank. */
+void world_await(struct fabric *f, struct fabric_worker *w, uint32_t word, uint64_t least);
 
 /* Moves the bytes of a store at once, because no worker reads them before the signal. */
 void world_store_payload(struct world_rank *source, const struct fabric_write *write);

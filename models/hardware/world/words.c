@@ -100,7 +100,9 @@ static uint32_t row_wake(struct world_rank *rank, uint32_t last, uint32_t most)
     uint32_t count = 0;
     for (; count < most; count++) {
         const struct world_worker *const ww = &rank->worker[last - count];
-        if (ww->settled_ps <= now || sim_event_pending(&ww->event) || ww->cursor_ps > step_ps || ww->looks) break;
+        if (ww->settled_ps <= now || sim_event_pending(&ww->event) || ww->cursor_ps > step_ps || ww->looks ||
+            ww->awaits)
+            break;
     }
     if (count < ROW_LEAST) return 0;
     for (uint32_t i = 0; i < count; i++) rank->worker[last - i].settled_ps = now;
@@ -113,10 +115,30 @@ static uint32_t row_wake(struct world_rank *rank, uint32_t last, uint32_t most)
     return count;
 }
 
+/* A word of a worker that awaits one has changed.  Returns whether that wakes the worker as usual: false if its step
+ * would still find nothing, or if the step that would have found nothing has not come yet and is now scheduled. */
+static bool await_ends(struct world_worker *ww, uint64_t seen_ps)
+{
+    struct world_rank *rank = worker_rank(ww);
+    struct sim *sim = rank->world->sim;
+    struct rest *rest = worker_rest(ww);
+    const bool skipped = rest->skipped_ps >= sim_now_ps(sim);
+    if (rest->skipped_ps && !skipped) ww->cursor_ps = rank->world->machine->step_begin(rank, rest->skipped_ps);
+    if (rank->fabric.words[rest->awaited] < rest->least) {
+        if (!skipped) rest->skipped_ps = later(seen_ps, ww->cursor_ps);
+        return false;
+    }
+    ww->awaits = false;
+    if (!skipped || sim_event_pending(&ww->event)) return true;
+    ww->settled_ps = sim_now_ps(sim);
+    sim_schedule_at(sim, &ww->event, rest->skipped_ps);
+    return false;
+}
+
 static void watcher_wake(const struct world *w, struct world_worker *ww)
 {
-    const uint64_t now = sim_now_ps(w->sim);
-    world_worker_wake(w->sim, ww, now, seen_ps(w, ww, now));
+    const uint64_t now = sim_now_ps(w->sim), at_ps = seen_ps(w, ww, now);
+    if (!ww->awaits || await_ends(ww, at_ps)) world_worker_wake(w->sim, ww, now, at_ps);
 }
 
 static void watchers_wake(struct world_rank *rank, const struct watch *watch)

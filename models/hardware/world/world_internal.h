@@ -70,6 +70,7 @@ struct world_worker {
     bool looks : 1;    /* it polls a word in the host's memory (looks.h) */
     bool in_turn : 1;  /* it moves rows one after another, as its struct turns says */
     bool parked : 1;   /* its next step is due when its bulk stores have left the SM */
+    bool awaits : 1;   /* its next step is left out until a word has a value: struct rest says which */
 };
 _Static_assert(sizeof(struct world_worker) <= 48, "large worlds have millions");
 
@@ -80,6 +81,8 @@ struct stepping {
     uint64_t last_end_ps;        /* when the last one is done */
     uint64_t space_ps;           /* when the next place on a full QP will be free, if known; 0: not wanted */
     uint64_t wake_ps;            /* the soonest future time that its step has named; 0: none */
+    uint64_t least;              /* the value that its next step awaits; 0: it awaits none */
+    uint32_t awaited;            /* the word that is to have it */
     uint16_t lane_warps;         /* warps that these operations have taken */
 };
 
@@ -104,6 +107,9 @@ struct rest {
     uint64_t wake_ps;                /* its soonest scheduled wake, 0: none */
     uint64_t wanted_ps;              /* when its wait asks to be woken; 0: never */
     struct letter *mail, *mail_last; /* letters that it has not read yet, the soonest first */
+    uint64_t least, skipped_ps;      /* the value that it awaits; when the step that was left out last was due, 0: none
+                                      * was left out */
+    uint32_t awaited;                /* the word that is to have that value */
     uint32_t shared_bytes;           /* where its buffer in shared memory begins */
     uint32_t turns;                  /* how many of its stores have not left the SM (bulk_turns.c) */
     union {
