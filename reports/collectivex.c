@@ -6,8 +6,8 @@
 #include "reports/compare.h"
 #include "sim/error.h"
 
-/* The sum of a metric for all ranks over the kernels of the call `which` ("dispatch" or "combine"); NAN if the record
- * has no such call, or a kernel lacks the metric. */
+/* The sum of a metric over the kernels of the call `which` ("dispatch" or "combine"), from the rows for all ranks.
+ * NAN: the record has no such call, or a kernel lacks the metric. */
 static double call_us(const struct record *record, const char *which, const char *metric)
 {
     const enum compare_half wanted = strcmp(which, "combine") == 0 ? COMPARE_COMBINE : COMPARE_DISPATCH;
@@ -79,7 +79,8 @@ static void row_append(GString *out, const struct record *record, double dispatc
     g_string_append(out, "}}");
 }
 
-/* Appends a member: the name, and the header's value as a number or as text; null if the header lacks the key. */
+/* Appends a JSON member with the value of the header's key, as a number or as text.  The value is null if the header
+ * lacks the key. */
 static void header_append(GString *out, const struct record *record, const char *name, const char *key, bool number)
 {
     const char *value = record_get(record, key);

@@ -1,11 +1,11 @@
-/* collectivex.h - a record as a case attempt of CollectiveX (SemiAnalysisAI/InferenceX, experimental/CollectiveX),
- * so that programs which read its results can read ours.
+/* collectivex.h - a record as a case attempt of CollectiveX (SemiAnalysisAI/InferenceX, experimental/CollectiveX), so
+ * that programs which read its results can read ours.
  *
- * A record becomes one document with one row (the record's tokens a rank).  If calls are launched together, the row's
- * components are the calls of dispatch and combine: all kernels up to the main one, on the slowest rank.  With --launch
- * loop they are the period of a pair, and the floors, which are the fastest rank's times.  `availability` is "derived"
- * for a prediction, else "measured".  `origin` names eptwin's kind of record.  Values that the record does not have are
- * null. */
+ * A record becomes one document with one row, whose size is the record's number of tokens a rank.  The row's components
+ * are the calls of dispatch and of combine.  A call's time is the sum of its kernels' times on the slowest rank.  With
+ * --launch loop, the row has other values instead.  The period of a pair is the sum of both calls' median times, and a
+ * floor is a call's time on the fastest rank.  `availability` is "derived" for a prediction, else "measured".  `origin`
+ * names eptwin's kind of record.  Values that the record does not have are null. */
 #ifndef REPORTS_COLLECTIVEX_H
 #define REPORTS_COLLECTIVEX_H
 

@@ -33,7 +33,7 @@ static const char *compare_key_value(const struct record *record, const char *ke
     return *several ? several : compare_header_value(record, key);
 }
 
-/* Whether the record is of several steps or layers together. */
+/* Whether the record covers several steps or several layers. */
 static bool compare_record_several(const struct record *record)
 {
     static const char *const keys[] = { "step", "layer" };
@@ -51,7 +51,8 @@ double compare_slowest_us(const struct record *record, const char *phase)
     const struct record_row *row = record_find(record, phase, RECORD_ALL, "slowest_us");
     if (!row && !compare_record_several(record)) row = record_find(record, phase, RECORD_ALL, "time_us_max");
     return row ? row->value
-               : NAN; /* for several layers _max would be the largest mean of a rank, not the mean of slowest ranks */
+               : NAN; /* over several layers, time_us_max is the largest mean of a rank, not the mean of the slowest
+                       * ranks */
 }
 
 char *compare_value_plain(const char *key, const char *value)
@@ -63,7 +64,7 @@ char *compare_value_plain(const char *key, const char *value)
     return g_strdup_printf("%.*s%s", colon ? (int)(colon + 1 - value) : 0, value, slash + 1);
 }
 
-/* The digest of the file that a key names; "" if the record has none. */
+/* The digest of the file that is the key's value; "" if the record has none. */
 static const char *compare_key_digest(const struct record *record, const char *key)
 {
     g_autofree char *name = g_strconcat(key, "-digest", NULL);
@@ -83,7 +84,7 @@ static bool compare_key_same(const struct record *a, const struct record *b, con
     return strcmp(x_plain, y_plain) == 0;
 }
 
-/* The keys that make a case, for records without a list of their own: cut records, or records written by hand. */
+/* The keys that make a case, for records that do not list their own keys, such as records written by hand. */
 static const char compare_keys_of_all[] = "kernel num-ranks num-tokens hidden num-topk num-experts dtype";
 
 static bool compare_of_case(const struct record *record)
@@ -91,10 +92,11 @@ static bool compare_of_case(const struct record *record)
     return g_strcmp0(record_get(record, "kind"), "measure") != 0;
 }
 
-/* The keys that make a prediction in addition to its case: the machine and its faults. */
+/* The keys that make a prediction in addition to the keys of its case: the machine, its faults, and how kernels
+ * start. */
 static const char compare_keys_of_machine[] = "cluster set backend fault launch arrival slow";
 
-/* Words of several lists, each once; freed with g_strfreev(). */
+/* The words of several lists, each word once; freed with g_strfreev(). */
 static char **compare_keys_join(const char *const *lists, size_t count)
 {
     g_autoptr(GHashTable) seen = g_hash_table_new(g_str_hash, g_str_equal);
@@ -111,7 +113,7 @@ static char **compare_keys_join(const char *const *lists, size_t count)
     return (char **)g_ptr_array_free(keys, FALSE);
 }
 
-/* The key's value, such as "routing.npy", followed by the digest of its contents if only the digest differs. */
+/* The key's value, such as "routing.npy".  If both records have this value, the digest of the file follows it. */
 static char *compare_key_text(const struct record *record, const struct record *other, const char *key)
 {
     const char *value = compare_key_value(record, key), *digest = compare_key_digest(record, key);
@@ -120,14 +122,16 @@ static char *compare_key_text(const struct record *record, const struct record *
                            digests ? ")" : "");
 }
 
-/* Whether both records are predictions that say what work there is to do.  If so, their settings may differ. */
+/* Whether both records are predictions that list the keys of their work.  The settings of such predictions may
+ * differ. */
 static bool compare_settings_free(const struct record *a, const struct record *b)
 {
     return compare_record_predicted(a) && compare_record_predicted(b) && record_get(a, RECORD_WORK_KEYS) &&
            record_get(b, RECORD_WORK_KEYS);
 }
 
-/* The keys that make the case of either record, in order.  For two predictions, only those of the work. */
+/* The keys that make the case of either record, in order.  For two predictions, only the keys that describe the
+ * work. */
 static char **compare_case_keys(const struct record *a, const struct record *b)
 {
     const char *which = compare_settings_free(a, b) ? RECORD_WORK_KEYS : RECORD_CASE_KEYS;
@@ -136,7 +140,8 @@ static char **compare_case_keys(const struct record *a, const struct record *b)
     return compare_keys_join(lists, G_N_ELEMENTS(lists));
 }
 
-/* The number of experts without the copies that "eplb:16" adds; NAN if a file places them. */
+/* The number of experts without the copies that a placement such as "eplb:16" adds; NAN if a file places the
+ * experts. */
 static double compare_experts(const struct record *record)
 {
     const char *placement = compare_key_value(record, "placement");
@@ -145,12 +150,13 @@ static double compare_experts(const struct record *record)
     return g_ascii_strtod(compare_key_value(record, "num-experts"), NULL) - added;
 }
 
-/* Whether the key follows from a setting, so that a difference in it is not a difference in the work: how many experts
- * there are with copies, and on how many nodes a token's experts may lie. */
+/* Whether a difference in this key follows from a setting, so that it is no difference in the work.  Settings change
+ * the cluster's digest, the number of nodes that a token's experts may lie on, and the number of experts with
+ * copies. */
 static bool compare_key_follows(const struct record *a, const struct record *b, const char *key)
 {
     if (!compare_settings_free(a, b)) return false;
-    if (strcmp(key, "cluster") == 0) /* its digest includes the settings */
+    if (strcmp(key, "cluster") == 0) /* the cluster's digest includes the settings */
         return strcmp(compare_key_value(a, key), compare_key_value(b, key)) == 0 && !compare_key_same(a, b, "set");
     if (strcmp(key, "num-topk-groups") == 0) return !compare_key_same(a, b, "ranks-per-node");
     if (strcmp(key, "num-experts") != 0) return false;
@@ -158,8 +164,8 @@ static bool compare_key_follows(const struct record *a, const struct record *b, 
     return isnan(x) || isnan(y) || x == y;
 }
 
-/* "key: x against y; ..." for the keys in which a and b differ, without those that follow from other keys.  NULL:
- * there are none. */
+/* The keys in which a and b differ, as "key: x against y; ...", without keys that follow from other keys.  NULL: no key
+ * differs. */
 static char *compare_difference_text(const struct record *a, const struct record *b, char *const *keys)
 {
     GString *text = NULL;
@@ -204,12 +210,12 @@ GPtrArray *compare_phases(const struct record *record)
     return phases;
 }
 
-/* Whether the metric is compared in addition to the slowest rank's time: times and bandwidths are, but not the shares
- * and bounds that explain them.  For several steps or layers together only the plain time is: _median and the like may
- * be over ranks in one record and over layers in the other. */
+/* Whether the metric is compared in addition to the slowest rank's time.  Times and bandwidths are, but not the shares
+ * and bounds that explain them.  If a record covers several steps or layers, time_us_median and the like are not
+ * compared either: they may be over ranks in one record and over layers in the other. */
 static bool compare_metric_comparable(const char *metric, bool several)
 {
-    /* rates of parts explain results; they are not results */
+    /* rates of parts explain results, but are not results */
     if (g_str_has_prefix(metric, "bottleneck_") || g_str_has_prefix(metric, "busiest_")) return false;
     if (g_str_has_suffix(metric, "_gbs") || strcmp(metric, "time_us") == 0 || strcmp(metric, "layers_us") == 0)
         return true;
@@ -270,7 +276,8 @@ static void compare_row_add(struct compare *compare, const struct record_row *a,
     g_array_append_val(compare->rows, row);
 }
 
-/* Adds the comparable rows of a phase of the prediction: those for all ranks, then with by_rank those of each rank. */
+/* Adds the comparable rows of a phase of the prediction: first the rows for all ranks, then, if by_rank, each
+ * rank's. */
 static void compare_phase_add(struct compare *compare, const char *phase, const GPtrArray *all_rows,
                               const GPtrArray *rank_rows, bool by_rank)
 {

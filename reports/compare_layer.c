@@ -13,15 +13,17 @@ static bool timed(const struct record *record, const char *phase)
     return !record || record_find(record, phase, RECORD_ALL, "time_us");
 }
 
-/* Whether a phase is a kernel of the layer.  A barrier between iterations or calls is not: engines have none, or other
- * work hides it.  Neither a whole call nor a phase of several kernels is a kernel of the layer. */
+/* Whether a phase is a kernel of the layer.  A barrier between iterations or calls is not, because engines have no such
+ * barrier or hide it behind other work.  Neither a whole call nor a phase of several kernels is a kernel of the
+ * layer. */
 static bool is_kernel(const struct record *record, const struct record *other, const char *phase)
 {
     return !g_str_has_suffix(phase, "sync") && !strchr(phase, '+') && !g_str_has_suffix(phase, "_call") &&
            !compare_phase_of_layer(phase) && timed(record, phase) && timed(other, phase);
 }
 
-/* Whether the record has a span that contains the kernel: the one named after the beginning of the phase's name. */
+/* Whether the record has a span that contains the kernel.  A span is named after the first word of its kernels' names:
+ * dispatch_span contains dispatch_send. */
 static bool in_span(const struct record *record, const struct record *other, const char *phase)
 {
     g_autofree char *span = g_strdup_printf("%.*s_span", (int)strcspn(phase, "_"), phase);

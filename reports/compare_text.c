@@ -131,7 +131,7 @@ static char *busiest_text(const struct compare_limit *limit)
 {
     const char *name[] = { limit->part, limit->rival };
     for (int i = 0; i < 2; i++)
-        if (name[i] && g_str_has_prefix(name[i], "busiest ")) name[i] += strlen("busiest "); /* of an SM */
+        if (name[i] && g_str_has_prefix(name[i], "busiest ")) name[i] += strlen("busiest "); /* an SM's part */
     if (!limit->rival) return g_strdup_printf("busiest: %s, %.0f %%", name[0], limit->busy_pct);
     return g_strdup_printf("busiest: %s, %.0f %%; %s, %.0f %%", name[0], limit->busy_pct, name[1],
                            limit->rival_busy_pct);
@@ -224,8 +224,8 @@ static void busy_append(const struct record *record, const char *name, GString *
     g_string_append_c(out, '\n');
 }
 
-/* The largest factor between the measured and the predicted time, over the phases in which the measurement is
- * slower. */
+/* The largest ratio of a measured time to its prediction, over all phases.  It is 1 if no phase is slower than
+ * predicted. */
 static double compare_slower(const struct compare *compare)
 {
     double slower = 1;
@@ -257,7 +257,8 @@ static void compare_error_append(double error_pct, const char *before, GString *
         g_string_append_printf(out, "%s%.1f %% too %s", before, fabs(error_pct), error_pct < 0 ? "low" : "high");
 }
 
-/* Appends a phase's time in both records, on the slowest rank if both have it, and how they differ. */
+/* Appends a phase's time in both records, and how these times differ.  They are the slowest rank's if both records have
+ * that, else means over ranks. */
 static void compare_phase_append(const struct compare *compare, const struct compare_row *row, GString *out)
 {
     const bool slowest = strcmp(row->metric, "slowest_us") == 0;
@@ -300,7 +301,7 @@ void compare_words_append(const struct compare *compare, GString *out)
     for (guint i = 0; i < compare->rows->len; i++) {
         const struct compare_row *row = &g_array_index(compare->rows, struct compare_row, i);
         if (row != compare_headline(compare, row->phase)) continue;
-        if (compare_phase_of_layer(row->phase)) continue; /* the table holds the layers */
+        if (compare_phase_of_layer(row->phase)) continue; /* only the table shows single layers */
         compare_phase_append(compare, row, out);
         if (compare_what_if(compare)) {
             compare_bounds_append(compare, row->phase, out);

@@ -9,12 +9,12 @@
 #include <math.h>
 #include <string.h>
 
-/* The times that are compared, in each of two records. */
+/* The times that a sentence gives, for one record or two. */
 struct verdict {
     const char *phase; /* NULL: a layer's dispatch and combine */
     struct compare_layer layer[2];
     double total_us[2];
-    bool slowest;      /* else means over ranks */
+    bool slowest;      /* the times are of the slowest rank; else means over ranks */
     GPtrArray *others; /* char *: kernels of the layer that are neither dispatch nor combine */
 };
 
@@ -38,7 +38,7 @@ static const char *longest_phase(const struct record *const *records, int count)
     return longest;
 }
 
-/* The layer's times in all records.  False: a record has none. */
+/* Finds the layer's times in all records.  False: a record has none. */
 static bool verdict_layers(const struct record *const *records, int count, bool together, struct verdict *v)
 {
     bool good = true;
@@ -56,8 +56,8 @@ static bool verdict_known(const struct verdict *v, int count)
     return true;
 }
 
-/* The time of a whole step; else of a layer's dispatch and combine, if the records have both; else of the longest
- * phase.  together: counts only kernels that both records have.  False: a record does not have it. */
+/* Finds the time of a whole step.  Without a step, finds the time of a layer's dispatch and combine, or else of the
+ * longest phase. together: counts only kernels that both records have.  False: a record does not have the time. */
 static bool verdict_find(const struct record *const *records, int count, bool together, struct verdict *v)
 {
     const bool step = of_step(records[0]);
@@ -132,8 +132,8 @@ static void verdict_layers_append(const struct record *record, const struct verd
     g_string_append_printf(out, "  All layers together take %s.", text);
 }
 
-/* Appends "The step takes 36.3 ms, 882 tokens a second and GPU: compute 92.4 %, wire 6.4 %."  Of several draws also
- * their range. */
+/* Appends "The step takes 36.3 ms, 882 tokens a second and GPU: compute 92.4 %, wire 6.4 %."  If GPUs were drawn
+ * several times, the range of the step's times follows its time. */
 static void verdict_step_append(const struct record *record, GString *out)
 {
     static const char *const parts[] = { "compute", "wire", "waiting", "contention", "sms", "host" };
@@ -159,7 +159,8 @@ static void verdict_step_append(const struct record *record, GString *out)
 void compare_verdict_alone_append(const struct record *record, GString *out)
 {
     struct verdict v;
-    if (g_strcmp0(record_get(record, "kind"), "measure") == 0) return; /* none of its operations decides */
+    if (g_strcmp0(record_get(record, "kind"), "measure") == 0) return; /* no single operation of such a record
+                                                                        * decides */
     if (of_step(record)) {
         verdict_step_append(record, out);
         return;
@@ -243,6 +244,7 @@ void compare_alone_append(const struct record *record, guint count_max, GString 
         else g_string_append_printf(out, "%s: %s (slowest rank), %s (mean over ranks).  ", phase, slowest, text);
         const gsize told = out->len;
         compare_limit_append(record, phase, out, "", "\n");
-        if (out->len == told) g_string_truncate(out, before); /* the table shows a single time anyway */
+        if (out->len == told) g_string_truncate(out, before); /* without a bottleneck, the line says no more than the
+                                                               * table */
     }
 }

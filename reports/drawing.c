@@ -8,20 +8,20 @@
 
 enum {
     WIDTH = 1060,
-    LEFT = 226, /* captions stand to the left of it */
+    LEFT = 226, /* left end of the parts; captions stand left of it */
     RIGHT = 1044,
     TOP = 58,
     BOX_HEIGHT = 38,
     BOX_WIDTH_MAX = 150,
     ROW_PITCH = 104,
-    ROW_LINE = 15, /* of a caption */
+    ROW_LINE = 15, /* height of a line of a caption */
     HEADING = 40,
     FOOT_LINE = 19,
     ROW_PARTS_MAX = 16, /* from a longer row some parts are omitted */
-    LINKS_MAX = 4000,   /* the most links that are drawn: more would be a blot */
+    LINKS_MAX = 4000,   /* the most links that are drawn; more would be unreadable */
     ARC_MAX = 44,       /* how far links within a row rise above it */
     FOOT_LEFT = 110,
-    FOOT_LETTERS = 150, /* of a line of words */
+    FOOT_LETTERS = 150, /* the most letters in a line of words */
     NAME_SIZE = 13,
     NAME_SIZE_MIN = 8,
 };
@@ -29,7 +29,7 @@ enum {
 struct row {
     char *caption, *words, *heading;
     const char *class;
-    GArray *parts; /* uint32_t */
+    GArray *parts; /* uint32_t: indices of parts */
     double y;
 };
 
@@ -55,18 +55,18 @@ struct words {
 };
 
 struct drawing {
-    GStringChunk *texts; /* all strings below, and those of rows, parts, ... */
+    GStringChunk *texts; /* all strings of the drawing */
     char *title, *description, *heading;
-    char *prefix; /* drawing_alike_set()'s; NULL: not set */
+    char *prefix; /* set by drawing_alike_set(), or NULL */
     uint32_t alike;
     GArray *rows, *parts, *links, *cuts, *words;
 };
 
-/* ---- filling it ---- */
+/* ---- filling a drawing ---- */
 
 static void row_clear(gpointer row) { g_array_unref(((struct row *)row)->parts); }
 
-/* A copy that lives as long as the drawing. */
+/* A copy of the text that lives as long as the drawing. */
 static char *keep(struct drawing *d, const char *text) { return text ? g_string_chunk_insert(d->texts, text) : NULL; }
 
 struct drawing *drawing_new(const char *title, const char *description)
@@ -175,7 +175,8 @@ void drawing_alike_set(struct drawing *d, const char *prefix, uint32_t number)
     d->alike = number;
 }
 
-/* The name with the number of the part that is drawn: "n7.g1" becomes "n0.g1", but "n7" stays. */
+/* The name of the part that is drawn in place of an equal one (drawing_alike_set()): "n0.g1" for "n7.g1".  A name
+ * without a dot, such as "n7", stays. */
 static char *name_alike(const struct drawing *d, const char *name)
 {
     g_auto(GStrv) end = g_strsplit(name, "-", -1);
@@ -190,7 +191,7 @@ static char *name_alike(const struct drawing *d, const char *name)
     return g_strjoinv("-", end);
 }
 
-/* Whether the link has this name: "a-b" is also "b-a". */
+/* Whether the link has this name.  A link from a to b has the names "a-b" and "b-a", and those of its resources. */
 static bool link_is(const struct drawing *d, const struct joint *link, const char *name)
 {
     const char *const a = part_at(d, link->a)->name, *const b = part_at(d, link->b)->name;
@@ -219,7 +220,7 @@ bool drawing_has(const struct drawing *d, const char *name)
     return has_exactly(d, name) || has_exactly(d, like);
 }
 
-/* The marks, under the names that are on the drawing.  Free with g_strfreev(). */
+/* The marks, each under the name that the drawing has for it.  Free with g_strfreev(). */
 static char **marks_drawn(const struct drawing *d, const char *const *marks)
 {
     GStrvBuilder *drawn = g_strv_builder_new();
@@ -376,7 +377,7 @@ static void svg_open(const struct drawing *d, double height, GString *out)
     svg_text(out, 16, 28, "h", "start", d->title);
 }
 
-/* Opens a group that carries a name, so that the file can be searched for the names of results. */
+/* Opens an SVG group that carries a name, so that the names in results can be searched for in the file. */
 static void group_open(const char *class, bool marked, const char *name, const char *tip, GString *out)
 {
     g_string_append_printf(out, "<g class=\"%s%s\" data-name=\"", class, marked ? " m" : "");
@@ -404,7 +405,7 @@ static void link_draw(const struct drawing *d, const struct joint *link, const c
     g_string_append(out, "</g>\n");
 }
 
-/* Draws marked links last, so that they lie above those that run along with them. */
+/* Draws marked links last, so that they lie above other links on the same line. */
 static void links_draw(const struct drawing *d, const char *const *marks, GString *out)
 {
     const guint count = MIN(d->links->len, (guint)LINKS_MAX);
@@ -457,7 +458,7 @@ static void cut_draw(const struct drawing *d, const struct cut *cut, const char 
     if (cut->part + 1 >= row->parts->len) return;
     const struct drawn *before = part_at(d, g_array_index(row->parts, uint32_t, cut->part));
     const struct drawn *after = part_at(d, g_array_index(row->parts, uint32_t, cut->part + 1));
-    const bool gap = !before->shown && !after->shown; /* the number of parts omitted stands there */
+    const bool gap = !before->shown && !after->shown; /* the number of omitted parts stands between the two */
     const double x = (before->x + after->x) / 2 + (gap ? after->width * 0.55 : 0);
     const double top = cut->row ? row_at(d, cut->row - 1)->y + BOX_HEIGHT : row->y - 14;
     const bool marked = word_marked(cut->name, marks);

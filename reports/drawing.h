@@ -28,8 +28,8 @@ void drawing_heading_add(struct drawing *drawing, const char *text);
 /* Adds a row below the last one.  caption: its name.  words: more lines below that, divided by '\n', or NULL.  Both
  * are drawn at the left.  class: the style of its parts: "switch", "node", "nic", "pcie", "gpu" or "nvlink". */
 uint32_t drawing_row_add(struct drawing *drawing, const char *caption, const char *words, const char *class);
-/* Adds a part at the end of a row.  note: a short second line, or NULL.  tip: a description.  resources: its names
- * in results, divided by blanks, or NULL.  Returns its number. */
+/* Adds a part at the end of a row, and returns the part's number. note: a short second line, or NULL. tip: a
+ * description. resources: the part's names in results, divided by blanks, or NULL. */
 uint32_t drawing_part_add(struct drawing *drawing, uint32_t row, const char *name, const char *note, const char *tip,
                           const char *resources);
 /* Adds a link between two parts, and the resources that it stands for. */
@@ -42,11 +42,11 @@ void drawing_cut_add(struct drawing *drawing, uint32_t row, uint32_t part, const
  * lines. */
 void drawing_words_add(struct drawing *drawing, const char *resource, const char *text);
 
-/* Notes that only one of several equal parts, such as n0 of n0 to n15, is drawn with everything that belongs to it.  A
- * mark "n7.g1-n7.root0" then stands for "n0.g1-n0.root0". prefix: "n". number: the number of the part that is drawn. */
+/* Notes that of several equal parts, such as n0 to n15, only one is drawn, with everything that belongs to it.  A mark
+ * "n7.g1-n7.root0" then stands for "n0.g1-n0.root0". prefix: "n". number: the number of the part that is drawn. */
 void drawing_alike_set(struct drawing *drawing, const char *prefix, uint32_t number);
 
-/* Whether the drawing has the name: of a part, of a link (in either direction), or of a resource. */
+/* Whether a part, a link (in either direction) or a resource of the drawing has this name. */
 bool drawing_has(const struct drawing *drawing, const char *name);
 
 /* Appends <svg>...</svg>.  marks: NULL-terminated, or NULL.  A mark that is not on the drawing marks nothing. */

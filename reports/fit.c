@@ -1,5 +1,6 @@
-/* fit.c - lines of least absolute deviations of logarithms.  It tries all lines through two of the points, and all
- * lines through one point that touch a bound (no cost is negative).  There are only a few points. */
+/* fit.c - fits lines whose sum of |log(line / measured)| is least.  It tries every line through two of the points.  It
+ * also tries every line through one point with fixed = 0 or slope = 0, because no cost may be negative.  There are only
+ * a few points, so that this takes little time. */
 #include "reports/fit.h"
 
 #include <assert.h>
@@ -16,7 +17,8 @@ static double fit_cost(const struct fit_point *points, uint32_t count, double fi
     return cost;
 }
 
-/* Sets *line to the line fixed + n * slope if that has no negative cost and is better than the best so far. */
+/* Sets *line to fixed + n * slope, and *cost to its sum of deviations, if neither cost is negative and the sum is less
+ * than *cost. */
 static void fit_try(const struct fit_point *points, uint32_t count, double fixed, double slope, double *cost,
                     struct fit_line *line)
 {
@@ -55,8 +57,8 @@ bool fit_line_find(const struct fit_point *points, uint32_t count, struct fit_li
     struct fit_line best = { 0 };
     for (uint32_t i = 0; i < count; i++) {
         const struct fit_point *a = &points[i];
-        fit_try(points, count, a->t, 0, &cost, &best);                      /* held by slope >= 0 */
-        if (a->n > 0) fit_try(points, count, 0, a->t / a->n, &cost, &best); /* held by fixed >= 0 */
+        fit_try(points, count, a->t, 0, &cost, &best);                      /* slope may not be less than 0 */
+        if (a->n > 0) fit_try(points, count, 0, a->t / a->n, &cost, &best); /* fixed may not be less than 0 */
         for (uint32_t k = i + 1; k < count; k++) {
             const struct fit_point *b = &points[k];
             if (a->n == b->n) continue;

@@ -1,12 +1,13 @@
-/* fit_cluster.c - a table that says which measured rows become which key of a cluster file, and the code that
- * applies it.
+/* fit_cluster.c - a table that says which measured rows become which key of a cluster file, and the code that applies
+ * it.
  *
  * A key is a header's count, a row's value, or one coefficient of a line through the rows METRIC_BYTES of one
- * operation.  Costs of CPUs are fitted from CPU times.  Rows of the largest crowd (PHASE_xN: N ranks at once) are
- * preferred, because a crowd is as busy as the ranks of a replay: they share CPUs in turns and drive each other's data
- * out of caches.  Rows that pass between ranks are preferred even to these, because a row that a peer has just written
- * or read costs more than a rank's own.  The speed of a link shows only in streams that wait for it.  Other streams
- * show how fast the CPU posts.  Knows the names of keys and rows; knows no simulation and no file. */
+ * operation.  Costs of CPUs are fitted from CPU times.  If a phase was measured on several numbers of ranks at once
+ * (PHASE_xN), the rows of the largest N are preferred.  Such a crowd is as busy as the ranks of a replay: they share
+ * CPUs in turns, and drive each other's data out of caches.  Rows of data that pass between ranks are preferred even to
+ * these, because data that a peer has just written or read cost more than a rank's own.  The speed of a link shows only
+ * in streams that wait for the link.  Other streams show how fast the CPU posts.  Knows the names of keys and rows;
+ * knows no simulation and no file. */
 #include "reports/fit_cluster.h"
 
 #include <assert.h>
@@ -24,12 +25,12 @@ enum fit_kind {
     FIT_TIME,        /* one row: a time */
     FIT_FIXED,       /* rows by size: the cost of an operation without its bytes */
     FIT_RATE,        /* rows by size: the rate of its bytes */
-    FIT_POLL,        /* one row: a signal's time through shared memory, without the step that sees it */
-    FIT_LATENCY,     /* one row: a signal's time over the link, without the CPUs' part of it */
+    FIT_POLL,        /* one row: a signal's time through shared memory, minus the key step */
+    FIT_LATENCY,     /* one row: a signal's time over the link, minus the CPU times of both ends */
     FIT_INTERRUPT,   /* rows by size: the extra cost of a put that is posted alone */
     FIT_PUT,         /* rows by size: the cost of a put without a doorbell, at each size */
     FIT_LINK_FIXED,  /* rows by size: the time of streams that wait for the link, without the time of their bytes */
-    FIT_LINK_RATE,   /* rows by size: the rate between the longest of these streams */
+    FIT_LINK_RATE,   /* rows by size: the rate of the bytes between the two longest of these streams */
     FIT_LINK_SIGNAL, /* one row: the extra cost of a signal */
     FIT_LOOP,        /* rows by bytes touched: the cost of an operation at each size; older records lack these rows */
 };
@@ -37,14 +38,14 @@ enum fit_kind {
 struct fit_key {
     const char *section, *name;
     enum fit_kind kind;
-    const char *phase, *metric; /* phase of one rank or pair; metric without _BYTES; FIT_COUNT: the header key */
+    const char *phase, *metric; /* phase: of one rank or pair; metric: without _BYTES, or FIT_COUNT's header key */
     const char *crowd_phase;    /* the phase of many ranks, without _xN; NULL: only `phase` is measured */
-    const char *handed_phase;   /* the phase of rows that pass between ranks, which is preferred; NULL: there is none */
-    uint32_t ends;              /* how many ends share a crowd's time: both ends of a put spend time on it */
+    const char *handed_phase;   /* the preferred phase, whose data pass between ranks; NULL: there is none */
+    uint32_t ends;              /* ends whose CPU time is in a crowd's time: 2 for a put, else 1 */
 };
 
-/* The keys in the order of the file.  A section is written if its first key's rows are in the record; then the rows of
- * all its keys must be. */
+/* The keys in the order of the file. [host] is always written, and another section if the record has the rows of its
+ * first key.  The record must have the rows of all keys in a section that is written. */
 static const struct fit_key fit_keys[] = {
     { "host", "cores", FIT_COUNT, "", "cpus", NULL, NULL, 1 },
     { "host", "step", FIT_TIME, "step", "time_us", NULL, NULL, 1 },
@@ -77,7 +78,8 @@ static const struct fit_key fit_keys[] = {
     { "network", "latency", FIT_LATENCY, "signal", "latency_us", NULL, NULL, 1 },
 };
 
-/* FIT_RATE_GBS_MAX: a cost too small to be measured gives an infinite rate, but a file needs a finite number. */
+/* FIT_RATE_GBS_MAX stands for an infinite rate, because a file needs a finite number.  A cost too small to be measured
+ * gives such a rate. */
 enum { FIT_RATE_GBS_MAX = 100000, FIT_DOUBT_PCT = 25 };
 static const double FIT_WAITS = 1.5; /* a stream waits for the link if its time exceeds its CPU time by this factor */
 
@@ -86,11 +88,11 @@ struct fit_work {
     const char *path;
     GKeyFile *file;
     double value[G_N_ELEMENTS(fit_keys)]; /* us, GB/s, or a count */
-    struct fit_curve put, loop;           /* the last curve of each kind; put: the CPU time of one end */
+    struct fit_curve put, loop;           /* of FIT_PUT and FIT_LOOP; put: the CPU time of one end */
     GString *doubts;                      /* the keys whose rows lie far from their line, or NULL */
 };
 
-/* The place of a key's rows: the phase's name, and how many ranks ran it at once. */
+/* Where a key's rows are: the phase's name, and how many ranks ran the phase at once. */
 struct fit_place {
     char phase[64];
     const char *metric;
@@ -103,7 +105,7 @@ static bool fit_by_size(enum fit_kind kind)
            kind == FIT_LINK_FIXED || kind == FIT_LINK_RATE || kind == FIT_LOOP;
 }
 
-/* Whether the row's metric is metric or, if the key's rows are by size, METRIC_BYTES. */
+/* Whether the row has this metric.  If by_size, its metric must be METRIC_BYTES, and *size_bytes gets the size. */
 static bool fit_metric_matches(const struct record_row *row, const char *metric, bool by_size, double *size_bytes)
 {
     guint64 size;
@@ -130,8 +132,8 @@ static uint32_t fit_crowd_ranks(const char *phase, const char *base)
     return g_ascii_string_to_unsigned(phase + strlen(base) + 2, 10, 2, 65535, &ranks, NULL) ? (uint32_t)ranks : 0;
 }
 
-/* Finds the largest crowd with the key's rows in a phase named crowd.  If there is none, finds the rows of one rank
- * or pair. */
+/* Finds the key's rows with the largest number of ranks N, in a phase `crowd`_xN.  If there is no such phase, finds the
+ * rows of one rank or pair, in the phase `alone`. */
 static bool fit_place_named(const struct record *record, const struct fit_key *key, const char *crowd,
                             const char *alone, struct fit_place *place)
 {
@@ -152,7 +154,7 @@ static bool fit_place_named(const struct record *record, const struct fit_key *k
     return found;
 }
 
-/* Finds a key's rows.  Prefers rows that pass between ranks, because the rows of a kernel pass between ranks, too. */
+/* Finds where a key's rows are.  Prefers rows of data that pass between ranks, as a kernel's data do. */
 static bool fit_place_find(const struct record *record, const struct fit_key *key, struct fit_place *place)
 {
     if (key->handed_phase && fit_place_named(record, key, key->handed_phase, NULL, place)) return true;
@@ -175,7 +177,7 @@ static bool fit_row_value(const struct fit_work *work, const struct record_row *
     for (size_t i = 0; i < G_N_ELEMENTS(units); i++) {
         if (strcmp(row->unit, units[i].unit) != 0) continue;
         *value = row->value * units[i].factor;
-        if (*value >= 0) return true; /* false for NAN, too */
+        if (*value >= 0) return true; /* NAN is refused, too */
         return error_false(error, FIT_ERROR, FIT_ERROR_ROW, "%s: %s,all,%s: expected a value of at least 0, found %s",
                            work->path, row->phase, row->metric, record_row_text(row));
     }
@@ -197,7 +199,7 @@ static bool fit_header_count(const struct fit_work *work, const char *name, uint
                        text ? text : "");
 }
 
-/* The CPU time of one end as a share of the whole time of a crowd's operation. */
+/* The share of one end's CPU time in the time of a crowd's operation; 1 if no crowd was measured. */
 static double fit_share(const struct fit_key *key, const struct fit_place *place)
 {
     return place->ranks ? 1.0 / key->ends : 1;
@@ -218,7 +220,8 @@ static bool fit_points_gather(const struct fit_work *work, const struct fit_key 
     return true;
 }
 
-/* The key's comment: " PHASE,all,METRIC_BYTES: N sizes", and the share of the time if it is not the whole. */
+/* The key's comment in the file: " PHASE,all,METRIC_BYTES: N sizes".  If only a share of the time counts, it says
+ * which. */
 static GString *fit_comment_new(const struct fit_key *key, const struct fit_place *place, uint32_t count)
 {
     GString *text = g_string_new(NULL);
@@ -228,7 +231,8 @@ static GString *fit_comment_new(const struct fit_key *key, const struct fit_plac
     return text;
 }
 
-/* The value found for the first key with this name, which comes earlier in the table than the key that asks. */
+/* The value of the first key with this name.  That key must come earlier in the table than the key that uses its
+ * value. */
 static double fit_value_named(const struct fit_work *work, const char *name)
 {
     for (size_t i = 0; i < G_N_ELEMENTS(fit_keys); i++)
@@ -256,8 +260,8 @@ static bool fit_coefficient(const struct fit_work *work, const struct fit_key *k
     return true;
 }
 
-/* Gathers the CPU times of puts (of both ends together, if they share CPUs), and the streams of a pair, which show the
- * speed of the link. */
+/* Gathers the CPU times of puts and, to show the link's speed, the streams of a pair.  If both ends share CPUs, the CPU
+ * times are of both ends together. */
 static bool fit_puts_gather(const struct fit_work *work, const struct fit_key *key, const struct fit_place *place,
                             struct fit_puts *puts, GError **error)
 {
@@ -321,7 +325,7 @@ static bool fit_loop(const struct fit_point *points, uint32_t count, struct fit_
     return count > 0;
 }
 
-/* CPU time of a put of size_bytes, at both ends; and of a signal. */
+/* The CPU time in us of a put of size_bytes, both ends together. fit_signal_us() gives that of a signal. */
 static double fit_put_us(const struct fit_work *work, double size_bytes)
 {
     const struct fit_curve *put = &work->put;
@@ -335,8 +339,8 @@ static bool fit_waits(const struct fit_work *work, const struct fit_point *point
     return point->t > FIT_WAITS * fit_put_us(work, point->n);
 }
 
-/* The time of a byte, in us, at the link's lasting rate: the slope between the two longest streams, because a link that
- * lets bursts pass carries short streams faster.  0: there are fewer than two. */
+/* The time of a byte, in us, at the link's lasting rate.  It is the slope between the two longest streams, because a
+ * link that lets bursts pass carries short streams faster. 0: there are fewer than two streams. */
 static double fit_link_slope(const struct fit_point *points, uint32_t count)
 {
     const struct fit_point *last = NULL, *before = NULL;
@@ -347,7 +351,8 @@ static double fit_link_slope(const struct fit_point *points, uint32_t count)
     return before ? (last->t - before->t) / (last->n - before->n) : 0;
 }
 
-/* The median time of streams without the time of their bytes; 0 for links that let bursts pass. */
+/* The median over streams of the time without the time of the bytes.  A link that lets bursts pass would give less than
+ * 0, and gets 0. */
 static double fit_link_fixed(const struct fit_point *points, uint32_t count, double slope)
 {
     double fixed[FIT_POINTS_MAX];
@@ -355,9 +360,9 @@ static double fit_link_fixed(const struct fit_point *points, uint32_t count, dou
     return fmax(stats_median(fixed, count), 0);
 }
 
-/* Fits the link to the streams that wait for it.  A stream waits for the link if it takes longer than the CPU times of
- * both its ends added together.  Other streams give an upper bound of the link's cost without bytes.  If fewer than two
- * streams wait, the fit only gives a lower bound of the link's speed. */
+/* Fits the link to the streams that wait for it.  A stream waits for the link if it takes longer than FIT_WAITS times
+ * the CPU times of both its ends together.  Other streams give an upper bound of the link's cost without bytes.  If
+ * fewer than two streams wait, the fit only gives a lower bound of the link's speed. */
 static bool fit_link(const struct fit_work *work, const struct fit_key *key, const struct fit_point *points,
                      uint32_t count, double *value, GString *comment)
 {
@@ -417,7 +422,7 @@ static bool fit_by_size_of(struct fit_work *work, const struct fit_key *key, dou
 static const struct record_row *fit_row_find(const struct fit_work *work, const struct fit_key *key,
                                              struct fit_place *place)
 {
-    /* of waits, the least one: in longer ones other processes ran */
+    /* the smallest sample of a wait is taken, because other processes ran during longer ones */
     char least[64];
     g_snprintf(least, sizeof least, "%s_min", key->metric);
     const bool wait = key->kind == FIT_POLL || key->kind == FIT_LATENCY;
@@ -427,7 +432,7 @@ static const struct record_row *fit_row_find(const struct fit_work *work, const 
     return row ? row : record_find(work->record, place->phase, RECORD_ALL, place->metric);
 }
 
-/* Sets *less to the part of a single row's value that another key stands for, and returns that key's name. */
+/* Sets *less to the times in a single row's value that other keys stand for, and returns words that name those keys. */
 static const char *fit_single_less(const struct fit_work *work, const struct fit_key *key, double *less)
 {
     const double step = fit_value_named(work, "step");
@@ -507,7 +512,8 @@ static bool fit_key_take(struct fit_work *work, size_t index, GError **error)
     return true;
 }
 
-/* Whether the section of fit_keys[index] is written: whether its first key's rows are in the record. */
+/* Whether the section of fit_keys[index] is written. [host] always is, and others are if the record has the rows of
+ * their first key. */
 static bool fit_section_wanted(const struct record *record, size_t index)
 {
     while (index > 0 && strcmp(fit_keys[index - 1].section, fit_keys[index].section) == 0) index--;

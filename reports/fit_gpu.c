@@ -14,36 +14,36 @@ enum gpu_kind {
     GPU_COUNT,      /* the header's whole number */
     GPU_BYTES,      /* the header's bytes */
     GPU_TIME,       /* a row's time */
-    GPU_TIME_LESS,  /* a row's time minus another's */
-    GPU_TIME_AND,   /* a row's time plus factor times another's: a block meets, and looks before and after its work */
-    GPU_LAUNCH,     /* a row's time minus twice another's, which is in ns */
+    GPU_TIME_LESS,  /* a row's time minus another row's */
+    GPU_TIME_AND,   /* a row's time plus another row's, the sum times factor */
+    GPU_LAUNCH,     /* a row's time minus twice another row's, which is in ns */
     GPU_EACH_TIME,  /* from a rate of operations: the time of `factor` operations */
-    GPU_TURN,       /* rates by size: the time of each round of loads of a row, without the time of its bytes and of the
-                     * row itself */
-    GPU_FURTHER,    /* from rows that are loaded by eight accesses at a time, and by one: the time of each access after
-                     * the first of a round */
+    GPU_TURN,       /* from rates by size: the time that a warp waits for each round of its loads, without the time of
+                     * the bytes and of a short row's other work */
+    GPU_FURTHER,    /* from rates of rows that a warp loads by eight accesses at a time and by one: the time of each
+                     * access of a round after the first */
     GPU_RATE,       /* a row's rate times factor */
     GPU_MOST,       /* the largest rate of the rows whose phase matches the pattern, times factor */
     GPU_MEDIAN,     /* the median rate of the rows whose phase matches the pattern */
     GPU_SHARED,     /* a row's rate times a ratio: the median rate of flows that run to their end, over the largest rate
-                     * of flows that do not */
-    GPU_LINE_FIXED, /* rates by size: the time of a row without its bytes */
-    GPU_LINE_RATE,  /* rates by size: the rate of its bytes, without the fixed time of a row */
-    GPU_TURNS_RATE, /* the rate of the extra work: 1 / (1 / rate - 1 / other rate) */
-    GPU_ROW_LESS,   /* time of a row at one warp's rate, minus the time at the largest rate of other rows */
+                     * of flows that run for a given time */
+    GPU_LINE_FIXED, /* from rates by size: the fixed time of a row */
+    GPU_LINE_RATE,  /* from rates by size: the rate of a row's bytes, without the row's fixed time */
+    GPU_TURNS_RATE, /* the rate of the work by which a row takes longer than another: 1 / (1 / rate - 1 / other rate) */
+    GPU_ROW_LESS,   /* a row's time at one warp's rate, minus its time at the largest rate of other rows */
     GPU_SHARE_READ, /* from rows of one warp and of `factor` warps: the rate at which all of them together read */
     GPU_SHARE_MADE, /* from the same rows: the rate at which all of them together write */
 };
 
-/* How a key is made of rows.  In a phase, ALL stands for the number of all SMs.  Of several entries of a key, the first
- * whose rows exist counts. */
+/* How a key is made of rows.  In a phase, ALL stands for the number of all SMs.  If a key has several entries, the
+ * first one whose rows are in the record is used. */
 struct gpu_key {
     const char *section, *name;
     enum gpu_kind kind;
-    const char *phase, *metric; /* for kinds by size, metric lacks its size */
+    const char *phase, *metric; /* metric: without its size if the kind uses rows by size */
     const char *other;          /* phase of the other rows; if other_metric is NULL, their metric is `metric`, too */
     const char *other_metric;
-    double factor; /* 0: 1 */
+    double factor; /* 0 stands for 1 */
 };
 
 #define WARP_ROWS   "copy_5 sms=1 warps=1 at=hbm"
@@ -55,7 +55,8 @@ struct gpu_key {
 #define SUMS_SHARED "sum_staged sms=12 warps=24 at=fresh 16MiB by=warp rows="
 #define WHOLE(what) \
     "all-to-all " what " sms=?" \
-    "?/flow warps=* whole flows" /* sms has two digits, so it is at least 10; joined, "?" "?/" would be a trigraph */
+    "?/flow warps=* whole flows" /* a number of SMs from 10 to 99; the string is split because "??/" would be a
+                                  * trigraph */
 #define NEAR     "chase_nc at=own kib=8192"
 #define TURN_ROW "copy_5 sms=1 warps=1 at=l2"
 enum { SUM_WARPS = 24 };
@@ -140,10 +141,11 @@ static const struct {
     { "nvlink", "crossing", "flows of one kind cannot tell it from how a link is shared" },
 };
 
-/* GPU_LINE_LEAST: in shorter rows some lanes of a warp have no part */
+/* GPU_LINE_LEAST_BYTES: in shorter rows, some lanes of a warp have nothing to load */
 enum { GPU_DOUBT_PCT = 25, GPU_SUMS_MOST = 16, GPU_LINE_LEAST_BYTES = 512 };
 
-/* Keys whose rows vary even on idle machines: by how many percent, as the largest of seven records of idle machines. */
+/* Keys whose samples lie far apart even on idle machines. pct is added to GPU_DOUBT_PCT.  It is the largest distance,
+ * in percent of the value, among seven records of idle machines. */
 static const struct {
     const char *name;
     uint32_t pct;
@@ -162,7 +164,7 @@ struct gpu_value {
 
 /* ---- rows ---- */
 
-/* The phase with ALL replaced; the caller frees. */
+/* The phase with ALL replaced by the number of SMs; the caller frees it. */
 static char *gpu_phase(const struct gpu_work *work, const char *phase)
 {
     const char *sms = record_get(work->record, "sms");
@@ -170,7 +172,7 @@ static char *gpu_phase(const struct gpu_work *work, const char *phase)
     return g_strjoinv(sms ? sms : "", parts);
 }
 
-/* Reads metric, metric_min and metric_max of the phase.  In their names a size comes last. */
+/* Reads metric, metric_min and metric_max of the phase.  A size comes last in their names: rate_gbs_min_14336. */
 static bool gpu_row(const struct gpu_work *work, const char *phase, const char *metric, struct gpu_value *value)
 {
     static const char *const spread[] = { "", "_min", "_max" };
@@ -202,7 +204,8 @@ static bool gpu_most(const struct gpu_work *work, const char *pattern, const cha
     return found;
 }
 
-/* Takes the medians of values, smallest samples and largest samples over the rows whose phase fits the pattern. */
+/* Takes three medians over the rows whose phase fits the pattern: of the values, of the smallest and of the largest
+ * samples. */
 static bool gpu_median(const struct gpu_work *work, const char *pattern, const char *metric, struct gpu_value *median)
 {
     enum { ROWS_MOST = 256 };
@@ -243,7 +246,7 @@ static struct gpu_value gpu_less(const struct gpu_value *a, const struct gpu_val
     return (struct gpu_value){ fmax(a->value - b->value, 0), fmax(a->low - b->high, 0), fmax(a->high - b->low, 0) };
 }
 
-/* Fits three lines: through the medians, through the shortest and through the longest times. */
+/* Fits three lines: through the median, the shortest and the longest times. */
 static bool gpu_lines(struct fit_point points[3][FIT_POINTS_MAX], uint32_t count, struct fit_line line[3])
 {
     for (uint32_t i = 0; i < 3; i++)
@@ -291,9 +294,8 @@ static bool gpu_line(const struct gpu_work *work, const char *phase, const struc
 
 static double gpu_metric_bytes(const char *metric);
 
-/* Finds the time of a round of loads, from rows whose warps have five loads of 512 bytes in flight.  It leaves out the
- * time of the bytes, which pass at the largest rate of an SM, and the time that a short row takes in addition to its
- * wait. */
+/* Finds the time of a round of loads, from rows whose warps have five loads of 512 bytes in flight.  The bytes' time at
+ * the largest rate of an SM is subtracted, and so is the time that a short row takes in addition to its wait. */
 static bool gpu_turn(const struct gpu_work *work, const struct gpu_key *key, struct gpu_value *value, GString *comment)
 {
     enum { TURN_BYTES = 5 * 512 };
@@ -328,8 +330,8 @@ static double gpu_metric_bytes(const char *metric)
     return g_ascii_strtod(metric + strcspn(metric, "0123456789"), NULL);
 }
 
-/* How long all warps together keep their SM busy, if one warp alone takes alone_ns and each of them takes all_ns.
- * This is the inverse of contended_ps in models/hardware/sm/gpu.c. */
+/* How long all warps together keep their SM busy, in ns.  One warp takes alone_ns if it runs alone, and all_ns if all
+ * run.  This is the inverse of contended_ps in models/hardware/sm/gpu.c. */
 static double gpu_share_ns(double alone_ns, double all_ns)
 {
     const double more_ns = fmax(all_ns - alone_ns, 0);
@@ -396,7 +398,7 @@ static bool gpu_pair(const struct gpu_work *work, const char *phase, const struc
 }
 
 /* Corrects a rate that was measured over a given time, so that it holds for flows that run until the last one has
- * ended. Multiplies it by the ratio of the two kinds of rates, which other rows give. */
+ * ended.  Other rows give the ratio of these two kinds of rates. */
 static bool gpu_shared(const struct gpu_work *work, const char *phase, const struct gpu_key *key,
                        struct gpu_value *value, GString *comment)
 {
@@ -469,7 +471,7 @@ static bool gpu_value_of(const struct gpu_work *work, const struct gpu_key *key,
     }
 }
 
-/* The factor that turns a time into ns.  Times of rows are in ns unless their unit is us. */
+/* The factor from a row's time to the key's value in ns.  Times of rows are in ns unless their metric ends in _us. */
 static double gpu_scale(const struct gpu_key *key)
 {
     const bool warps = key->kind == GPU_SHARE_READ || key->kind == GPU_SHARE_MADE;
@@ -488,7 +490,7 @@ static void gpu_text_add(GString *text, const struct gpu_key *key, const char *v
     g_string_append_printf(text, "#%s\n%s = %s\n", comment, key->name, value);
 }
 
-/* Whether the value's samples lie further apart than those of this key do on idle machines. */
+/* Whether the value's smallest and largest samples lie further apart than this key's do on idle machines. */
 static bool gpu_is_doubtful(const char *name, const struct gpu_value *v)
 {
     double pct = GPU_DOUBT_PCT;
@@ -497,7 +499,7 @@ static bool gpu_is_doubtful(const char *name, const struct gpu_value *v)
     return (v->high - v->low) * 100 > pct * v->value;
 }
 
-/* Writes the key by this entry.  False if the entry's rows are not in the record. */
+/* Writes the key's value from the rows that this entry names.  False if they are not in the record. */
 static bool gpu_key_add(const struct gpu_work *work, const struct gpu_key *key, GString *text, GString *doubts)
 {
     struct gpu_value v;
@@ -533,7 +535,7 @@ static size_t gpu_key_end(size_t first)
     return end;
 }
 
-/* Writes a section's keys, and names those that the record does not give. */
+/* Writes a section's keys, and names the keys that the record does not give. */
 static void gpu_section_add(const struct gpu_work *work, const char *section, GString *text, GString *doubts)
 {
     g_string_append_printf(text, "\n[%s]\n", section);

@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include "sim/stats.h"
 
-/* A burst waits for its link if a lone rank's put takes longer than FIT_LINK_SLOW times the burst's CPU time, and
- * longer than FIT_LINK_BUSY times the wall time on ranks whose CPUs never idle (which includes the cost of waiting). */
+/* A burst waits for its link if a put of a lone rank's stream takes longer than FIT_LINK_SLOW times the CPU time of the
+ * burst's put, and longer than FIT_LINK_BUSY times its wall time.  Ranks whose CPUs never idle give the wall time,
+ * which includes the cost of waiting. */
 static const double FIT_LINK_SLOW = 1.25, FIT_LINK_BUSY = 0.75;
 
 static double fit_point_at(const struct fit_point *points, uint32_t count, double n)
@@ -16,7 +17,7 @@ static double fit_point_at(const struct fit_point *points, uint32_t count, doubl
     return NAN;
 }
 
-/* How much longer one way of posting takes than another, at one size. */
+/* How much longer a put takes when it is posted in one way than in another, in us, for one size. */
 struct fit_extra {
     double more, weight;
 };
@@ -39,7 +40,7 @@ static double fit_extra_median(struct fit_extra *extra, uint32_t count)
     return extra[i].more;
 }
 
-/* Only one put of a chain rings a doorbell.  All puts of the chain share the saving. */
+/* Only one put of a chain rings a doorbell, so that n puts save n - 1 doorbells. */
 double fit_puts_doorbell(const struct fit_puts *puts)
 {
     struct fit_extra extra[FIT_POINTS_MAX];
@@ -88,11 +89,11 @@ double fit_puts_interrupt(const struct fit_puts *puts, double doorbell, uint32_t
     return *count ? fmax(fit_extra_median(extra, *count), 0) : 0;
 }
 
-/* Makes costs never fall as sizes grow: a cost that is lower than the one before it is averaged with it, until no cost
- * is lower than the one before. */
+/* Makes costs never fall as sizes grow.  Neighbours of which the second costs less get their mean, until there are
+ * none. */
 static void fit_points_level(struct fit_point *points, uint32_t count)
 {
-    uint32_t start[FIT_POINTS_MAX], runs = 0; /* of runs of equal values */
+    uint32_t start[FIT_POINTS_MAX], runs = 0; /* start: the first index of each run of equal values */
     for (uint32_t i = 0; i < count; i++) {
         start[runs++] = i;
         while (runs > 1 && points[start[runs - 2]].t > points[start[runs - 1]].t) {

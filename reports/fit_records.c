@@ -7,7 +7,8 @@
 #include "sim/error.h"
 #include "sim/stats.h"
 
-/* Whether the key tells how long was measured, or what else the machine did, and not what was measured. */
+/* Whether the key tells how long the measurement was or what else the machine did, so that it may differ between
+ * records. */
 static bool fit_key_may_differ(const char *key)
 {
     static const char *const keys[] = { "repeat",           "sample-ms",        "busy",      "cpu-others-pct",

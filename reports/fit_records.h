@@ -6,9 +6,9 @@
 
 #include "reports/record.h"
 
-/* The median of each row over the records [count].  They must have the same rows in the same order and the same header,
- * except for the keys that give the length of the measurement (repeat, sample-ms).  A row that is not a number in one
- * record (a word, or not known) is not a number in the result. path[count] names the records.  The caller owns the
+/* The median of each row over records[count].  They must have the same rows in the same order and the same header,
+ * except for keys that give the length of the measurement or the machine's other load.  A row that is not a number in
+ * one record (a word, or not known) is not a number in the result. path[count] names the records.  The caller owns the
  * result.  NULL and *error (file, header or row, expected, found) if they do not fit together. count >= 1. */
 struct record *fit_records_median(struct record *const *records, char *const *path, uint32_t count, GError **error);
 

@@ -1,9 +1,9 @@
-/* collectivex_log.c - case attempts of CollectiveX (SemiAnalysisAI/InferenceX): the JSON of a case over a ladder of
- * tokens.
+/* collectivex_log.c - case attempts of CollectiveX (SemiAnalysisAI/InferenceX): the JSON of one case with several
+ * numbers of tokens.
  *
- * Its components are calls of dispatch and combine that begin when all earlier work is done, timed on the slowest
- * rank.  Its pair period is the time of one round of a loop of both calls.  Its floors are the kernels of the rank
- * that came last.  The median of each is read. */
+ * A component is a call of dispatch or of combine that begins when all earlier work is done, timed on the slowest
+ * rank.  The pair period is the time of one round of a loop of both calls.  A floor is the time of a call's kernels on
+ * the rank that came last.  The median of each is read. */
 #include "reports/import/import.h"
 
 #include <string.h>

@@ -1,17 +1,17 @@
 /* deepep_v1_log.c - the console output of DeepEP's V1 tests: intranode, internode, low latency.
  *
- * The writers are tests/legacy/test_{intranode,internode,low_latency}.py of deepseek-ai/DeepEP and, in older words,
- * the same files before April 2026.  The numbers mean:
+ * The writers are tests/legacy/test_{intranode,internode,low_latency}.py of deepseek-ai/DeepEP.  Before April 2026 the
+ * same tests printed other words, which are read, too.  The numbers mean:
  *
  *     - Normal kernels print logical bandwidths (PROTOCOLS.md 3.1): RDMA counts tokens for each node, including the
  *       rank's own node; NVL counts all rows received, including those of the rank itself.  Their tuning loops run
- *       with a cached handle and without top-k.  Internode times are kernel durations (notify apart); intranode times
- *       are events around the whole call.
+ *       with a cached handle and without top-k.  An internode time is that of a kernel, without its notify.  An
+ *       intranode time is that of the whole call, between two events.
  *     - A tuning line does not say what it tunes.  The next "Best" line does.  Lines without a later "Best" line are
  *       left out.
  *     - Low latency counts hidden + scales + 16 bytes for each place of top-k in dispatch, and two bytes a value in
  *       combine, in whatever format the tokens travel.  Ten places of each rank are masked.
- *     - If kernels are not timed (other profilers at work), the tests print a time of 1 s, which is left out. */
+ *     - If another profiler keeps the tests from timing kernels, they print a time of 1 s, which is left out. */
 #include "reports/import/import.h"
 
 #include <math.h>
@@ -132,7 +132,7 @@ static bool layout_take(struct v1_state *s, struct import_log *log, const char *
     return true;
 }
 
-/* Reads one piece of the text after the chunks.  Returns the text after it, or NULL. */
+/* Reads one time or bandwidth of the text after the chunks.  Returns the text after it, or NULL. */
 static const char *tuning_piece(const char *at, struct tuning *t)
 {
     double a, b;
@@ -181,14 +181,15 @@ static void tuning_numbers(struct import_row *row, const struct tuning *t)
     if (isnan(t->us)) import_row_word(row, IMPORT_METRIC, t->internode ? "logical_rdma_gbs" : "logical_nvl_gbs");
 }
 
-/* Sets the chunks and rings of a tuning line.  Rings are constants of the tests' scripts. */
+/* Sets the sizes of chunks and of rings (the buffers) in the row of a tuning line.  Rings are constants in the
+ * tests. */
 static void tuning_options(struct import_row *row, const struct tuning *t, bool combine, uint32_t ranks)
 {
     const bool many = ranks == 24 || ranks == 48 || ranks == 96 || ranks == 144 || ranks == 160;
     const uint32_t nvl_buffer = !t->internode ? 256 : many ? 720 : 512;
     import_row_count(row, IMPORT_NUM_SMS, t->sms);
     import_row_word(row, IMPORT_CACHED, "true");
-    if (t->nvl_chunk) { /* with its default chunk, a test also has the default rings */
+    if (t->nvl_chunk) { /* a line with the default chunk has the default rings, too */
         import_row_count(row, combine ? IMPORT_COMBINE_NVL_CHUNK : IMPORT_NVL_CHUNK, t->nvl_chunk);
         import_row_count(row, combine ? IMPORT_COMBINE_NVL_BUFFER : IMPORT_NVL_BUFFER, nvl_buffer);
     }
@@ -254,8 +255,8 @@ static void tuning_settle(struct v1_state *s, struct import_log *log, const char
     g_array_set_size(s->tuning, 0);
 }
 
-/* Joins the "Best" rows of dispatch and combine: a run's combine returns what its first dispatch sent (that of FP8, if
- * there is one), so both are one case. */
+/* Gives the "Best" rows of dispatch and of combine each other's options, which makes them one case.  A run's combine
+ * returns what its first dispatch sent, which is the FP8 dispatch if there is one. */
 static void best_combine_join(struct v1_state *s, const struct import_log *log, const struct import_row *combine)
 {
     const struct import_row *dispatch = s->dispatch[0] ? s->dispatch[0] : s->dispatch[1];
@@ -387,8 +388,9 @@ static bool ll_take(struct v1_state *s, struct import_log *log, const char *line
     return ll_hook_take(s, log, rank, at);
 }
 
-/* Sets the number of ranks of low latency's rows to the one that the command gives. Without one, if the ranks seen are
- * 0 to N-1, sets it to N with a note, because a console shows only the ranks of its node. Otherwise sets it to "?". */
+/* Sets the number of ranks of low latency's rows to the one that the command gives.  Without a command, the ranks seen
+ * must be 0 to N-1.  The number is then N, and a note is added, because a console shows only the ranks of its node.
+ * Otherwise the number is "?". */
 static void ll_ranks_settle(struct v1_state *s, struct import_log *log)
 {
     if (!s->ll_rows->len) return;
@@ -426,7 +428,7 @@ static void ll_counted_check(struct import_log *log)
             if (row->cell[column[k]]) import_number_read(row->cell[column[k]], &value[k]);
         const double places = row->number[IMPORT_COUNTED_BYTES] / (2 * value[0]);
         const double expected = value[1] * value[2] - LL_MASKED;
-        const double digits = 0.006 / row->number[IMPORT_LOGICAL_RDMA_GBS]; /* printed with two decimals */
+        const double digits = 0.006 / row->number[IMPORT_LOGICAL_RDMA_GBS]; /* two decimals are printed */
         if (fabs(places / expected - 1) <= 0.02 + digits) continue;
         import_log_note(log,
                         "low latency: combine counted %.0f rows of %.0f bytes, which %.0f tokens x %.0f are not: give "

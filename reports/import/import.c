@@ -54,7 +54,7 @@ static void text_read(struct import_log *log, char *text, size_t size_bytes)
         else if (*line) {
             const int taken = line_offer(state, log, line, last);
             if (taken >= 0) last = taken;
-            else if (line[strspn(line, "-*=_ ")]) unknown_add(log, line); /* a rule says nothing */
+            else if (line[strspn(line, "-*=_ ")]) unknown_add(log, line); /* a ruled line says nothing */
         }
         at += line_bytes + 1;
     }

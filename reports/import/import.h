@@ -86,7 +86,7 @@ enum import_number {
     IMPORT_US_MIN,
     IMPORT_US_MAX,
     IMPORT_LOGICAL_RDMA_GBS,
-    IMPORT_LOGICAL_NVL_GBS, /* as DeepEP's tests count, local traffic included */
+    IMPORT_LOGICAL_NVL_GBS, /* counted as in DeepEP's tests, with local traffic */
     IMPORT_NATIVE_GBS,
     IMPORT_NATIVE_BUS_GBS,
     IMPORT_NATIVE_PEAK_GBS,
@@ -101,7 +101,7 @@ struct import_row {
     const char *source; /* the log's name; the log owns it */
     uint32_t line;
     int32_t rank;               /* IMPORT_NO_RANK: the log does not tell ranks apart */
-    uint32_t ranks, lines;      /* how many ranks and lines this row stands for (import_rows_merge) */
+    uint32_t ranks, lines;      /* how many ranks and lines import_rows_merge() joined */
     char *cell[IMPORT_COLUMNS]; /* NULL: not stated */
     double number[IMPORT_NUMBERS];
 };
