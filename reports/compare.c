@@ -51,8 +51,7 @@ double compare_slowest_us(const struct record *record, const char *phase)
     const struct record_row *row = record_find(record, phase, RECORD_ALL, "slowest_us");
     if (!row && !compare_record_several(record)) row = record_find(record, phase, RECORD_ALL, "time_us_max");
     return row ? row->value
-               : NAN; /* over several layers, time_us_max is the largest mean of a rank, not the mean of the slowest
-                       * ranks */
+               : NAN; /* over layers, time_us_max is the largest mean of a rank, not the mean of slowest ranks */
 }
 
 char *compare_value_plain(const char *key, const char *value)

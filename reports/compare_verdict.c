@@ -159,8 +159,7 @@ static void verdict_step_append(const struct record *record, GString *out)
 void compare_verdict_alone_append(const struct record *record, GString *out)
 {
     struct verdict v;
-    if (g_strcmp0(record_get(record, "kind"), "measure") == 0) return; /* no single operation of such a record
-                                                                        * decides */
+    if (g_strcmp0(record_get(record, "kind"), "measure") == 0) return; /* no single operation decides */
     if (of_step(record)) {
         verdict_step_append(record, out);
         return;
@@ -244,7 +243,6 @@ void compare_alone_append(const struct record *record, guint count_max, GString 
         else g_string_append_printf(out, "%s: %s (slowest rank), %s (mean over ranks).  ", phase, slowest, text);
         const gsize told = out->len;
         compare_limit_append(record, phase, out, "", "\n");
-        if (out->len == told) g_string_truncate(out, before); /* without a bottleneck, the line says no more than the
-                                                               * table */
+        if (out->len == told) g_string_truncate(out, before); /* the table shows the time, too */
     }
 }

@@ -55,8 +55,7 @@ struct gpu_key {
 #define SUMS_SHARED "sum_staged sms=12 warps=24 at=fresh 16MiB by=warp rows="
 #define WHOLE(what) \
     "all-to-all " what " sms=?" \
-    "?/flow warps=* whole flows" /* a number of SMs from 10 to 99; the string is split because "??/" would be a
-                                  * trigraph */
+    "?/flow warps=* whole flows" /* from 10 to 99 SMs; the string is split because "??/" would be a trigraph */
 #define NEAR     "chase_nc at=own kib=8192"
 #define TURN_ROW "copy_5 sms=1 warps=1 at=l2"
 enum { SUM_WARPS = 24 };

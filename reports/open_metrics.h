@@ -1,5 +1,5 @@
-/* open_metrics.h - a record as OpenMetrics text, which Prometheus and other programs read: times, waits, errors against
- * a prediction.  Units are base units (seconds, bytes per second, ratios); ranks and phases are labels. */
+/* open_metrics.h - a record as OpenMetrics text, which Prometheus and other programs read: times, waits, and errors
+ * relative to a prediction.  Units are base units (seconds, bytes per second, ratios).  Ranks and phases are labels. */
 #ifndef REPORTS_OPEN_METRICS_H
 #define REPORTS_OPEN_METRICS_H
 

@@ -445,8 +445,8 @@ static bool record_value_plausible(const char *text, const char *unit)
     return *unit == '\0' && isfinite(value);
 }
 
-/* What is wrong with a row from outside.  The cleaned words `clean` are judged, because they are what is written again;
- * messages show the fields as they stand.  Returns NULL, or the fault (freed by the caller). */
+/* What is wrong with a row that was read.  The cleaned words `clean` are checked, because these are what is written
+ * again.  Messages show the fields as they were.  Returns NULL, or the fault (freed by the caller). */
 static char *record_row_wrong(char *const field[RECORD_FIELDS], char *const clean[RECORD_FIELDS], int32_t *rank)
 {
     static const char *const names[RECORD_FIELDS] = { "phase", "rank", "metric", "value", "unit" };
@@ -460,7 +460,7 @@ static char *record_row_wrong(char *const field[RECORD_FIELDS], char *const clea
     return NULL;
 }
 
-/* Adds a row from outside.  Returns NULL, or what is wrong with it (freed by the caller). */
+/* Adds a row that was read.  Returns NULL, or what is wrong with it (freed by the caller). */
 static char *record_row_take(struct record *record, char *const field[RECORD_FIELDS])
 {
     int32_t rank = RECORD_ALL;
@@ -502,7 +502,8 @@ static void record_csv_row(int terminator, void *context)
     g_ptr_array_set_size(csv->fields, 0);
 }
 
-/* Reads rows from text on.  *line is the number of the first line.  Returns NULL, or what is wrong in line *line. */
+/* Reads rows, from the beginning of text.  *line is the number of its first line.  Returns NULL, or what is wrong in
+ * line *line. */
 static char *record_csv_rows_read(struct record *record, const char *text, uint32_t *line)
 {
     struct csv_parser parser;
@@ -632,7 +633,7 @@ static bool record_json_read(struct record *record, const char *source, const ch
 static bool record_text_check(const char *source, const char *text, size_t size_bytes, GError **error)
 {
     const char *bad;
-    if (g_utf8_validate(text, (gssize)size_bytes, &bad)) return true; /* a NUL ends it early: not valid */
+    if (g_utf8_validate(text, (gssize)size_bytes, &bad)) return true; /* a NUL before the end is not valid either */
     uint32_t line = 1;
     for (const char *c = text; c < bad; c++) line += *c == '\n';
     return error_false(error, RECORD_ERROR, RECORD_ERROR_FORMAT, "%s:%u: expected UTF-8 text, found byte 0x%02x",

@@ -17,11 +17,11 @@
 #define RECORD_ERROR (g_quark_from_static_string("eptwin-record"))
 enum record_error { RECORD_ERROR_OPTION, RECORD_ERROR_FORMAT };
 
-/* The header line that lists the header lines which make the record's case, divided by spaces.  Records that differ
- * in one of these are of different cases.  A record without this line (one of measure) has no case. */
+/* The header line that lists the keys of the record's case, divided by spaces.  Records that differ in one of these
+ * keys are of different cases.  A record without this line (one of measure) has no case. */
 #define RECORD_CASE_KEYS "case-keys"
-/* The header line that lists those of the case's header lines that describe the work.  Two predictions that differ only
- * in other lines can be compared. */
+/* The header line that lists those keys of the case that describe the work.  Two predictions of equal work can be
+ * compared, whatever their other keys are. */
 #define RECORD_WORK_KEYS "work-keys"
 
 enum { RECORD_NUMBER_MAX = 32 }; /* bytes of a number as text */
@@ -59,7 +59,8 @@ void record_add_text(struct record *record, const char *phase, int32_t rank, con
 /* Adds a row whose value is a list of numbers with four digits, divided by blanks. */
 void record_add_list(struct record *record, const char *phase, int32_t rank, const char *metric, const double *values,
                      uint32_t count);
-/* The numbers of such a row (free them; *count gets their number); NULL if the row's value is no list. */
+/* The numbers of a row that record_add_list() added; *count gets how many they are.  NULL if the row's value is no
+ * list.  The caller frees them. */
 double *record_row_list(const struct record_row *row, uint32_t *count);
 
 /* Rows, in the order in which they were added. */
@@ -74,8 +75,8 @@ const struct record_row *record_find(const struct record *record, const char *ph
 void record_number_format(char text[RECORD_NUMBER_MAX], double value);
 /* Whether text is a decimal number with a finite value, which *value gets. */
 bool record_number_parse(const char *text, double *value);
-/* Whether the kind in the header is one that eptwin writes (simulate, replay, measure, import, step); having no kind is
- * fine, too.  If not, *error has the file's name. */
+/* Whether the header has no kind, or one that eptwin writes (simulate, replay, measure, import, step).  If not, *error
+ * has the file's name. */
 bool record_kind_check(const struct record *record, const char *name, GError **error);
 /* Appends a field of a CSV line, quoted if necessary. */
 void record_csv_field_append(GString *out, const char *field);

@@ -40,7 +40,8 @@ char *report_common(const GPtrArray *cases);
 /* The phases of a case that have a metric of this name or, if the name ends in '_', a metric whose name begins with
  * it; in order, at most count_max.  Free the array. */
 GPtrArray *report_case_phases(const struct report_case *c, const char *metric, guint count_max);
-/* A metric's value on a rank.  report_samples() returns those of all ranks of a phase, ascending.  Free the array. */
+/* A metric's value on a rank. report_samples() returns the values on all ranks for a phase, ascending.  Free the
+ * array. */
 struct report_sample {
     double value;
     int32_t rank;
@@ -51,7 +52,7 @@ double report_samples_median(const GArray *samples); /* there must be at least o
 double report_value(const struct record *record, const char *phase, const char *metric);
 /* The time of the slowest rank; if the record does not tell it, the mean. */
 double report_slowest_us(const struct record *record, const char *phase);
-/* How many of a case's series show what explains their times: two, if both are predictions. */
+/* How many of a case's series are shown with their bounds and busy shares: two if both are predictions, else one. */
 int report_explaining(const struct report_case *c);
 
 /* Makes a new drawing of a record's machine, or NULL.  The code that makes a page supplies this function. */
@@ -80,10 +81,11 @@ void report_plot_ranks(const struct report_case *c, GString *out);
 void report_plot_waits(const struct report_case *c, GString *out);
 void report_plot_layers(const struct report_case *c, GString *out);
 void report_plot_machine(const struct report_case *c, const struct report_machines *machines, GString *out);
-/* A sweep: its best points, curves and fronts (titled: below the page's own heading); and its title (free it). */
+/* report_sweep() appends a sweep's best points, curves and fronts. titled: the page's heading already is the sweep's
+ * title. report_sweep_title() returns this title, which the caller frees. */
 void report_sweep(const struct sweep_table *table, bool titled, GString *out);
 char *report_sweep_title(const struct sweep_table *table);
-/* Predicted against measured times of all cases, with diagonals at 10 % off. */
+/* Predicted against measured times of all cases, with lines at errors of 10 %. */
 void report_plot_scatter(const GPtrArray *cases, GString *out);
 
 #endif

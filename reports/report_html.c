@@ -152,7 +152,7 @@ static void html_bandwidths(const struct report_case *c, GString *out)
     report_html_table_end(out);
 }
 
-/* Appends the times of the operations in a record of measure, with the least and the largest of its passes. */
+/* Appends the times of the operations in a record of measure, each with the smallest and the largest of its passes. */
 static void html_operations(const struct report_case *c, GString *out)
 {
     const struct record *record = c->series[0].record;
@@ -175,7 +175,7 @@ static void html_operations(const struct report_case *c, GString *out)
     report_html_table_end(out);
 }
 
-/* Appends text in which a number and its percent sign stay on one line. */
+/* Appends text, and keeps a number and its percent sign on one line. */
 static void html_text(GString *out, const char *text)
 {
     g_auto(GStrv) parts = g_strsplit(text, " %", -1);
@@ -224,7 +224,8 @@ void report_html_verdict(GString *out, const char *text, bool titled)
     g_string_append(out, titled ? "</h2>\n" : "</p>\n");
 }
 
-/* Appends the bound to the verdict.  Of two predictions it is the second one's, which says what to do next. */
+/* Appends what bounds the case to the verdict.  Of two predictions, it is the bound of the second, because that bound
+ * says what to do next. */
 static void verdict_bound(const struct report_case *c, GString *verdict)
 {
     const bool second = report_explaining(c) == 2;
@@ -244,7 +245,7 @@ static void html_verdict(const struct report_case *c, bool titled, GString *out)
     else compare_verdict_alone_append(c->series[0].record, verdict);
     if (verdict->len) verdict_bound(c, verdict);
     if (verdict->len) report_html_verdict(out, g_strchomp(verdict->str), titled);
-    else if (titled) g_string_append(out, "<h2>Times and bandwidths</h2>\n"); /* no operation decides */
+    else if (titled) g_string_append(out, "<h2>Times and bandwidths</h2>\n"); /* measure: no verdict */
 }
 
 /* Appends all header keys, with the two series next to each other and differences marked. */
@@ -261,7 +262,7 @@ static void html_provenance(const struct report_case *c, GString *out)
         const struct record *record = c->series[s].record, *other = c->series[c->series_count - 1 - s].record;
         for (uint32_t i = 0; i < record_key_count(record); i++) {
             const char *key = record_key(record, i), *theirs = record_get(other, key);
-            if (s == 1 && theirs) continue; /* the first series' list already has this key */
+            if (s == 1 && theirs) continue; /* this key has its row already */
             const char *ours = record_get(record, key);
             const char *cells[] = { s == 0 ? ours : "", s == 0 ? (theirs ? theirs : "") : ours };
             const bool differs = c->series_count == 2 && strcmp(cells[0], cells[1]) != 0;
@@ -365,7 +366,7 @@ struct results_columns {
     bool predicted, measured, second;
 };
 
-/* Sets us[] to the deciding times of a phase: the prediction's, and that of the measurement or second prediction.  NAN:
+/* Sets us[0] to the prediction's time of a phase, and us[1] to that of the measurement or second prediction.  NAN:
  * there is none. */
 static void results_times(const struct report_case *c, const char *phase, double us[2])
 {
@@ -384,7 +385,7 @@ static void results_time(double value, GString *out)
     report_html_number(out, isfinite(value) ? compare_value_text(value, "us") : g_strdup("-"));
 }
 
-/* Appends a case's rows of the table of results, one for each phase.  The first has the case's title. */
+/* Appends a case's rows of the table of results, one for each phase.  The first row has the case's title. */
 static void results_case(const struct report_case *c, guint number, bool linked, const struct results_columns *columns,
                          GString *out)
 {
@@ -414,7 +415,7 @@ static void results_case(const struct report_case *c, guint number, bool linked,
     }
 }
 
-/* Appends the table of results, which is also the table of contents: its first `linked` results are shown in full
+/* Appends the table of results.  It is also the table of contents: the page shows the first `linked` results in full
  * below it. */
 static void html_results(const GPtrArray *cases, guint linked, GString *out)
 {
@@ -466,7 +467,7 @@ static void html_head(const char *title, GString *out)
     g_string_append_printf(out, "</title>\n<style>\n%s</style>\n</head>\n<body>\n<main>\n", report_style);
 }
 
-/* Appends a list of what the page holds, if that is more than its heading says. */
+/* Appends a list of what the page holds, unless its heading says it all. */
 static void html_contents(const GPtrArray *cases, const GPtrArray *sweeps, GString *out)
 {
     const guint count = sweeps ? sweeps->len : 0;

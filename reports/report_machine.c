@@ -18,7 +18,7 @@ static void mark_add(GPtrArray *marks, const struct drawing *drawing, const char
     if (!g_ptr_array_find_with_equal_func(marks, name, g_str_equal, NULL)) g_ptr_array_add(marks, (gpointer)name);
 }
 
-/* Marks the part that bounds a phase; of links, the link itself. */
+/* Marks the part that bounds a phase.  If links bound it, marks the busiest link. */
 static void phase_mark(const struct record *record, const char *phase, const struct compare_limit *limit,
                        GPtrArray *marks, const struct drawing *drawing)
 {
@@ -27,7 +27,7 @@ static void phase_mark(const struct record *record, const char *phase, const str
         mark_add(marks, drawing, link ? row_text(record, phase, "busiest_link") : limit->resource);
 }
 
-/* Finds the marks, and the words "dispatch: NIC of rank 0, sending, 97 % busy; combine: latency." */
+/* Finds the marks, and a sentence about them: "dispatch: NIC of rank 0, sending, 97 % busy; combine: latency." */
 static void marks_find(const struct record *record, const struct drawing *drawing, GPtrArray *marks, GString *words)
 {
     g_autoptr(GPtrArray) phases = compare_phases(record);

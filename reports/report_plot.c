@@ -261,7 +261,7 @@ void report_plot_times(const struct report_case *c, GString *out)
     for (guint p = 0; p < phases->len; p++)
         for (int s = 0; s < c->series_count; s++)
             slowest |= isfinite(compare_slowest_us(c->series[s].record, g_ptr_array_index(phases, p)));
-    /* a step and a time slice do not fit on one axis */
+    /* times of measured operations, such as a step and a time slice, do not fit on one axis */
     if (!phases->len || g_strcmp0(record_get(c->series[0].record, "kind"), "measure") == 0) return;
     report_figures_begin(out, "Time of each phase",
                          slowest ? "Bars: the slowest rank, which all wait for. The line in a bar is the mean over "

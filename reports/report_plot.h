@@ -14,15 +14,15 @@
 
 enum {
     PLOT_WIDTH = 400,
-    PLOT_LEFT = 116, /* of bars, which have names */
+    PLOT_LEFT = 116, /* the left end of bars, which have names to their left */
     PLOT_RIGHT = 326,
-    PLOT_EDGE = 46, /* the left end of plots with numbers there */
+    PLOT_EDGE = 46, /* the left end of plots with numbers to their left */
     PLOT_END = 390, /* the right end of such plots */
     PLOT_TOP = 26,
     PLOT_BAR = 14,
-    PLOT_AXIS = 38, /* height of the numbers below */
+    PLOT_AXIS = 38, /* height of an axis with its numbers, below a plot */
     PLOT_TICKS = 4,
-    PLOT_PHASES_MAX = 40, /* more would be too long to read: the tables have them */
+    PLOT_PHASES_MAX = 40, /* phases; more would be too long to read, and are in the tables */
     PLOT_DOTS_MAX = 400,  /* the most dots of one line; if there are more values, evenly spaced ones are taken */
     PLOT_COLOURS = 8,     /* classes c0 to c7 */
 };
@@ -44,8 +44,8 @@ struct report_figure {
     const char *caption, *label; /* caption may be NULL */
     const char *x_unit, *y_unit; /* x_unit NULL: the caller draws that axis */
     double height;               /* of the plot between its axes */
-    double inset;                /* how far the scale of x begins right of the plot's edge */
-    bool upright;                /* there are also grid lines at the values of x */
+    double inset;                /* distance from the plot's left edge to where the scale of x begins */
+    bool upright;                /* whether grid lines also stand at the values of x */
     bool sizes;                  /* x counts bytes */
     struct svg_scale x, y;
     GPtrArray *lines; /* struct report_line *; NULL: none yet */
@@ -65,21 +65,21 @@ struct report_range {
 struct report_range report_figure_range(const struct report_figure *figure);
 void report_figure_axes(const struct report_figure *figure, GString *out); /* begins the figure and draws its axes */
 void report_figure_lines(struct report_figure *figure, GString *out); /* draws and frees the lines; ends the figure */
-void report_figure_draw(struct report_figure *figure, GString *out);  /* both, one after the other */
+void report_figure_draw(struct report_figure *figure, GString *out);  /* does what the two functions above do */
 void report_figure_clear(struct report_figure *figure); /* frees the lines of a figure that is not drawn */
 
 /* ---- a figure of bars ---- */
 
 struct report_bars {
     struct svg_scale scale;
-    guint together; /* bars that have one name */
+    guint together; /* number of bars for each name */
     double bottom;
 };
 /* Begins a figure of `count` names with `together` bars each, for values from 0 to most. */
 struct report_bars report_bars_begin(GString *out, const char *caption, const char *label, const char *unit,
                                      guint names, guint together, double most);
-/* Draws bar `which` of the name with this index.  The name stands left of its first bar, and each bar's number right of
- * the bar.  tip NULL: the number is also the tip.  Returns the bar's top. */
+/* Draws a name's bar number `which`.  The name stands left of its first bar, and each bar's number right of the bar.
+ * tip NULL: the number is also the tip.  Returns the bar's top. */
 double report_bar(GString *out, const struct report_bars *bars, guint index, guint which, const char *name,
                   double value, const char *unit, const char *class, const char *tip);
 
@@ -94,8 +94,8 @@ char *report_name_fit(const char *name, glong letters);
 
 /* ---- tables of the page (report_html.c) ---- */
 
-/* Appends the sentence with the deciding number. titled: the page's heading already is the section's title, so the
- * sentence becomes the section's heading. */
+/* Appends the sentence with the deciding number.  If titled, the page's heading already is the section's title.  The
+ * sentence then becomes the section's heading. */
 void report_html_verdict(GString *out, const char *text, bool titled);
 void report_html_cell(GString *out, const char *class, const char *text);
 void report_html_number(GString *out, char *text); /* takes text */

@@ -25,7 +25,7 @@ static void ranks_dots(const struct report_series *series, const char *phase, co
     struct report_line *dots = report_line_add(f, NULL);
     const guint stride = samples->len / PLOT_DOTS_MAX + 1;
     for (guint i = 0; i < samples->len; i += stride) {
-        /* if some are left out, the slowest ones, which come last, are kept */
+        /* if some dots are left out, those of the slowest ranks, which come last, are kept */
         const struct report_sample *sample = &g_array_index(samples, struct report_sample, samples->len - 1 - i);
         g_autofree char *text = compare_value_text(sample->value, "us");
         report_point_add(dots, sample->rank, sample->value, 3, report_series_class(series),
@@ -100,7 +100,7 @@ static bool layer_of(const char *phase, const char *whole, uint32_t *layer)
     return true;
 }
 
-/* Adds a line of the slowest rank's time over layers, and a thin one of the mean. */
+/* Adds a line of the slowest rank's time over layers, and a thin line of the mean over ranks. */
 static void layer_lines(const struct report_series *series, const char *whole, struct report_figure *f)
 {
     struct report_line *mean = report_line_add(f, series->second ? "path thin measured" : "path thin predicted");

@@ -34,7 +34,7 @@ void report_plot_sizes(const struct report_case *c, GString *out)
     const char *names[PLOT_COLOURS];
     guint count = 0;
     g_autoptr(GPtrArray) phases = compare_phases(c->series[0].record);
-    for (int crowds = 0; crowds < 2; crowds++) /* crowds (_xN) come after single ranks */
+    for (int crowds = 0; crowds < 2; crowds++) /* first single ranks, then crowds (_xN) */
         for (guint p = 0; p < phases->len && count < PLOT_COLOURS; p++) {
             const char *phase = g_ptr_array_index(phases, p);
             if ((strstr(phase, "_x") != NULL) != (crowds == 1)) continue;

@@ -1,5 +1,5 @@
-/* report_split.c - bars that split the time of communication kernels into parts, by phase and by layer.  Drawn from
- * rows "split_PART_us", as `eptwin explain-trace` writes them.  Knows nothing of the page around. */
+/* report_split.c - bars that split the time of communication kernels into parts, by phase and by layer.  They are drawn
+ * from rows "split_PART_us", as `eptwin explain-trace` writes them.  Knows nothing of the page around them. */
 #include "reports/report_plot.h"
 
 #include <string.h>
@@ -24,7 +24,7 @@ static struct split_bar *bar_find(GArray *bars, const char *name)
     return &g_array_index(bars, struct split_bar, bars->len - 1);
 }
 
-/* The part whose time the row has, or -1. */
+/* The index of the part whose time the row has, or -1. */
 static int part_of(const struct record_row *row)
 {
     if (row->rank != RECORD_ALL || !g_str_has_prefix(row->metric, "split_")) return -1;
@@ -33,7 +33,7 @@ static int part_of(const struct record_row *row)
     return -1;
 }
 
-/* The bars: with by_layer one for each layer, summed over phases, else one for each phase. */
+/* The bars: one for each layer, summed over phases, if by_layer; else one for each phase. */
 static GArray *bars_new(const struct record *record, bool by_layer)
 {
     GArray *bars = g_array_new(FALSE, TRUE, sizeof(struct split_bar));

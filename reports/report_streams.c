@@ -1,8 +1,8 @@
 /* report_streams.c - the streams of a few ranks in a step: which kernels run at the same time, and which wait.
  *
- * Drawn from rows "spans_us" of a step's record.  Such a row belongs to one kernel on one rank.  It has four numbers
- * for each run of the kernel: its stream, its begin, the time at which the last rank began it, and its end.  Knows
- * nothing of the page around it. */
+ * It is drawn from rows "spans_us" of a step's record.  Such a row belongs to one kernel on one rank.  It has four
+ * numbers for each run of the kernel: its stream, its begin, the time at which the last rank began the kernel, and its
+ * end.  Knows nothing of the page around it. */
 #include "reports/report_plot.h"
 
 #include <math.h>
@@ -35,7 +35,7 @@ static void row_survey(struct streams *s, const struct record_row *row)
     }
 }
 
-/* Where a stream's lane begins at the top; streams without kernels have no lane. */
+/* The top of a stream's lane.  Streams without kernels have no lane. */
 static double lane_top(const struct streams *s, int stream)
 {
     int above = 0;
@@ -43,8 +43,8 @@ static double lane_top(const struct streams *s, int stream)
     return PLOT_TOP + above * (LANE_HEIGHT + LANE_GAP);
 }
 
-/* Draws one run of a kernel.  span has SPAN_NUMBERS numbers.  The time in which the kernel waits is drawn half as
- * high. */
+/* Draws one run of a kernel from the SPAN_NUMBERS numbers of span.  The bar is half as high for the time in which the
+ * kernel waits. */
 static void span_draw(const struct streams *s, const double *span, const char *kernel, guint colour,
                       const struct svg_scale *x, GString *out)
 {

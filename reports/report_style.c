@@ -1,7 +1,7 @@
 /* report_style.c - the style of the report: light, dark and printed, on a telephone and on a desk.
  *
  * Colours are variables, so that dark and printed pages change them in one place.  The contrast of text is always at
- * least 4.5 to 1.  Lines of one plot differ for colour-blind readers, too. */
+ * least 4.5 to 1.  Colour-blind readers can tell the lines of a plot apart. */
 #include "reports/report.h"
 
 #define LIGHT \
@@ -59,12 +59,12 @@ const char report_style[] =
     "@media(max-width:600px){main{padding:16px 8px 40px}section{padding:14px 12px;margin:14px "
     "0}h1{font-size:22px}table{font-size:12px}th,td{padding:4px 7px 4px "
     "0}td.wide{min-width:64px}th.n{white-space:normal}}\n"
-    /* maps: light to dark, green to red; ratios: blue below 1, red above it, light green near it */
+    /* h0 to h7: waits, from light green to dark red; r0 to r8: ratios, blue below 1, red above 1, light green near 1 */
     ".heat{shape-rendering:crispEdges}.heat "
     "rect{width:1px;height:1px}rect.h0{fill:#e3f4d9}rect.h1{fill:#c4e3a6}rect.h2{fill:#f3e08a}rect.h3{fill:#fbc15e}"
     "rect.h4{fill:#f4924a}rect.h5{fill:#dc5a3a}rect.h6{fill:#a92b2f}rect.h7{fill:#5f0f20}rect.r0{fill:#1c3f7a}rect.r1{"
     "fill:#3a6bb0}rect.r2{fill:#7fa9d6}rect.r3{fill:#bcd9e2}rect.r4{fill:#e3f4d9}rect.r5{fill:#f6dca0}rect.r6{fill:#"
     "f0a060}rect.r7{fill:#cf4a3a}rect.r8{fill:#7d1226}\n" LINE("0") LINE("1") LINE("2") LINE("3") LINE("4") LINE("5")
         LINE("6") LINE("7")
-    /* dashes, so that a line below another is seen where they coincide */
+    /* dashes show the lower one of two lines that coincide */
     "polyline.c1,polyline.c3,polyline.c5,polyline.c7{stroke-dasharray:7 4}\n";

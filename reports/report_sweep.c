@@ -1,7 +1,8 @@
 /* report_sweep.c - a sweep as figures: curves in small multiples, the front of SMs against time, the best points.
  *
- * One swept name runs along the axis (SMs, else the name with the most numbers), one gives the lines, and the others
- * give panels with a common axis of time, so that they can be compared.  Knows nothing of the page around it. */
+ * The values of one swept name run along the axis: SMs if they were swept, else the name with the most numbers.  Each
+ * value of a second name is a line.  The other names give panels.  All panels have one axis of time, so that they can
+ * be compared.  Knows nothing of the page around it. */
 #include "reports/report_plot.h"
 
 #include <math.h>
@@ -18,19 +19,19 @@ enum {
     CAPTION_VALUES = 20
 };
 
-/* What figures show of points: the time of a phase. */
+/* What figures show of each point: the time of one phase. */
 struct sweep_measure {
     const struct sweep_table *table;
     int phase;
     const char *name;
 };
 
-/* The names that the axis, the lines and the panels stand for.  -1: no name. */
+/* The names whose values are along the axis and on the lines (-1: no name), and the panels. */
 struct sweep_layout {
     int along, lines;
     bool numeric, log;
     GPtrArray *along_values, *line_values;
-    GPtrArray *panels; /* GPtrArray of points each */
+    GPtrArray *panels; /* a GPtrArray of points for each panel */
     GPtrArray *captions;
     guint panels_left_out;
 };
@@ -46,7 +47,7 @@ static struct sweep_measure measure_new(const struct sweep_table *table, int pha
     return (struct sweep_measure){ table, phase, strcmp(name, "layer") == 0 ? "dispatch + combine" : name };
 }
 
-/* The goal: the layer, if there is one; else the first phase. */
+/* The time that settings are chosen by: the layer's if there is one, else the first phase's. */
 static struct sweep_measure measure_goal(const struct sweep_table *table)
 {
     return measure_new(table, MAX(sweep_table_phase(table, "layer"), 0));
@@ -76,7 +77,8 @@ static int along_choose(const struct sweep_table *table)
     return best;
 }
 
-/* The name that gives the lines: the one that is compared; else, of the names with few values, the innermost. */
+/* The name whose values give the lines.  It is the name that is compared if there are few enough values, else the
+ * innermost name with few enough values. */
 static int lines_choose(const struct sweep_table *table, int along)
 {
     if (table->compare >= 0 && value_count(table, table->compare) <= PLOT_COLOURS) return table->compare;
@@ -89,8 +91,8 @@ static int lines_choose(const struct sweep_table *table, int along)
 
 static void points_unref(gpointer points) { g_ptr_array_unref(points); }
 
-/* Groups points by their values of the names that vary.  A group's values become its caption: "num-tokens 128, hidden
- * 7168". */
+/* Groups points that have equal values of the names with varies[].  A group's values become its caption: "num-tokens
+ * 128, hidden 7168". */
 static void points_group(const struct sweep_table *table, const bool *varies, GPtrArray **groups, GPtrArray **captions)
 {
     g_autoptr(GHashTable) places = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
@@ -148,7 +150,7 @@ static void layout_clear(struct sweep_layout *l)
 
 /* ---- curves ---- */
 
-/* The place of a value on the axis: by its number, or by its index among the values. */
+/* The number at which a value stands on the axis: its own number, or its index if not all values are numbers. */
 static double along_number(const struct sweep_layout *l, const char *value)
 {
     guint place = 0;
@@ -157,7 +159,7 @@ static double along_number(const struct sweep_layout *l, const char *value)
     return place;
 }
 
-/* Puts ticks at the values themselves, as many as there is room for. */
+/* Puts ticks at the values, as many as there is room for. */
 static void along_axis(const struct sweep_layout *l, struct svg_scale *x)
 {
     const guint count = l->along_values->len;
@@ -256,8 +258,8 @@ static void curves_of(const struct sweep_measure *m, const struct sweep_layout *
     legend_lines(m->table, l, out);
 }
 
-/* Draws curves of the goal and, if it is a layer, of dispatch and of combine.  Each of the three has a row of panels;
- * if each has one panel, all are in one row. */
+/* Draws curves of the goal and, if the goal is a layer, of dispatch and of combine.  Each of the three has a row of
+ * panels.  If each has only one panel, all three are in one row. */
 static void curves(const struct sweep_measure *goal, const struct sweep_layout *l, GString *out)
 {
     static const char *const halves[] = { "dispatch", "combine" };
@@ -291,7 +293,7 @@ static gint front_order(gconstpointer a, gconstpointer b)
     return p->time_us < q->time_us ? -1 : p->time_us > q->time_us;
 }
 
-/* Makes the dots of one combination of work, ordered by SMs. */
+/* Makes the dots of one combination of values that describe work, ordered by SMs. */
 static GArray *front_find(const struct sweep_measure *m, const GPtrArray *points, int sms)
 {
     GArray *dots = g_array_new(FALSE, FALSE, sizeof(struct front_dot));
@@ -310,8 +312,8 @@ static bool is_launch(const char *name)
     return strcmp(name, "num-sms") == 0 || g_str_has_suffix(name, "-chunk") || g_str_has_suffix(name, "-buffer");
 }
 
-/* Adds the dots to the figure.  A dot is on the front if no dot with as few SMs or fewer is better.  A line joins the
- * front. */
+/* Adds the dots to the figure, and joins those on the front by a line.  A dot is on the front if no dot with at most as
+ * many SMs has a shorter time. */
 static void front_add(const struct sweep_measure *m, const GArray *dots, struct report_figure *f)
 {
     const guint stride = dots->len / FRONT_DOTS_MAX + 1;
@@ -384,7 +386,7 @@ static gint number_order(gconstpointer a, gconstpointer b)
     return p->number < q->number ? -1 : p->number > q->number;
 }
 
-/* The names that describe work, or those that do not: "num-ranks, num-tokens"; "" if there are none. */
+/* The swept names that describe work if `work`, else the others: "num-ranks, num-tokens"; "" if there are none. */
 static char *names_of(const struct sweep_table *table, bool work)
 {
     GString *text = g_string_new(NULL);
@@ -394,7 +396,8 @@ static char *names_of(const struct sweep_table *table, bool work)
     return g_string_free(text, FALSE);
 }
 
-/* The best point of each combination of work, in the order of the file.  `best` is sorted, best first. */
+/* The best point for each combination of values that describe work, in the order of the file.  `best` is sorted, best
+ * first. */
 static GArray *best_of_each(const struct sweep_table *table, const GArray *best)
 {
     GArray *each = g_array_new(FALSE, FALSE, sizeof(struct best_point));
@@ -422,7 +425,7 @@ static GArray *best_find(const struct sweep_measure *m)
     return best;
 }
 
-/* How many times faster than the baseline the point is; NAN: there is no baseline. */
+/* How many times faster the point is than the baseline; NAN: there is no baseline. */
 static double point_speedup(const struct sweep_measure *m, const struct sweep_point *point)
 {
     return point->speedup[m->phase];
@@ -444,8 +447,8 @@ static void best_row(const struct sweep_measure *m, const struct sweep_point *po
     g_string_append(out, "</tr>\n");
 }
 
-/* The points to show.  If work and settings were swept, these are the best points of each combination of work.  If only
- * settings were swept, they are all points, the best first.  If only work was swept, they are all points in the order
+/* The points to show.  If work and settings were swept, it shows the best point for each combination of work.  If only
+ * settings were swept, it shows all points, the best first.  If only work was swept, it shows all points in the order
  * of the file. */
 static GArray *best_choose(const struct sweep_measure *m)
 {
@@ -549,7 +552,7 @@ static void options_list(const struct sweep_table *table, GString *out)
     g_string_append(out, "</details>\n");
 }
 
-/* The value of an option that all points share, or NULL. */
+/* The value of an option that is equal in all points, or NULL. */
 static const char *option_of(const struct sweep_table *table, const char *key)
 {
     for (guint i = 0; i < table->options->len; i++) {
@@ -560,8 +563,8 @@ static const char *option_of(const struct sweep_table *table, const char *key)
     return NULL;
 }
 
-/* Appends the values that all points have in common, if the file gives them: "; normal kernels, 16 ranks, routing.ept,
- * on h800-cx7". */
+/* Appends the values that are equal in all points, if the file gives them: "; normal kernels, 16 ranks, routing.ept, on
+ * h800-cx7". */
 static void title_options_append(const struct sweep_table *table, GString *title)
 {
     static const struct {

@@ -1,13 +1,13 @@
 /* report_text.c - the report for a terminal: bars of characters, then the table and words of compare.
  *
- * Writes no escape sequences, so that a file shows it equally well. */
+ * Writes no escape sequences, so that its output reads equally well in a file. */
 #include "reports/report.h"
 
 #include <math.h>
 
 enum { TEXT_PHASES_MAX = 40 };
 
-/* Appends a bar that fills a fraction (0 to 1) of `width` characters, to an eighth of a character. */
+/* Appends a bar that fills a fraction (0 to 1) of `width` characters, exact to an eighth of a character. */
 static void text_bar_append(GString *out, double fraction, int width)
 {
     static const char *const parts[] = { "", "▏", "▎", "▍", "▌", "▋", "▊", "▉" };
@@ -17,7 +17,7 @@ static void text_bar_append(GString *out, double fraction, int width)
     if (eighths == 0) g_string_append(out, parts[1]);
 }
 
-/* Appends a name, cut so that the bars are aligned. */
+/* Appends a name, cut or filled up to `width` characters, so that the bars begin at one column. */
 static void text_name_append(GString *out, const char *name, int width)
 {
     const glong length = g_utf8_strlen(name, -1);

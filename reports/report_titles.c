@@ -1,16 +1,15 @@
-/* report_titles.c - the titles of a report's results, from their differences, and of the report, from their common
- * facts.
+/* report_titles.c - the title of each of a report's results, and the title of the report.
  *
- * A single result is named by the options by which people name a case.  Of several results, the options that are equal
- * in all stand once at the top of the page.  Each result is named by the options in which it differs, whatever option
- * or key that is.  Results without differences get the name of their file, and a number if that name is equal, too. */
+ * A single result is named by the options by which people name a case.  If there are several results, options that are
+ * equal in all of them stand once at the top of the page.  Each result is named by the options or keys in which it
+ * differs.  Results without differences get the name of their file, and a number if that name is equal, too. */
 #include "reports/report.h"
 
 #include <string.h>
 
 enum { TITLE_KEYS_MAX = 8 };
 
-/* How people write the values of the options by which they name a case, in this order.  "$" is the value. */
+/* The options by which people name a case, in this order, and how people write their values.  "$" is the value. */
 static const struct {
     const char *key, *words;
     bool alone; /* the option is also in the title of a single result */
@@ -37,7 +36,7 @@ static const struct {
     { "num-sms", "$ SMs", false },
 };
 
-/* Whether the key can name a case.  Where a record comes from, and the other load of its host, do not. */
+/* Whether the key can name a case.  Keys that say where a record comes from or what else ran on its host cannot. */
 static bool key_names(const char *key)
 {
     static const char *const others[] = {
@@ -81,9 +80,9 @@ static const char *case_value(const struct report_case *c, const char *key)
     return "";
 }
 
-/* The value of a key that the title may say; "" if it may not.  In a record of several steps or layers, "step" and
- * "layer" are where these begin, and without a trace they mean nothing.  A key in which two predictions differ cannot
- * be part of their common title. */
+/* The value of a key in a title; "" if the title may not have it.  Without a trace, "step" and "layer" mean nothing.
+ * In a record of several steps or layers, they are only the first step and layer.  A key in which two predictions
+ * differ cannot be in the title of both. */
 static const char *case_value_said(const struct report_case *c, const char *key)
 {
     if (report_explaining(c) == 2 &&
@@ -95,7 +94,7 @@ static const char *case_value_said(const struct report_case *c, const char *key)
     return case_value(c, key);
 }
 
-/* Adds a value in words to the title, after a comma; nothing if it is not set. */
+/* Adds a value in words to the title, after a comma.  Adds nothing if the value is empty or "false". */
 static void title_add(GString *title, const char *key, const char *value)
 {
     if (!*value || strcmp(value, "false") == 0) return;
@@ -166,7 +165,7 @@ char *report_common(const GPtrArray *cases)
     return g_string_free(common, FALSE);
 }
 
-/* If another case has the title, adds the name of the file, and a number if that is not enough. */
+/* If another case has the title, adds the name of the file.  If that title is taken, too, adds a number. */
 static void title_settle(struct report_case *c, GHashTable *taken)
 {
     if (g_hash_table_contains(taken, c->title)) {

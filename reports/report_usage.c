@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-enum { USAGE_HEIGHT = 90, USAGE_PHASES_MAX = 12, USAGE_LEAST_PCT = 2 /* constant shares make no figure */ };
+enum { USAGE_HEIGHT = 90, USAGE_PHASES_MAX = 12, USAGE_LEAST_PCT = 2 /* smaller shares make no figure */ };
 
 static const char *const kinds[][2] = {
     { "used_sm", "SMs" },
@@ -28,7 +28,8 @@ static double share_most(const double *share, uint32_t count)
     return most;
 }
 
-/* The shares of a kind of part that was busy enough for a figure; else NULL.  To be freed. */
+/* The busy shares in percent of a kind of part, for each interval.  NULL if the part was never busy enough for a
+ * figure.  The caller frees them. */
 static double *usage_shares(const struct record *record, const char *phase, size_t kind, uint32_t *count)
 {
     const struct record_row *row = usage_row(record, phase, kind);
@@ -46,14 +47,14 @@ static void usage_figure(const struct record *record, const char *phase, size_t 
     g_autofree char *caption = g_strdup_printf("%s, %s", phase, kinds[kind][1]);
     struct report_figure f = { caption, "Line: busy share over time", "us", "% busy", USAGE_HEIGHT, .upright = true };
     struct report_line *line = report_line_add(&f, "path predicted");
-    for (uint32_t i = 0; i < 2 * count; i++) /* steps: each interval at the height of its share */
+    for (uint32_t i = 0; i < 2 * count; i++) /* two points for each interval, at the height of its share */
         report_point_add(line, (i + 1) / 2 * interval_us, CLAMP(share[i / 2], 0.0, 100.0), 0, NULL, NULL);
     svg_scale_set(&f.x, PLOT_EDGE, PLOT_END, interval_us * most, PLOT_TICKS);
     svg_scale_set(&f.y, PLOT_TOP + USAGE_HEIGHT, PLOT_TOP, 100, 2);
     report_figure_draw(&f, out);
 }
 
-/* The length of a phase's longest list; 0: there is nothing to draw. */
+/* The largest number of intervals of a kind of part in the phase; 0: there is nothing to draw. */
 static uint32_t usage_most(const struct record *record, const char *phase)
 {
     uint32_t most = 0;

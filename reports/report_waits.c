@@ -1,9 +1,9 @@
-/* report_waits.c - which ranks wait for which: maps of rank by rank, predicted, measured and their ratio, and the ranks
- * that others wait for longest.
+/* report_waits.c - which ranks wait for which: maps of rank by rank (predicted, measured, and their ratio), and the
+ * ranks that others wait for longest.
  *
- * Drawn from rows "waits_us", a list for each rank.  Knows nothing of the page around it.  Colours go from light green
- * to dark red: they differ in lightness, too, so that colour-blind readers can tell them apart.  Every cell shows its
- * numbers as a tip. */
+ * They are drawn from rows "waits_us", a list for each rank.  Knows nothing of the page around them.  Colours go from
+ * light green to dark red.  They differ in lightness, too, so that colour-blind readers can tell them apart.  Every
+ * cell shows its numbers as a tip. */
 #include "reports/report_plot.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 #include "reports/wait_matrix.h"
 
 enum {
-    CELLS_MAX = 64, /* the most cells on a side; more ranks share cells */
+    CELLS_MAX = 64, /* the most cells on a side; if there are more ranks, several share a cell */
     HEAT_SIZE = 330,
     HEAT_SHADES = 8,   /* classes h0 to h7 */
     RATIO_SHADES = 9,  /* classes r0 to r8; r4: a ratio near 1 */
@@ -102,7 +102,7 @@ static void shades_draw(double most, bool ratio, double y, GString *out)
     const int count = ratio ? RATIO_SHADES : HEAT_SHADES;
     const double width = (double)HEAT_SIZE / count;
     struct svg_texts texts = { 0 };
-    if (!ratio) { /* the scale of times has the unit */
+    if (!ratio) { /* a scale of times ends in the largest time and its unit */
         char number[32];
         svg_number_text(number, sizeof number, most, 3);
         g_autofree char *text = g_strconcat(number, " us", NULL);
@@ -131,7 +131,7 @@ static void map_draw(const struct wait_matrix *m, const char *caption, double mo
     report_figure_end(out);
 }
 
-/* ---- awaited ranks ---- */
+/* ---- ranks that others wait for ---- */
 
 struct waited {
     guint rank;

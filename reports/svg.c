@@ -35,7 +35,7 @@ void svg_begin(GString *out, double width, double height, const char *label)
 
 void svg_end(GString *out) { g_string_append(out, "</svg>\n"); }
 
-/* Ends a shape's tag, with its tip inside. */
+/* Writes the end of a shape's element, with its class and its tip. */
 static void svg_shape_end(GString *out, const char *element, const char *class, const char *tip)
 {
     g_string_append_printf(out, " class=\"%s\"", class);
@@ -78,7 +78,7 @@ void svg_text(GString *out, double x, double y, const char *class, const char *a
     g_string_append(out, "</text>\n");
 }
 
-/* ---- numbers and texts that keep apart ---- */
+/* ---- numbers, and texts that do not overlap ---- */
 
 enum { TEXT_SIZE = 13, TEXT_GAP = 4, TEXT_HEIGHT = 13 };
 
@@ -109,7 +109,7 @@ double svg_text_width(const char *text)
 {
     double em = 0;
     for (const char *c = text; *c; c++) {
-        if (((unsigned char)*c & 0xc0) == 0x80) continue; /* a further byte of a letter */
+        if (((unsigned char)*c & 0xc0) == 0x80) continue; /* a byte after the first of a letter */
         if (strchr(" .,:;'|!ijlIft()[]-", *c)) em += 0.41;
         else if (strchr("mwMW%@", *c) || (unsigned char)*c >= 0x80) em += 1;
         else em += g_ascii_isupper(*c) ? 0.78 : 0.64;
@@ -117,7 +117,7 @@ double svg_text_width(const char *text)
     return em * TEXT_SIZE;
 }
 
-/* Takes the place from `from` to `to`, if it is free. */
+/* Reserves the pixels from `from` to `to` for a text.  False if another text has some of them. */
 static bool texts_take(struct svg_texts *texts, double from, double to)
 {
     for (int i = 0; i < texts->count; i++)
@@ -177,7 +177,7 @@ void svg_scale_range(struct svg_scale *scale, double pixel_from, double pixel_to
 {
     assert(tick_count > 0 && tick_count < SVG_TICKS_MAX / 2);
     double span = most - least;
-    if (span > most * 1e-6 && span < 0.05 * most) { /* so close that a reader cannot tell them apart */
+    if (span > most * 1e-6 && span < 0.05 * most) { /* so close that a reader cannot tell the two apart */
         const double middle = (least + most) / 2;
         span = 0.05 * most;
         least = middle - span / 2;
@@ -259,7 +259,7 @@ void svg_axis_below_bytes(GString *out, const struct svg_scale *scale, double to
 
 void svg_axis_left(GString *out, const struct svg_scale *scale, double left, double right, const char *unit)
 {
-    struct svg_texts texts = { 0 }; /* of a column: above each other */
+    struct svg_texts texts = { 0 }; /* the texts of a column, one above another */
     for (int i = 0; i < scale->tick_count; i++) {
         const double y = svg_scale_pixel(scale, scale->tick[i]);
         char text[32];

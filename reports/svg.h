@@ -1,8 +1,8 @@
 /* svg.h - drawing as text: the few SVG shapes that the report's plots are made of, axes, and HTML escaping.
  *
- * Shapes name a CSS class for their colour, so that the page's style decides their colours, in the dark, too.
- * Coordinates are pixels of the plot's own width, and the page scales it.  Every text argument may be hostile, so it
- * is escaped here.  Class names are the program's own. */
+ * A shape names a CSS class, so that the page's style decides its colour, for dark pages, too.  Coordinates are pixels
+ * of the plot's own width, which the page scales.  Every text argument may be hostile, so it is escaped here.  Class
+ * names are the program's own. */
 #ifndef REPORTS_SVG_H
 #define REPORTS_SVG_H
 
@@ -22,7 +22,7 @@ struct svg_scale {
 };
 
 void svg_escape_append(GString *out, const char *text);
-/* Appends the text between two pieces that are not escaped. */
+/* Appends the escaped text between `before` and `after`, which are not escaped. */
 void svg_escape_within(GString *out, const char *before, const char *text, const char *after);
 
 /* Begins a drawing.  label describes it for screen readers. */
@@ -33,7 +33,7 @@ void svg_end(GString *out);
 void svg_rect(GString *out, double x, double y, double width, double height, const char *class, const char *tip);
 void svg_dot(GString *out, double x, double y, double radius, const char *class, const char *tip);
 void svg_line(GString *out, double x1, double y1, double x2, double y2, const char *class, const char *tip);
-/* A line through points, begun by the first call and ended by svg_path_end(). */
+/* A line through points.  The first call begins it, and svg_path_end() ends it. */
 void svg_path_begin(GString *out);
 void svg_path_add(GString *out, double x, double y);
 void svg_path_end(GString *out, const char *class);
@@ -46,7 +46,7 @@ void svg_number_text(char *text, size_t text_size, double value, int digits);
 /* The largest width that a small text has in any of the page's fonts. */
 double svg_text_width(const char *text);
 
-/* Where the texts of one line are.  Zero it first. */
+/* The places of the texts on one line.  Zero the struct first. */
 struct svg_texts {
     int count;
     struct {
@@ -62,18 +62,19 @@ void svg_text_apart(GString *out, struct svg_texts *texts, double x, double y, c
 void svg_scale_set(struct svg_scale *scale, double pixel_from, double pixel_to, double value_max, int tick_count);
 /* Sets a scale from 0 to value_max, with ticks at whole numbers. */
 void svg_scale_count(struct svg_scale *scale, double pixel_from, double pixel_to, double value_max, int tick_count);
-/* Sets a scale between round numbers around two values; without 0, if they are close together.  It is from 0 to 1 for
- * values that cannot be drawn. */
+/* Sets a scale between round numbers around two values.  It begins at 0 unless the values are close together.  For
+ * values that cannot be drawn, it is from 0 to 1. */
 void svg_scale_range(struct svg_scale *scale, double pixel_from, double pixel_to, double least, double most,
                      int tick_count);
 /* Sets a logarithmic scale, from a little below the smaller of two positive values to a little above the larger.  Ticks
- * are at 1, 2 and 5 or at powers of ten; with base 2 at powers of two.  It is from 1 to 10 for values that cannot be
- * drawn. */
+ * are at 1, 2 and 5 times powers of ten, or at powers of ten only.  With base 2, they are at powers of two.  For values
+ * that cannot be drawn, the scale is from 1 to 10. */
 void svg_scale_log(struct svg_scale *scale, double pixel_from, double pixel_to, double least, double most, int base);
 double svg_scale_pixel(const struct svg_scale *scale, double value);
 
-/* Draw grid lines at the ticks, and their values outside the plot: below it with the unit below them, or left of it
- * with the unit above.  A value that would lie on another is left out.  _bytes: values are sizes. */
+/* These draw grid lines at the ticks, and the ticks' values outside the plot.  Below the plot, the unit stands below
+ * the values.  Left of the plot, it stands above them.  A value that would lie on another is left out.  _bytes: values
+ * are sizes. */
 void svg_axis_below(GString *out, const struct svg_scale *scale, double top, double bottom, const char *unit);
 void svg_axis_below_bytes(GString *out, const struct svg_scale *scale, double top, double bottom);
 void svg_axis_left(GString *out, const struct svg_scale *scale, double left, double right, const char *unit);

@@ -6,7 +6,7 @@
 
 #include "reports/record.h"
 
-enum { COLUMNS_MAX = 1000 }; /* more than all options and metrics make */
+enum { COLUMNS_MAX = 1000 }; /* more columns than all options and metrics together */
 static const char kind_line[] = "# kind: sweep\n";
 
 static void row_free(void *row) { g_strfreev(row); }
@@ -35,7 +35,7 @@ void sweep_results_free(struct sweep_results *results)
 
 bool sweep_results_told(const char *text) { return g_str_has_prefix(text, kind_line); }
 
-/* Searches from the end, because a swept name may be equal to a metric's name ("phase"). */
+/* Searches from the end, because a swept name before the column "phase" may be "phase", too. */
 int sweep_results_column(const struct sweep_results *results, const char *name)
 {
     for (int i = (int)g_strv_length(results->column) - 1; i >= 0; i--)
@@ -72,7 +72,7 @@ void sweep_results_add_row(struct sweep_results *results, char **cell)
     g_ptr_array_add(results->row, cell);
 }
 
-/* The cells of a line; NULL if the line was cut. */
+/* The cells of a line; NULL if the line lacks some. */
 static char **line_cells(const struct sweep_results *results, const char *line, size_t size_bytes)
 {
     g_autofree char *copy = g_strndup(line, size_bytes);
@@ -94,8 +94,8 @@ void sweep_results_add_text(struct sweep_results *results, const char *text)
 
 static const char input_line[] = "# input: ", points_line[] = "# points: ", baseline_line[] = "# baseline: ";
 
-/* Reads the header: the lines of values that all points share.  Inputs, the number of points and the baseline are
- * kept apart, because another run of the sweep may add to them or change them. */
+/* Reads the header: the lines that hold for all points.  Inputs, the number of points and the baseline are kept apart,
+ * because another run of the sweep may add to them or change them. */
 static const char *header_take(const char *text, struct sweep_results *file)
 {
     g_autoptr(GString) header = g_string_new(NULL);

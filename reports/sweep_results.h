@@ -12,25 +12,26 @@ struct sweep_results {
     char *header;          /* lines "# key: value" that all points share; equal in two files of one sweep */
     GPtrArray *inputs;     /* char *: each input with its digest */
     uint64_t points;       /* how many points the whole plan has, as the file says */
-    char *baseline;        /* what speedups are relative to, "num-sms=24"; NULL or "": there are none */
+    char *baseline;        /* the point that speedups are relative to: "num-sms=24"; NULL or "": there is none */
     char **column;         /* NULL-terminated */
     uint32_t names;        /* number of columns between "point" and "phase" */
-    GPtrArray *row;        /* char **: cells, one a column */
+    GPtrArray *row;        /* char **: a row's cells, one for each column */
     GHashTable *points_of; /* sweep_results_key() -> GPtrArray of the point's rows (borrowed) */
 };
 
 /* Makes results without header, columns and rows. */
 struct sweep_results *sweep_results_alloc(void);
 void sweep_results_free(struct sweep_results *results);
-/* Whether a text begins like a sweep's file. */
+/* Whether a text begins like the file of a sweep. */
 bool sweep_results_told(const char *text);
-/* Reads header and columns of a text; *rows gets where its rows begin.  NULL if it is not a sweep's. */
+/* Reads header and columns of a text, and sets *rows to where its rows begin.  NULL if it is not the text of a
+ * sweep. */
 struct sweep_results *sweep_results_parse(const char *text, const char **rows);
-/* Adds rows, given as lines of the file.  Ignores lines that were cut. */
+/* Adds rows, given as lines of the file.  Ignores incomplete lines. */
 void sweep_results_add_text(struct sweep_results *results, const char *text);
 /* Adds a row, and takes its cells. */
 void sweep_results_add_row(struct sweep_results *results, char **cell);
-/* The values of a row's point, each with a ','.  Free with g_free(). */
+/* The swept values of a row's point, with a ',' after each.  Free with g_free(). */
 char *sweep_results_key(const struct sweep_results *results, char *const *cell);
 uint64_t sweep_results_points(const struct sweep_results *results);
 /* The index of a column, or -1. */

@@ -78,7 +78,7 @@ static bool columns_find(struct sweep_table *table, const struct sweep_results *
     return c->time > 0 && c->speedup > 0 && c->bottleneck > 0 && c->problem > 0;
 }
 
-/* The point with these rows; NULL if none of them has a time. */
+/* Makes the point of these rows.  NULL if none of the rows has a time. */
 static struct sweep_point *point_new(const struct sweep_table *table, const GPtrArray *rows, const struct columns *c)
 {
     struct sweep_point *point = g_new0(struct sweep_point, 1);
@@ -108,7 +108,7 @@ static struct sweep_point *point_new(const struct sweep_table *table, const GPtr
     return NULL;
 }
 
-/* Notes the row's phase, or the problem of a point without times. */
+/* Notes the phase of a row with a time.  Of a row without a time, notes the problem of its point. */
 static void row_survey(struct sweep_table *table, char *const *cell, const struct columns *c)
 {
     if (!isfinite(sweep_cell_number(cell, c->time))) {
@@ -119,7 +119,7 @@ static void row_survey(struct sweep_table *table, char *const *cell, const struc
     }
 }
 
-/* Goes through all rows twice: first for the phases, then for the points, in the order of their first rows. */
+/* Reads all rows twice: first for the phases, then for the points, in the order of their first rows. */
 static void rows_read(struct sweep_table *table, const struct sweep_results *file, const struct columns *c)
 {
     for (guint i = 0; i < file->row->len; i++) row_survey(table, g_ptr_array_index(file->row, i), c);
@@ -132,7 +132,7 @@ static void rows_read(struct sweep_table *table, const struct sweep_results *fil
     }
 }
 
-/* The text as any page can show it: UTF-8 without control characters. */
+/* The text as UTF-8 without control characters, so that any page can show it. */
 static char *text_clean(const char *text)
 {
     char *clean = g_utf8_make_valid(text, -1);

@@ -8,25 +8,25 @@
 
 struct sweep_point {
     char **value;      /* [names] */
-    double *time_us;   /* [phases] the slowest rank's; NAN if the point lacks the phase */
-    double *speedup;   /* [phases] relative to the baseline; NAN if there is none */
+    double *time_us;   /* [phases] the slowest rank's time; NAN: the point lacks the phase */
+    double *speedup;   /* [phases] relative to the baseline; NAN: there is no baseline */
     char **bottleneck; /* [phases] "" if there is none */
 };
 
 struct sweep_table {
     char *source;       /* the file */
-    char *baseline;     /* what speedups are relative to, "num-sms=24"; or "" */
-    GPtrArray *options; /* char *: a fact that all points share, "kernel: normal" */
+    char *baseline;     /* the point that speedups are relative to: "num-sms=24"; or "" */
+    GPtrArray *options; /* char *: facts that all points share, such as "kernel: normal" */
     GPtrArray *names;   /* char *: the swept names, from the outer loop to the inner */
     char **work;        /* NULL-terminated: the swept names that describe work */
     GPtrArray *phases;  /* char *, in their order */
     GPtrArray *points;  /* struct sweep_point *: the points that could be simulated */
     guint impossible;   /* number of points that could not be simulated */
-    char *problem;      /* why the first of these could not be simulated; NULL: there are none */
+    char *problem;      /* why the first of these points could not be simulated, or NULL */
     int compare;        /* the name whose values are compared; -1: none was asked for */
 };
 
-/* Reads a sweep's file from text.  Ignores lines that were cut.  NULL and *error if the columns are not those of a
+/* Reads a sweep's file from text.  Ignores incomplete lines.  NULL and *error if the columns are not those of a
  * sweep. */
 struct sweep_table *sweep_table_parse(const char *source, const char *text, GError **error);
 void sweep_table_free(struct sweep_table *table);
@@ -34,7 +34,7 @@ void sweep_table_free(struct sweep_table *table);
 /* The index of a name or of a phase, or -1. */
 int sweep_table_name(const struct sweep_table *table, const char *name);
 int sweep_table_phase(const struct sweep_table *table, const char *phase);
-/* Whether a name describes work: points of different work cannot be compared. */
+/* Whether a swept name describes work.  Points of different work cannot be compared. */
 bool sweep_table_is_work(const struct sweep_table *table, int name);
 /* The values of a name, each once: sorted if all are numbers, else in their own order.  Free the array. */
 GPtrArray *sweep_table_values(const struct sweep_table *table, int name);

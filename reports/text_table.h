@@ -1,4 +1,5 @@
-/* text_table.h - a table of words for a terminal: columns as wide as their widest cell, numbers to the right. */
+/* text_table.h - a table of words for a terminal.  Columns are as wide as their widest cell, and numbers are at the
+ * right. */
 #ifndef REPORTS_TEXT_TABLE_H
 #define REPORTS_TEXT_TABLE_H
 
@@ -13,7 +14,7 @@ void text_table_free(struct text_table *table);
 typedef struct text_table text_table;
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(text_table, text_table_free)
 
-/* Adds the next cell, row by row. */
+/* Adds the next cell.  Cells come row by row. */
 void text_table_cell(struct text_table *table, const char *format, ...) G_GNUC_PRINTF(2, 3);
 /* Appends the table as lines, with two spaces between columns and a rule below the titles. */
 void text_table_append(const struct text_table *table, GString *out);

@@ -89,8 +89,8 @@ static void waiting_means(const struct wait_matrix *m, double *mean_us)
     }
 }
 
-/* Sets us[] to the largest, the median and the smallest value over ranks. A rank's value is how long others wait for it
- * (`awaited`), or how long it waits. False if no rank has a mean. */
+/* Sets us[] to the largest, the median and the smallest value over ranks.  If `awaited`, a rank's value is how long
+ * others wait for the rank, else how long the rank waits.  False if no rank has a value. */
 static bool means_sum_up(const struct wait_matrix *m, bool awaited, double us[3])
 {
     g_autofree double *mean = g_new(double, m->ranks);
@@ -105,7 +105,7 @@ static bool means_sum_up(const struct wait_matrix *m, bool awaited, double us[3]
     return count > 0;
 }
 
-/* Sets us[] to the medians over ranks of each rank's longest wait and of its shortest wait. */
+/* Sets us[0] to the median over ranks of each rank's longest wait, and us[1] to that of each rank's shortest wait. */
 static void extremes_sum_up(const struct wait_matrix *m, double us[2])
 {
     g_autofree double *most = g_new(double, m->ranks), *least = g_new(double, m->ranks);

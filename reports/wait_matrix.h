@@ -1,5 +1,6 @@
-/* wait_matrix.h - how long the ranks of a record waited for each other in a phase: its rows "waits_us", a list for
- * each rank, as a matrix; and the shape of that matrix, which does not depend on which rank is late. */
+/* wait_matrix.h - how long the ranks of a record waited for each other in a phase.  The record's rows "waits_us", a
+ * list for each rank, become a matrix.  The matrix's shape is described by shares that do not depend on which rank is
+ * late. */
 #ifndef REPORTS_WAIT_MATRIX_H
 #define REPORTS_WAIT_MATRIX_H
 
@@ -7,8 +8,8 @@
 #include <stdint.h>
 #include "reports/record.h"
 
-/* us[rank][peer]: the mean time that a worker of the rank waited for the peer, over the workers that waited for it.
- * A record of many ranks may have rows for only a few of them; the others are NULL. */
+/* us[rank][peer]: how long a worker of the rank waited for the peer, as the mean over those workers that waited for
+ * it.  If a record has rows for only a few of its ranks, the pointers of the other ranks are NULL. */
 struct wait_matrix {
     uint32_t ranks;
     double **us; /* [rank][peer]; NULL: the record says nothing about the rank */
@@ -19,20 +20,21 @@ struct wait_matrix {
 bool wait_matrix_read(const struct record *record, const char *phase, struct wait_matrix *m);
 void wait_matrix_clear(struct wait_matrix *m);
 double wait_matrix_most_us(const struct wait_matrix *m); /* the longest wait; 0: there is none */
-/* Sets mean_us[peer] to how long other ranks wait for the peer: the mean over the ranks that wait longer than above_us,
- * or NAN if there are none. */
+/* Sets mean_us[peer] to how long other ranks wait for the peer.  It is the mean over the ranks that wait longer than
+ * above_us, or NAN if there are none. */
 void wait_matrix_awaited(const struct wait_matrix *m, double above_us, double *mean_us);
 
-/* The shares that describe a matrix's shape.  Three are of "awaited", how long the others wait for a rank on average:
- * its largest, median and smallest value over ranks.  The next three are these values of "waiting", how long a rank
- * waits for the others on average.  The last two are the medians over ranks of each rank's longest and shortest wait.
- * All are in percent of the phase's time on the median rank.  A rank's wait for itself does not count. */
+/* The shares that describe a matrix's shape.  A rank's "awaited" is how long the others wait for it on average, and its
+ * "waiting" is how long it waits for the others on average.  Three shares are the largest, median and smallest
+ * "awaited" of the ranks, and the next three are these values of "waiting".  The last two are the medians over ranks of
+ * each rank's longest and shortest wait.  All are in percent of the phase's time on the median rank.  A rank's wait for
+ * itself does not count. */
 enum { WAIT_SHARES = 8 };
-/* "awaited_max_pct" and so on. */
+/* The name of a share, such as "awaited_max_pct". */
 const char *wait_share_name(uint32_t share);
 /* The share with this name; WAIT_SHARES: there is none. */
 uint32_t wait_share_find(const char *name);
-/* Finds the shares of a phase.  False if the record lacks its waits or time, or has fewer than two ranks. */
+/* Finds the shares of a phase.  False if the record lacks the phase's waits or time, or has fewer than two ranks. */
 bool wait_shares_find(const struct record *record, const char *phase, double percent[WAIT_SHARES]);
 
 #endif

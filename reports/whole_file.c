@@ -11,11 +11,10 @@
 #include "sim/unzstd.h"
 
 enum { PART_BYTES = 16384, PLAIN_BYTES_FREE = 4 << 20, PLAIN_TIMES_MAX = 100 };
-/* How much is decompressed before the ratio is checked, because the beginning of a file may compress better than the
- * whole. */
+/* Bytes that may be decompressed before the ratio is checked, because the beginning of a file may compress better than
+ * the whole. */
 enum { PLAIN_BYTES_BEGIN = 64 << 20 };
-/* A file that was decompressed may hold VALUES_FREE values of JSON, and VALUES_TIMES_MAX more for each compressed
- * byte. */
+/* A decompressed file may hold VALUES_FREE values of JSON, and VALUES_TIMES_MAX more for each compressed byte. */
 enum { VALUES_FREE = 1 << 20, VALUES_TIMES_MAX = 4 };
 
 bool whole_file_write(const char *path, const char *text, size_t size_bytes, GError **error)
@@ -51,7 +50,7 @@ static bool bytes_read(void *context, uint64_t offset, void *buffer, size_t size
     return true;
 }
 
-/* The most bytes that the compressed bytes taken so far may have become. */
+/* The most bytes that may be decompressed from the compressed bytes taken so far. */
 static size_t plain_max(const struct compressed *from)
 {
     const bool all = from->read == from->bytes->len;
@@ -87,8 +86,8 @@ static bool plain_append(const char *name, const GByteArray *bytes, size_t size_
                                       : true;
 }
 
-/* Whether the decompressed text has few enough values of JSON. Each value takes many times as much memory as its
- * text. */
+/* Whether the decompressed text has few enough values of JSON.  They are limited because a value takes many times as
+ * much memory as its text. */
 static bool values_check(const char *name, const GByteArray *from, const GByteArray *plain, GError **error)
 {
     const uint64_t values = text_json_values((const char *)plain->data, plain->len);

@@ -136,8 +136,8 @@ struct import_log {
 /* A copy of the text's first `length` bytes (-1: of all), which lives as long as the log. */
 char *import_log_keep(struct import_log *log, const char *text, gssize length);
 
-/* Reads path ("-": standard input).  NULL and *error if it cannot be read, is cut JSON, or holds no measurement that
- * a reader knows. */
+/* Reads path ("-": standard input).  NULL and *error if it cannot be read, is incomplete JSON, or holds no measurement
+ * that a reader knows. */
 struct import_log *import_log_read(const char *path, GError **error);
 /* Reads text in memory (text[size_bytes] is NUL; the text is changed).  A log without rows is no error. */
 struct import_log *import_log_parse(const char *source, char *text, size_t size_bytes, GError **error);
@@ -182,7 +182,7 @@ char *import_line_clean(char *line, size_t size_bytes);
  * number (uint32_t *), %f a decimal number without sign (double *), and a blank any number of blanks or none.  Every
  * other character stands for itself. */
 const char *import_scan(const char *text, const char *format, ...);
-/* Splits at runs of at least blanks_least blanks.  A tab counts as that many.  Free with g_strfreev(). */
+/* Splits a line at runs of at least blanks_least blanks.  A tab counts as such a run.  Free with g_strfreev(). */
 char **import_words(const char *line, uint32_t blanks_least);
 /* Whether all of text is a decimal number, which *value gets. */
 bool import_number_read(const char *text, double *value);
@@ -205,12 +205,13 @@ struct import_titles {
 };
 /* Replaces the titles by these words, which the log keeps. */
 void import_titles_set(struct import_titles *titles, struct import_log *log, char **words);
-/* What the values of a column are.  Of a table's entries the first counts whose title begins the column's title and
- * whose unit is in it.  An entry without unit is for exactly this title.  An entry without title ends the table. */
+/* What the values of a column mean.  A column has the meaning of the first entry of a table whose title begins the
+ * column's title and whose unit is in it.  If an entry has no unit, its title must be the whole title of the column.
+ * An entry without title ends the table. */
 struct import_meaning {
     const char *title, *unit;
     enum import_number number;
-    double scale; /* from the column's unit to the number's */
+    double scale; /* factor from the column's unit to the number's unit */
 };
 const struct import_meaning *import_meaning_find(const struct import_meaning *known, const char *title);
 
@@ -223,16 +224,16 @@ void import_json_word(struct import_row *row, enum import_column column, const j
 
 struct import_reader {
     const char *name;
-    size_t state_bytes;                                                  /* zeroed before the first line */
+    size_t state_bytes;                                                  /* bytes of the state, zeroed at first */
     bool (*line)(void *state, struct import_log *log, const char *line); /* returns whether it knows the line */
-    void (*end)(void *state, struct import_log *log);         /* after the last line; frees what state holds; or NULL */
+    void (*end)(void *state, struct import_log *log);         /* called at the end; frees what state holds; or NULL */
     bool (*json)(struct import_log *log, const json_t *root); /* returns whether it knows the document; or NULL */
 };
 
 extern const struct import_reader import_deepep_v1, import_deepep_v2, import_deepxtrace, import_nccl_tests,
     import_perftest, import_nvshmem, import_osu, import_nvbandwidth, import_mori, import_collectivex;
 
-/* The number of ranks n that busbw = algbw (n - 1) / n gives; 0 if it gives none. */
+/* The number of ranks n for which busbw = algbw (n - 1) / n; 0 if no n fits. */
 uint32_t import_bus_ranks(double algorithm_gbs, double bus_gbs);
 
 #endif

@@ -1,4 +1,4 @@
-/* import_rows.c - a log's rows, skips and notes in memory, as readers fill them; and merged rows.  Knows no reader. */
+/* import_rows.c - a log's rows, skips and notes in memory, and the merging of rows.  Knows no reader. */
 #include "reports/import/import.h"
 
 #include <math.h>
@@ -128,7 +128,7 @@ void import_row_number(struct import_row *row, enum import_number number, double
     row->number[number] = isfinite(value) && value > 0 ? value : NAN;
 }
 
-/* The fields that rows of one case and phase have in common, as text. */
+/* Text that is equal for rows of one case and phase. */
 static char *row_key(const struct import_row *row)
 {
     GString *key = g_string_new(row->source);
@@ -209,13 +209,13 @@ GPtrArray *import_rows_merge(const GPtrArray *rows)
 
 uint32_t import_bus_ranks(double algorithm_gbs, double bus_gbs)
 {
-    if (!(algorithm_gbs >= 1) || !(bus_gbs < algorithm_gbs)) return 0; /* too few digits, or no such factor */
+    if (!(algorithm_gbs >= 1) || !(bus_gbs < algorithm_gbs)) return 0; /* too few digits, or another factor */
     const double ranks = algorithm_gbs / (algorithm_gbs - bus_gbs);
     const double doubt = ranks * ranks * 0.01 / algorithm_gbs; /* because only two decimals are printed */
     return doubt < 0.4 && fabs(ranks - round(ranks)) <= doubt + 0.01 ? (uint32_t)round(ranks) : 0;
 }
 
-/* ---- facts in a log besides its rows ---- */
+/* ---- other facts of a log ---- */
 
 void import_log_skip(struct import_log *log, const char *why)
 {

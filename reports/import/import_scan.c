@@ -58,13 +58,13 @@ static size_t stress_length(const char *at, const char *line, const char *end)
     return end - at > 2 && at[2] == '_' ? 3 : 2;
 }
 
-/* The character whose double-width form stands here, as keyboards of East Asia type it (U+FF01 to U+FF5E): ")" for
- * "）". 0: there is none. */
+/* The character whose double-width form (U+FF01 to U+FF5E) stands here: ")" for "）".  Keyboards of East Asia type such
+ * forms. 0: there is none. */
 static char wide_sign(const char *at, const char *end)
 {
     const unsigned char *byte = (const unsigned char *)at;
     if (end - at < 3 || byte[0] != 0xef || (byte[1] != 0xbc && byte[1] != 0xbd)) return 0;
-    const unsigned sign = (byte[1] - 0xbcu) * 0x40 + byte[2] - 0x80u; /* U+FF00 and so many */
+    const unsigned sign = (byte[1] - 0xbcu) * 0x40 + byte[2] - 0x80u; /* the distance from U+FF00 */
     return byte[2] >= 0x80 && sign > 0 && sign < 0x5f ? (char)(sign + 0x20) : 0;
 }
 
@@ -81,7 +81,7 @@ char *import_line_clean(char *line, size_t size_bytes)
             *to++ = wide;
             from += 3;
         } else if (*from == '\r') {
-            if (from + 1 < end) to = line; /* a progress display starts its line anew */
+            if (from + 1 < end) to = line; /* a progress display writes its line anew */
             from++;
         } else {
             *to++ = *from ? *from : '?';
@@ -98,7 +98,7 @@ static const char *decimal_scan(const char *text, double *value)
     if (!g_ascii_isdigit(*text)) return NULL;
     char *end;
     *value = g_ascii_strtod(text, &end);
-    return isfinite(*value) && !memchr(text, 'x', (size_t)(end - text)) ? end : NULL; /* no hexadecimal */
+    return isfinite(*value) && !memchr(text, 'x', (size_t)(end - text)) ? end : NULL; /* hexadecimal is refused */
 }
 
 static const char *whole_scan(const char *text, uint32_t *value)

@@ -21,7 +21,7 @@ static const char *given_text(const struct import_given *given, uint32_t count, 
     return NULL;
 }
 
-/* the most messages of a stream's row: with more, the way of the first one does not matter */
+/* STREAM_MOST: the most messages of a stream's row.  With more, the time of the first message does not matter. */
 enum { STREAM_MOST = 1000 };
 
 /* Whether the row is a bandwidth of puts or gets.  Tools keep many of these in flight. */
@@ -48,7 +48,8 @@ static void stream_become(struct import_row *row)
     g_clear_pointer(&row->cell[IMPORT_METRIC], g_free);
 }
 
-/* Puts one option into its column.  said gets how often it replaced another text, and which text the first time. */
+/* Puts one option into its column.  If that replaces other texts, said gets how many they were, and the first of
+ * them. */
 static void option_fill(const GPtrArray *rows, const struct import_given *given, int column, GString *said)
 {
     uint32_t count = 0;
@@ -93,7 +94,7 @@ static void field_append(GString *out, const char *text)
 static void number_append(GString *out, double value)
 {
     char text[RECORD_NUMBER_MAX] = "";
-    if (!isnan(value)) g_ascii_formatd(text, sizeof text, "%.10g", value); /* logs print no more digits */
+    if (!isnan(value)) g_ascii_formatd(text, sizeof text, "%.10g", value); /* no log prints more digits */
     field_append(out, text);
 }
 

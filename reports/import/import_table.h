@@ -14,13 +14,13 @@ struct import_given {
  * p2p, the streams of puts and gets that perftest and NVSHMEM timed become rows of that kernel, between two nodes. */
 void import_rows_fill(const GPtrArray *rows, const struct import_given *given, uint32_t count, GString *said);
 
-/* Appends the rows as CSV: first the place in the log, then a column for each word and number that any row has, then
- * the given options that no column has.  A row without a time has its bandwidth as measured_gbs, with the name of its
+/* Appends the rows as CSV.  The columns are the place in the log, each word and number that any row has, and the given
+ * options that no other column has.  If a row has no time, measured_gbs has its bandwidth, next to the name of its
  * metric. */
 void import_table_append(const GPtrArray *rows, const struct import_given *given, uint32_t count, GString *out);
 
-/* The cases among the rows that simulate can predict: rows of one log with equal options, without the sweeps of a
- * tuner. They are arrays of rows, in the order of the log. */
+/* The cases that simulate can predict, as arrays of rows in the order of the log.  A case is the rows of one log with
+ * equal options, without the sweeps of a tuner. */
 GPtrArray *import_cases(const GPtrArray *rows);
 
 /* Appends a summary of the log: tools, rows, cases, missing facts, omitted and unknown lines. */

@@ -20,7 +20,7 @@ struct json_stream {
 
 bool json_stream_refuse(const struct json_stream *s, const char *expected, const char *found, GError **error)
 {
-    if (error && *error) return false; /* the bytes could not be read */
+    if (error && *error) return false; /* *error already says why */
     return error_false(error, IMPORT_ERROR, IMPORT_ERROR_FORMAT,
                        "%s: offset %" G_GUINT64_FORMAT ": expected %s, found %s", s->path, s->before + s->at, expected,
                        found);
@@ -103,7 +103,8 @@ struct scan {
     bool text, escape, begun, ended;
 };
 
-/* Scans one byte.  *stays: the byte is not taken, because it ends a scalar and does not belong to it. */
+/* Scans one byte.  A byte that follows a scalar ends it, but belongs to what comes next.  *stays then tells the caller
+ * not to take the byte. */
 static void scan_byte(struct scan *scan, uint8_t byte, bool *stays)
 {
     *stays = false;
@@ -147,7 +148,7 @@ bool json_stream_value(struct json_stream *s, bool keep, const char **text, size
     g_string_truncate(s->kept, 0);
     while (!scan.ended) {
         if (s->at == s->end && !block_load(s, error)) {
-            if (scan.depth == 0 && scan.begun && !scan.text && !(error && *error)) break; /* a scalar ends here, too */
+            if (scan.depth == 0 && scan.begun && !scan.text && !(error && *error)) break; /* a scalar has no end sign */
             return json_stream_refuse(s, "the rest of a value", "the end of the file (truncated?)", error);
         }
         const size_t from = s->at;

@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Limits.  VALUE_MAX: the largest value that may be kept.  A document from gzip or zstd may have RATIO_MAX times the
- * file's size, or FREE bytes if that is more. */
+/* Limits.  VALUE_MAX: the bytes of the largest value that may be kept.  A decompressed document may have RATIO_MAX
+ * times the file's bytes, or FREE bytes if that is more. */
 enum { JSON_STREAM_VALUE_MAX = 8 << 20, JSON_STREAM_RATIO_MAX = 1000, JSON_STREAM_FREE = 64 << 20 };
 
 struct json_stream;

@@ -1,10 +1,10 @@
 /* kineto.c - the JSON of PyTorch's profiler: {"distributedInfo": ..., "deviceProperties": ..., "traceEvents": [...]} or
- * the events alone.  Of the events, kernels and copies of a device and the launches of kernels are read:
+ * the events alone.  It reads the events of a device's kernels and copies, and of launches of kernels:
  *
  *     {"ph": "X", "cat": "kernel", "name": "void deep_ep::...", "ts": us, "dur": us,
  *      "args": {"device": 0, "stream": 27, "correlation": 44493, "grid": [20, 1, 1], ...}}
  *
- * Times are microseconds, since 2024 with three decimals; baseTimeNanoseconds is added where it is there. */
+ * Times are microseconds, with three decimals since 2024.  If there is a baseTimeNanoseconds, it is added to them. */
 #include <jansson.h>
 #include <math.h>
 #include <string.h>
@@ -68,7 +68,7 @@ static bool kernel_take(struct kineto *k, const json_t *event, bool copy, GError
 static bool event_take(struct kineto *k, const char *text, size_t size, GError **error)
 {
     json_error_t failure;
-    /* Most events are operators of the host: they are not even parsed. */
+    /* most events are operators of the host, which need not be parsed */
     const bool device = contains(text, size, "\"kernel\"") || contains(text, size, "\"gpu_mem");
     if (!device && !contains(text, size, "Launch")) return true;
     json_t *event = json_loadb(text, size, 0, &failure);

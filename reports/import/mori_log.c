@@ -1,6 +1,6 @@
-/* mori_log.c - results of ROCm/mori's EP kernels: tuning rules (python/mori/ops/tuning_configs/), which give the
- * best launch of each shape and its result; and the summary of mori's profiler, "Kernel start end dur", in
- * microseconds from the start of a dispatch.  These are not eptwin's kernels, so the rows are not predicted. */
+/* mori_log.c - results of ROCm/mori's EP kernels.  Tuning rules (python/mori/ops/tuning_configs/) give the best launch
+ * of each shape and its result.  The summary of mori's profiler, "Kernel start end dur", is in microseconds from the
+ * start of a dispatch.  These are not eptwin's kernels, so the rows are not predicted. */
 #include "reports/import/import.h"
 
 #include <string.h>
@@ -42,10 +42,10 @@ static bool mori_json(struct import_log *log, const json_t *root)
 }
 
 struct mori_state {
-    bool inside; /* the lines of a summary follow */
+    bool inside; /* whether the lines of a summary follow */
 };
 
-/* Reads "dispatch_intra    0.00   180.00   180.00": a kernel, or the part of a kernel that some of its blocks do. */
+/* Reads "dispatch_intra    0.00   180.00   180.00".  The name is that of a kernel, or of what some of its blocks do. */
 static bool mori_line(void *state, struct import_log *log, const char *line)
 {
     struct mori_state *s = state;

@@ -1,9 +1,9 @@
 /* nccl_tests_log.c - nccl-tests (NVIDIA/nccl-tests, src/util.cu): the table on the console and the file of -J.
  *
- * time is that of one operation in us.  algbw is the size over the time.  busbw is what each link would have to carry
- * for algbw, by a factor of the collective: 2(n-1)/n for all_reduce, (n-1)/n for all_gather, reduce_scatter and
- * alltoall, else 1.  The size of alltoall, all_gather and reduce_scatter is the whole buffer of a rank, its own share
- * included. */
+ * time is the time of one operation in us. algbw is the size over the time. busbw is algbw times a factor, which makes
+ * it the bandwidth that each link must have.  The factor is 2(n-1)/n for all_reduce, (n-1)/n for all_gather,
+ * reduce_scatter and alltoall, else 1.  The size of alltoall, all_gather and reduce_scatter is the whole buffer of a
+ * rank, its own share included. */
 #include "reports/import/import.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 
 enum { HEADER_FIRST = 5 }; /* size, count, type, redop, root */
 
-/* The numbers of one operation, in place or out of place, as rows have them. */
+/* The numbers of one operation's row, for the operation in place or out of place. */
 struct side {
     double number[IMPORT_NUMBERS];
 };
@@ -48,7 +48,7 @@ static bool whole_buffer(const char *phase)
 }
 
 /* Sets the number of ranks to the number of devices listed.  If the bandwidths give another number, the list was cut.
- * Then it only adds a note. */
+ * The number is then left unstated, and a note says so. */
 static void ranks_set(struct import_row *row, struct import_log *log, const char *phase, uint32_t listed,
                       uint32_t hosts, const struct side *side)
 {
@@ -163,8 +163,8 @@ static bool comment_take(struct nccl_state *s, struct import_log *log, const cha
            strstr(line, "out-of-place");
 }
 
-/* Reads the numbers of one side of a row from word `at` on.  A row may have fewer words than columns: it lacks the
- * header's timestamp, or was cut. */
+/* Reads the numbers of one side of a row, from word `at` on.  A row may have fewer words than there are columns: it may
+ * lack the header's timestamp, or be cut. */
 static struct side side_read(const struct nccl_state *s, char **word, uint32_t count, uint32_t at, uint32_t *next)
 {
     struct side side;

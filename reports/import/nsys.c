@@ -34,7 +34,7 @@ static uint32_t column_count(sqlite3_stmt *row, int column)
     return value > 0 && value <= UINT32_MAX ? (uint32_t)value : 0;
 }
 
-/* The row's correlation number, mixed with its process: different processes may use equal numbers. */
+/* The row's correlation number, mixed with its process, because two processes may use equal numbers. */
 static uint32_t correlation_of(sqlite3_stmt *row, int correlation, int process)
 {
     const uint64_t mixed = (uint64_t)sqlite3_column_int64(row, process) / 0x1000000 * UINT64_C(0x9e3779b97f4a7c15);

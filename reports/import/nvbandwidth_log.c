@@ -1,17 +1,17 @@
-/* nvbandwidth_log.c - nvbandwidth (NVIDIA/nvbandwidth, output.cpp, json_output.cpp): matrices, both those on the
- * console and those of -j.
+/* nvbandwidth_log.c - nvbandwidth (NVIDIA/nvbandwidth, output.cpp, json_output.cpp): the matrices on the console and
+ * those of -j.
  *
  * A matrix has a row for each device (or the host) and a column for each device.  GB is 1e9 bytes.  A device's cell
- * with itself is 0.00 or N/A.  In JSON all cells are strings.  Matrices of latencies (ns) are times of one load. */
+ * with itself is 0.00 or N/A.  In JSON all cells are strings.  A matrix of latencies has the time of one load in ns. */
 #include "reports/import/import.h"
 
 #include <string.h>
 
 struct nvbandwidth_state {
     char *test, *description;
-    uint32_t columns;                  /* of the matrix that is being read; 0: none */
+    uint32_t columns;                  /* number of columns of the matrix that is being read; 0: none */
     int32_t column[IMPORT_FIELDS_MAX]; /* the device of each column */
-    int64_t device_last;               /* of the last row; rows' numbers rise, other programs' numbers may not */
+    int64_t device_last;               /* device of the last row; a row's device is larger, or the line is not a row */
 };
 
 static bool unit_known(const char *description)
@@ -22,7 +22,7 @@ static bool unit_known(const char *description)
 static void cell_add(struct import_log *log, const char *test, const char *description, int32_t device, int32_t peer,
                      double value)
 {
-    if (!(value > 0)) return; /* a device with itself */
+    if (!(value > 0)) return; /* the cell of a device with itself */
     const bool time = g_str_has_suffix(description, "(ns)");
     struct import_row *row = import_row_add(log, "nvbandwidth", test ? test : "unnamed", time ? "load" : "copy");
     row->rank = device;

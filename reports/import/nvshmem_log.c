@@ -13,7 +13,7 @@ struct nvshmem_state {
     char *test, *run;
     struct import_titles titles;
     GPtrArray *table; /* rows of the table that is being read; NULL: none */
-    double size_last; /* of the last row; rows' sizes rise, other programs' numbers may not */
+    double size_last; /* size of the last row; a row's size is larger, or the line is not a row */
 };
 
 static const struct import_part phases[] = { { "alltoall", "alltoall" },
@@ -118,7 +118,7 @@ static void options_set(struct import_row *row, const struct nvshmem_state *s, d
     import_row_word(row, IMPORT_RUN_OPTIONS, s->run);
 }
 
-/* Sets what the word's column stands for.  False: a number was expected, and the word is not one. */
+/* Sets the number or word that the word's column stands for.  False: a number was expected, and the word is not one. */
 static bool word_take(struct import_row *row, const char *title, const char *word)
 {
     const struct import_meaning *meaning = import_meaning_find(meanings, title);

@@ -9,7 +9,7 @@
 struct osu_state {
     char *test, *memory;
     struct import_titles titles;
-    double size_last; /* of the last row; rows' sizes rise, other programs' numbers may not */
+    double size_last; /* size of the last row; a row's size is larger, or the line is not a row */
 };
 
 static const struct import_part phases[] = { { "All-to-All", "alltoall" },

@@ -11,7 +11,7 @@
 #include <string.h>
 
 struct perftest_state {
-    bool open; /* a title was seen */
+    bool open; /* whether a title was seen */
     bool gpu;  /* lines before the title said that the buffer is a GPU's */
     char *test;
     char *device, *qps, *connection, *depth, *mtu, *link;
@@ -29,7 +29,8 @@ static const char *phase_of(const char *test)
     return phase ? phase : "message";
 }
 
-/* Old versions write MB for 2^20 bytes, too.  The median of a latency comes before its mean. */
+/* The columns of tables.  Old versions write MB for 2^20 bytes, too.  If a table has the median of a latency
+ * (t_typical) and the mean (t_avg), the median comes first and is used. */
 static const struct import_meaning meanings[] = {
     { "BW peak", "[Gb/sec]", IMPORT_NATIVE_PEAK_GBS, 0.125 },
     { "BW peak", "[MiB/sec]", IMPORT_NATIVE_PEAK_GBS, 1048576 / 1e9 },
@@ -192,7 +193,7 @@ static void latency_set(struct import_row *row, const char *test)
     import_row_word(row, IMPORT_TIMED, whole ? "round trip" : "half a round trip");
 }
 
-/* Sets what the value's column stands for.  False: the column's unit is not known. */
+/* Sets the number that the column stands for.  False: the column's unit is not known. */
 static bool value_take(struct import_row *row, const char *title, double value, const char *test)
 {
     static const char *const rate[] = { "BW peak", "BW average", NULL };
@@ -251,8 +252,8 @@ static bool perftest_line(void *state, struct import_log *log, const char *line)
 
 /* ---- --out_json ---- */
 
-/* Sets the bandwidths.  The file does not name their unit, which is one of two.  The message rate (millions a second)
- * times the size is the bandwidth, so the unit is used whose bandwidth is closer to this product. */
+/* Sets the bandwidths.  The file does not name their unit, which is one of two.  The message rate (in millions a
+ * second) times the size is the bandwidth.  So the unit is used whose bandwidth is closer to this product. */
 static bool json_bandwidth(struct import_row *row, struct import_log *log, const json_t *results)
 {
     const double average = import_json_number(results, "BW_average"), peak = import_json_number(results, "BW_peak");

@@ -4,7 +4,7 @@
  * for each kernel.  If eptwin is built with libsqlite3, they are also read from the SQLite export of Nsight Systems.
  * The names of kernels tell which of them communicate (profile_phase.c).  Knows no cluster and no prediction.
  *
- * Times are nanoseconds of the recording host's clock.  Those of several ranks can be compared only as far as their
+ * Times are nanoseconds of the recording host's clock.  Times of several hosts can be compared only as far as their
  * clocks agree. */
 #ifndef REPORTS_IMPORT_PROFILE_H
 #define REPORTS_IMPORT_PROFILE_H
@@ -52,21 +52,22 @@ void profile_free(struct profile *profile);
 struct profile_builder;
 struct profile_builder *profile_builder_new(const char *source, const char *tool);
 uint32_t profile_builder_name(struct profile_builder *builder, const char *name);
-/* Adds a kernel.  False where there are too many. */
+/* Adds a kernel.  False if there are too many. */
 bool profile_builder_kernel(struct profile_builder *builder, const struct profile_kernel *kernel);
-/* Notes when the host launched the kernels of this correlation.  False where there are too many. */
+/* Notes when the host launched the kernels of this correlation.  False if there are too many launches. */
 bool profile_builder_launch(struct profile_builder *builder, uint32_t correlation, int64_t begin_ns);
-/* Ends the builder: a profile for each device, kernels sorted, launches joined. */
+/* Ends the builder, and returns a profile for each device.  Kernels are sorted, and have the times of their
+ * launches. */
 GPtrArray *profile_builder_end(struct profile_builder *builder);
 void profile_builder_free(struct profile_builder *builder);
-/* Where a reader sets rank, world_size, GPU and number of events. */
+/* The profile in which a reader sets rank, world_size, GPU and number of events. */
 struct profile *profile_builder_facts(struct profile_builder *builder);
 
 GPtrArray *kineto_read(const char *path, GError **error);
 bool nsys_begins(const uint8_t *bytes, size_t size);
 GPtrArray *nsys_read(const char *path, GError **error);
 
-/* ---- what communicates ---- */
+/* ---- kernels that communicate ---- */
 
 struct profile_phase {
     const char *library;           /* "DeepEP", "NCCL", ... ; NULL: the kernel does not communicate */
@@ -76,7 +77,7 @@ struct profile_phase {
     bool cached;
 };
 
-/* What a kernel's name says. */
+/* What a kernel's name says about its library, its phase and its case. */
 struct profile_phase profile_phase_of(const char *name);
 
 /* One call of a communication kernel. */
@@ -87,19 +88,19 @@ struct profile_call {
     struct profile_phase is;
 };
 
-/* What all calls of a kernel together say about a case. */
+/* What all calls of a kernel together tell about their case. */
 struct profile_case {
-    const char *kernel;                 /* eptwin's kernel; NULL: none of eptwin's */
+    const char *kernel;                 /* eptwin's kernel; NULL: eptwin does not have it */
     uint32_t ranks, nodes, hidden, sms; /* 0: not said */
-    bool hook, cached;                  /* cached: every dispatch had a handle */
+    bool hook, cached;                  /* hook: kernels are launched twice; cached: every dispatch has a handle */
 };
 
-/* The case of the calls of one of eptwin's kernels; kernel NULL: of the one with the most calls. */
+/* The case of all calls of one of eptwin's kernels. kernel NULL: the kernel with the most calls. */
 struct profile_case profile_case_of(const struct profile *profile, const GArray *calls, const char *kernel);
 
-/* The calls of a profile in order (struct profile_call), with the facts that only their order shows: which kernel a
- * cached_notify belongs to; that a dispatch after a cached notify has a handle; that low-latency kernels are launched
- * twice for a hook (phases dispatch_send and dispatch_recv). */
+/* The calls of a profile in order (struct profile_call).  Three facts follow from their order.  A cached_notify belongs
+ * to the dispatch or combine after it.  A dispatch after a cached notify has a handle.  Low-latency kernels that are
+ * launched twice for a hook are the phases dispatch_send and dispatch_recv. */
 GArray *profile_calls(const struct profile *profile);
 
 /* A log of the profiles in a file; NULL and *error, also if no kernel communicates. */

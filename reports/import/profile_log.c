@@ -1,7 +1,7 @@
 /* profile_log.c - the communication kernels of a profile as rows of an import: phase, layer, rank.
  *
- * The layer is the index of the phase's call.  Options that a profile does not give (tokens, hidden, dtype) are "?"
- * if a default would mislead. */
+ * A call's layer is its index among the calls of its phase.  Options that a profile does not give (tokens, hidden,
+ * dtype) are "?" if a default would mislead. */
 #include "reports/import/profile.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ static void count_or_asked(struct import_row *row, enum import_column column, ui
     else import_row_word(row, column, "?");
 }
 
-/* Sets the row's options that validate and simulate would need. */
+/* Sets the row's options that validate and simulate need. */
 static void case_words(const struct profile_case *c, const struct profile_call *call, struct import_row *row)
 {
     import_row_word(row, IMPORT_KERNEL, c->kernel);

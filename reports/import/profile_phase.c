@@ -1,9 +1,10 @@
 /* profile_phase.c - recognises by name the kernels that communicate, and finds the facts that only their order shows.
  *
- * Forks keep the names below their own namespace (dpsk::ep::internode::dispatch, uccl::internode_ll::combine), so
- * the ends of names are compared.  Template arguments of DeepEP's: internode::dispatch<low latency, nodes, cached,
- * ...>, intranode::dispatch<ranks, ...>, internode_ll::dispatch<flags, hidden>, internode_ll::combine<flags, hidden,
- * ...>. */
+ * Forks keep the names below their own namespace (dpsk::ep::internode::dispatch, uccl::internode_ll::combine), so the
+ * ends of names are compared.  DeepEP's template arguments are:
+ *
+ *     internode::dispatch<low latency, nodes, cached, ...>      internode_ll::dispatch<flags, hidden>
+ *     intranode::dispatch<ranks, ...>                           internode_ll::combine<flags, hidden, ...> */
 #include <stdlib.h>
 #include <string.h>
 #include "reports/import/profile.h"
@@ -12,10 +13,10 @@ enum argument { ARGUMENT_NONE, ARGUMENT_RANKS, ARGUMENT_NODES, ARGUMENT_HIDDEN }
 
 /* What names of kernels say.  The first entry that fits a name counts. */
 static const struct known {
-    const char *end; /* the end of the qualified name; after a '*', any part of it */
+    const char *end; /* the end of the qualified name; with a '*' before it, it may stand anywhere in the name */
     const char *library, *kernel, *phase;
     enum argument says;
-    int place; /* the index from 0 of the template argument that tells what `says` names */
+    int place; /* the index (from 0) of the template argument that has the fact `says` */
 } known[] = {
     { "internode_ll::dispatch", "DeepEP", "ll", "dispatch", ARGUMENT_HIDDEN, 1 },
     { "internode_ll::combine", "DeepEP", "ll", "combine", ARGUMENT_HIDDEN, 1 },
@@ -96,8 +97,8 @@ static uint32_t argument_number(const char *arguments, int place)
     return value <= 1 << 24 ? (uint32_t)value : 0;
 }
 
-/* Whether `end` is an end of the name: the whole name, or what follows a "::".  With a '*', whether it is anywhere in
- * the name. */
+/* Whether the name is `end`, or ends in "::" and `end`.  If `end` begins with a '*', whether the text after the '*' is
+ * anywhere in the name. */
 static bool name_ends(const char *name, const char *end)
 {
     if (*end == '*') return strstr(name, end + 1) != NULL;
@@ -115,7 +116,8 @@ struct profile_phase profile_phase_of(const char *name)
         if (!name_ends(qualified, k->end)) continue;
         struct profile_phase phase = { .library = k->library, .kernel = k->kernel, .phase = k->phase };
         uint32_t says = k->says ? argument_number(arguments, k->place) : 0;
-        /* Versions differ in the flags around the hidden size, so the first argument that can be one is taken. */
+        /* the flags around the hidden size differ between versions, so the first argument that can be a hidden size is
+         * taken */
         for (int place = 0; k->says == ARGUMENT_HIDDEN && says < 128 && place < 4; place++)
             says = argument_number(arguments, place);
         if (k->says == ARGUMENT_RANKS) phase.ranks = says;
@@ -130,7 +132,7 @@ struct profile_phase profile_phase_of(const char *name)
     return (struct profile_phase){ 0 };
 }
 
-/* ---- what the order tells ---- */
+/* ---- what the order of calls tells ---- */
 
 static bool phase_is(const struct profile_call *call, const char *phase) { return strcmp(call->phase, phase) == 0; }
 
