@@ -1,9 +1,9 @@
 /* cuda_ptx.h - macros to write PTX in the cuda_ptx_*.c.  PTX stands between the brackets of PTX(...), where comments
- * and macros of the C preprocessor work.  Each PTX(...) becomes one line of text, as PTX needs no breaks in it.
+ * and macros of the C preprocessor work.  Each PTX(...) becomes one line of text, because PTX needs no line breaks.
  *
  * Private to the cuda_ptx_*.c.  Registers have names, and HEAD declares those that all kernels use.  A macro with
  * labels opens its own scope with { }.  A wait that lasts longer than WAIT_CYCLES, some seconds, ends the kernel
- * with an error, so that a GPU whose peer failed fails too. */
+ * with an error.  So if a GPU fails, the GPUs that wait for it fail too. */
 #ifndef REPLAY_CUDA_PTX_H
 #define REPLAY_CUDA_PTX_H
 
@@ -15,17 +15,17 @@
 #define PTX(...)   PTX_TEXT(__VA_ARGS__)
 #define PTX_TEXT(...) #__VA_ARGS__ "\n"
 
-/* The beginning of each text of PTX. */
+/* The first line of each text of PTX. */
 #define HEADER PTX(.version 8.0 .target sm_90 .address_size 64)
 
-/* A kernel whose blocks have up to 1024 threads; each thread may use as many registers as that allows. */
+/* A kernel whose blocks have up to 1024 threads.  Each thread may use as many registers as that number allows. */
 #define ENTRY(name) ENTRY_UP_TO(1024, name)
 #define ENTRY_UP_TO(threads, name) \
     .visible .entry name(.param .align 8 .b8 a[ARG_BYTES]) .maxntid threads, 1, 1 .minnctapersm 1
 
 #define WAIT_CYCLES 8000000000
 
-/* A thread's numbers: `me` is its warp in the grid, `all` the number of warps. */
+/* Computes a thread's numbers: `me` is the number of its warp in the grid, and `all` the number of warps. */
 #define HEAD \
     .reg .pred p, q; \
     .reg .b32 tid, lane, warp, warps, block, blocks, me, all, done; \
@@ -43,7 +43,7 @@
     mov.u32 done, 0; \
     ld.param.u64 limit, [ARG_CYCLES];
 
-/* What kernels that move rows read of their parameter. */
+/* Reads the arguments that all kernels which move rows need. */
 #define ROWS_ARGS \
     .reg .b32 source_mask, target_mask, source_stride, target_stride, row_bytes, rows; \
     ld.param.u32 source_mask, [ARG_SOURCE_MASK]; \
@@ -57,18 +57,19 @@
 #define LOAD_16  ld.global.nc.L1::no_allocate.L2::256B.v4.u32
 #define STORE_16 st.global.L1::no_allocate.v4.u32
 
-/* Begins the thread's time. */
+/* Reads the clocks at the start of a kernel: t0 in ns, c0 in cycles. */
 #define START \
     mov.u64 t0, %globaltimer; \
     mov.u64 c0, %clock64;
 
-/* Ends a round that began at the label next: goes there again until `rows` rounds are done. */
+/* Ends a round that began at the label `next`.  Jumps to this label until `rows` rounds are done. */
 #define ROUND_END \
     add.u32 done, done, 1; \
     setp.lo.u32 p, done, rows; \
     @p bra next;
 
-/* Reads a word with `look` until the comparison after it, which sets p, fails. */
+/* Reads a word into `seen`, with the instruction `look`, as long as a condition holds.  The third argument is the
+ * instruction that sets p to this condition. */
 #define AWAIT(look, word, ...) \
     mov.u64 from, %clock64; \
 again: \
@@ -80,7 +81,7 @@ again: \
     __VA_ARGS__; \
     @p bra again;
 
-/* Runs for the cycles that the parameter says. */
+/* Waits in a loop until `limit` cycles have passed since c0. */
 #define SPIN \
 next: \
     .pragma "nounroll"; \
@@ -89,8 +90,8 @@ next: \
     setp.lo.u64 p, c1, limit; \
     @p bra next;
 
-/* Waits until go_count blocks of all GPUs together have come to this point.  If the word that counts them is not given,
- * goes on at once. */
+/* Waits until go_count blocks of all GPUs together have reached this point, then starts the clocks.  If the kernel
+ * has no word that counts the blocks, it does not wait. */
 #define GO { \
     .reg .pred alone, other; \
     .reg .b32 seen, need; \
@@ -117,7 +118,7 @@ begin: \
     START \
     }
 
-/* Sets p, which is equal in all lanes, to whether rows are left and there is time for them. */
+/* Sets p to whether rows are left and there is time for them.  p is equal in all lanes. */
 #define TIME_LEFT(rows) \
     mov.u64 c1, %clock64; \
     sub.u64 c1, c1, c0; \

@@ -1,5 +1,5 @@
-/* cuda_ptx_copies.c - PTX of kernels that move rows: loads and stores of 16 bytes a lane as the public kernels have
- * them, bulk copies through shared memory, additions to many words.  See cuda_ptx.h for the language. */
+/* cuda_ptx_copies.c - PTX of kernels that move rows.  They load and store 16 bytes a lane, as the public kernels do,
+ * or make bulk copies through shared memory.  Other kernels add to many words.  See cuda_ptx.h for the macros. */
 #include "replay/cuda/cuda_ptx.h"
 
 /* The text below is PTX, not C. */
@@ -11,9 +11,8 @@
     xor.b32 folded, folded, x##n; xor.b32 folded, folded, y##n; \
     xor.b32 folded, folded, z##n; xor.b32 folded, folded, w##n;
 
-/* Loads and stores of the end of a row.  Lanes beyond its end store nothing.  But they do load, because an operation
- * that all lanes do needs no predicate, and a thread has only 7 predicates.  So up to 512 bytes after the source's last
- * row are read. */
+/* Loads and stores of the end of a row.  Lanes beyond the end of the row store nothing, but they do load.  A load by
+ * all lanes needs no predicate, and a thread has only 7 predicates.  So up to 512 bytes after the last row are read. */
 #define ALIKE(offset, ...)  { .reg .pred has; setp.gt.u32 has, left, offset; @has __VA_ARGS__ }
 #define WITHIN(offset, ...) { \
     .reg .pred has; \
@@ -25,17 +24,16 @@
 #define LOAD_REST(n, offset)  ALIKE(offset, LOAD(n, offset))
 #define STORE_REST(n, offset) WITHIN(offset, STORE(n, offset))
 
-/* DO_n: n loads of 512 bytes that a warp has in flight before it uses the first. */
+/* DO_n makes n loads or stores of 512 bytes.  A warp has all n loads in flight before it uses the first. */
 #define DO_1(does) does(0, 0)
 #define DO_2(does) does(0, 0) does(1, 512)
 #define DO_5(does) DO_2(does) does(2, 1024) does(3, 1536) does(4, 2048)
 #define DO_8(does) DO_5(does) does(5, 2560) does(6, 3072) does(7, 3584)
 
-/* A kernel whose warps move rows as those of the public kernels do.  All loads of a piece of a row are in flight
- * together.  Each row ends with a shorter piece.  The macros `first` and `second` handle a full piece, first_rest and
- * second_rest the shorter one: LOAD and STORE, LOAD and FOLD, or only STORE.  The macros `before` and `after` run
- * before and after each row.  The index of a warp's target in the table of targets is block * by_block + warp *
- * by_warp, modulo their number. */
+/* A kernel whose warps move rows as in the public kernels.  A row is moved in pieces, and all loads of a piece are
+ * in flight together.  The last piece of a row is shorter.  The macros `first` and `second` load and use a full
+ * piece; first_rest and second_rest do this with the last one.  The macros `before` and `after` run before and after
+ * each row.  A warp's target has the index block * by_block + warp * by_warp, modulo the number of targets. */
 #define ROWS_KERNEL(name, piece, first, second, first_rest, second_rest, before, after) \
 ENTRY(name) { \
     HEAD \
@@ -89,7 +87,7 @@ moved: \
     FINISH(done) \
 }
 
-/* Sets address to this warp's target in the table of targets.  `further` is added to the target's index. */
+/* Sets `address` to that of this warp's target.  `further` is added to the target's index in the table. */
 #define TARGET_FIND(address, further) { \
     .reg .b32 count, turn, by_block, by_warp; \
     .reg .b64 table; \
@@ -118,8 +116,8 @@ moved: \
 #define STORE_KERNEL(n, piece) \
     ROWS_KERNEL(store_##n, piece, NOTHING, DO_##n(STORE), NOTHING, DO_##n(STORE_REST), NOTHING, NOTHING)
 
-/* The parts of a message of low-latency dispatch before and after its row.  Before, an atomic, whose value is awaited,
- * gives the message a slot.  After its stores, one lane adds to a counter, whose value nobody reads. */
+/* What a message of low-latency dispatch needs besides its row.  Before the row, the warp awaits the value of an
+ * atomic, which is the message's slot.  After the row, one lane adds to a counter. */
 #define PLACE_TAKE { \
     .reg .pred other; \
     .reg .b32 old; \
@@ -142,7 +140,7 @@ moved: \
     @!other atom.release.gpu.global.add.u32 old, [word + 64], 1; \
     }
 
-/* Loads of words of 4 bytes, one for each lane, with no other load in flight, as kernels read index arrays. */
+/* Loads of 4 bytes a lane, as kernels read arrays of indices.  No other load is in flight at the same time. */
 #define LOAD_4(n, offset) ld.global.nc.L1::no_allocate.L2::256B.u32 x##n, [s + offset];
 #define LOAD_4_REST(n, offset) ALIKE(offset, LOAD_4(n, offset))
 #define FOLD_4(n, offset) xor.b32 folded, folded, x##n;
@@ -205,8 +203,8 @@ stored: \
 #define BULK_INIT(n) \
     mbarrier.init.shared::cta.b64 [bars + n], 1;
 
-/* A kernel in which each thread adds to a sequence of words, which begins at `own` with stride bytes from word to word,
- * and reads the clock after every eighth addition. */
+/* A kernel in which each thread adds to a word.  The words begin at `own`, `stride` bytes apart.  The clock is read
+ * after every eighth addition. */
 #define ADDING_KERNEL(name, ...) \
 ENTRY(name) { \
     HEAD \

@@ -1,5 +1,5 @@
-/* cuda_ptx_latencies.c - PTX of waits of one thread, one block or one grid: loads, atomics, fences, flags, barriers,
- * launches.  See cuda_ptx.h for the language. */
+/* cuda_ptx_latencies.c - PTX of kernels that time waits of one thread, one block or one grid: for loads, atomics,
+ * fences, flags, barriers and launches.  See cuda_ptx.h for the macros. */
 #include "replay/cuda/cuda_ptx.h"
 
 /* The text below is PTX, not C. */
@@ -7,7 +7,7 @@
 
 /* ---- one thread, one operation after another ---- */
 
-/* A kernel that times one operation after another on the word at `own`, which holds 0.  Each result v is added to the
+/* A kernel that times an operation on the word at `own`, which holds 0.  Each result v, also 0, is added to the
  * address, so that the next operation waits for it. */
 #define ALONE_KERNEL(name, times, ...) \
 ENTRY(name) { \
@@ -39,9 +39,9 @@ next: \
 #define FOLLOW cvt.u64.u32 wide, v; add.u64 addr, addr, wide;
 #define FOLLOW_NEAR add.u32 near, near, v;
 
-/* A kernel of dependent loads.  The last load's value, which is 0, and a sequence of numbers give each address: that of
- * one of 2^32 >> team lines, which are source_stride bytes apart.  Like random draws, the sequence repeats some lines
- * and leaves out others. */
+/* A kernel of dependent loads.  Each address is that of one of 2^(32 - team) lines, which are source_stride bytes
+ * apart.  A pseudo-random sequence chooses the line.  The last loaded value, which is 0, is added to it, so that
+ * each load waits for the previous one.  The sequence may choose a line more than once, or never. */
 #define CHASE_KERNEL(name, ...) \
 ENTRY(name) { \
     HEAD \
@@ -69,9 +69,9 @@ next: \
 
 /* ---- ends of stores ---- */
 
-/* A kernel that times the wait for the end of stores.  In each round, each warp stores row_bytes to its target.  Then
- * the operation that waits for these stores is timed: that of thread 0 after a barrier of the block, or that of each
- * warp alone.  Cycles count only these operations. */
+/* A kernel that times the wait for the end of stores.  In each round, each warp stores row_bytes to its target.
+ * Then a thread executes the operation that waits for these stores.  It is thread 0, after a barrier of the block,
+ * or one lane of each warp.  Cycles count only this operation. */
 #define AFTER_KERNEL(name, ...) \
 ENTRY(name) { \
     HEAD \
@@ -135,9 +135,9 @@ ended: \
 
 /* ---- flags ---- */
 
-/* A kernel of which two blocks send each other the numbers 1, 2, ...: thread 0 stores a flag and waits for the other
- * block's flag.  If row_bytes is not 0, all threads first store that many bytes to the target.  The flags of different
- * blocks are 128 bytes apart. */
+/* A kernel in which two blocks send each other the numbers 1, 2, ...  Thread 0 of a block stores a flag and waits
+ * for the flag of the other block.  If row_bytes is not 0, all threads first store that many bytes to the target.
+ * The flags of different blocks are 128 bytes apart. */
 #define FLAG_KERNEL(name, send, look) \
 ENTRY(name) { \
     HEAD \
@@ -220,14 +220,14 @@ on: \
 over: \
     FINISH(done) \
 }
-/* Sets `value`, which is sent next: the number of the round or, for a signal that adds, 1. */
+/* Sets `value` to what is sent next: the number of the round or, if a signal adds, 1. */
 #define NEXT_VALUE(name) NEXT_##name
 #define NEXT_flag_release_gpu add.u32 value, i, 1;
 #define NEXT_flag_release_sys add.u32 value, i, 1;
 #define NEXT_flag_relaxed_sys add.u32 value, i, 1;
 #define NEXT_flag_add_sys     mov.u32 value, 1;
 
-/* 2048 multiplications in four chains: 32 KiB of code without a branch. */
+/* 2048 multiplications in four dependent chains: 32 KiB of code without a branch. */
 #define CODE_4 \
     mad.lo.u32 v, v, v, lane; mad.lo.u32 w, w, w, lane; \
     mad.lo.u32 x, x, x, lane; mad.lo.u32 y, y, y, lane;
@@ -235,7 +235,7 @@ over: \
 #define CODE_256  CODE_32 CODE_32 CODE_32 CODE_32 CODE_32 CODE_32 CODE_32 CODE_32
 #define CODE_2048 CODE_256 CODE_256 CODE_256 CODE_256 CODE_256 CODE_256 CODE_256 CODE_256
 
-/* 64 pieces of 20 instructions, which run one after another, each far from the previous piece. */
+/* 64 pieces of code, 20 instructions each.  They run one after another, and each is far from the previous one. */
 #define AT(n, next) \
     at_##n: \
     CODE_4 CODE_4 CODE_4 CODE_4 \
@@ -338,7 +338,7 @@ const char cuda_ptx_latencies[] =
     PTX(FLAG_KERNEL(flag_relaxed_sys, st.relaxed.sys.global.u32, ld.relaxed.sys.global.u32))
     PTX(FLAG_KERNEL(flag_add_sys, red.release.sys.global.add.u32, ld.acquire.sys.global.u32))
 
-    /* A barrier of a grid: all blocks add to a word and wait until all have added. */
+    /* A barrier of a grid.  Each block adds 1 to a word, and waits until all blocks have done so. */
     PTX(ENTRY(grid_barrier) {
         HEAD
         .reg .b32 rows, seen, need;
@@ -409,8 +409,8 @@ next:
     PTX(CODE_KERNEL(code_jumps, PATH))
     PTX(CODE_KERNEL(code_other, CODE_2048 CODE_2048 CODE_2048 CODE_2048 CODE_2048 CODE_2048))
 
-    /* empty does nothing, lookup reads a word at an address that it looks up, stamp reports its times, and spin spins
-     * for a number of cycles. */
+    /* `empty` does nothing.  `lookup` reads the address of a word, and then the word.  `stamp` reports when it ran.
+     * `spin` runs for a number of cycles. */
     PTX(ENTRY(empty) { ret; })
     PTX(ENTRY(lookup) {
         .reg .pred p;
@@ -428,8 +428,8 @@ next:
         START
         FINISH(done)
     })
-    /* Two kernels, `early` and the next.  The first spins, and lets the next kernel be launched meanwhile.  The second
-     * waits for the end of the kernel before it. */
+    /* Two kernels in sequence.  `early` allows the launch of the next kernel, and then spins.  `late` waits for the
+     * end of the kernel before it. */
     PTX(ENTRY(early) {
         HEAD
         START

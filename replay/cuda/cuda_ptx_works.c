@@ -1,12 +1,12 @@
-/* cuda_ptx_works.c - PTX of work on rows.  BF16 is quantised to FP8 with a scale for 128 channels, and rows are
- * summed with weights in FP32, as in the public low-latency and normal kernels.  BF16 in shared memory is turned
- * into logarithms of 10 bits (LogFMT, models/moe/formats.h) and back.  See cuda_ptx.h for the language. */
+/* cuda_ptx_works.c - PTX of work on rows.  The kernels quantise BF16 to FP8 with a scale for 128 channels, and sum
+ * rows with weights in FP32, like the public low-latency and normal kernels.  They also turn BF16 in shared memory
+ * into logarithms of 10 bits (LogFMT, models/moe/formats.h) and back.  See cuda_ptx.h for the macros. */
 #include "replay/cuda/cuda_ptx.h"
 
 /* The text below is PTX, not C. */
 /* clang-format off */
 
-/* Sets low and high to the two BF16 of a word as FP32. */
+/* Unpacks the two BF16 of a word into the FP32 numbers low and high. */
 #define UNPACK(low, high, word) \
     shl.b32 low, word, 16; \
     and.b32 high, word, 0xffff0000;
@@ -16,9 +16,9 @@
     shfl.sync.bfly.b32 h, most, distance, 0x1f, 0xffffffff; \
     max.f32 most, most, h;
 
-/* SUM_PLACE makes the address of the token's row n.  If the token has more than n rows, SUM_LOAD loads the team's
- * column of that row.  The loads of all rows are in flight together.  Kernels that must find out which rows a token
- * has keep the addresses in local memory, and read them from it for each column. */
+/* SUM_PLACE computes the address of row n of a token.  If the token has more than n rows, SUM_LOAD loads the team's
+ * column of this row.  The loads of all rows are in flight together.  SUM_PLACE_LOCAL keeps the addresses in local
+ * memory, where LOOKED_UP reads them for each column.  So do kernels that must find out which rows a token has. */
 #define SUM_PLACE(n) \
     and.b32 at, row, source_mask; \
     mad.wide.u32 s##n, at, source_stride, source; \
@@ -66,7 +66,7 @@ loaded: \
     cvt.rn.bf16.f32 b, high; \
     mov.b32 word, {a, b}; \
     }
-/* Begins a sum with zero.  (Kernels with biases would begin with the biases.) */
+/* Begins a sum with zero, not with biases. */
 #define NO_BIAS \
     mov.f32 f0, 0f00000000; mov.f32 f1, 0f00000000; mov.f32 f2, 0f00000000; mov.f32 f3, 0f00000000; \
     mov.f32 f4, 0f00000000; mov.f32 f5, 0f00000000; mov.f32 f6, 0f00000000; mov.f32 f7, 0f00000000;
@@ -101,8 +101,9 @@ loaded: \
     add.u64 wide, wide, d; \
     STORE_16 [wide], {x0, y0, z0, w0};
 #define TOKEN_DIRECT
-/* Stores a sum by the bulk engine from shared memory, where the warp has 8 places of 512 bytes.  Rows must be multiples
- * of 512 bytes.  Waits for a place's store before the place is reused, and for all stores before the next token. */
+/* Stores a sum with the bulk engine, from shared memory.  A warp has 8 places of 512 bytes there, so rows must be
+ * multiples of 512 bytes.  The warp waits until a place has been stored before it reuses the place.  Before the next
+ * token, it waits for all stores. */
 #define KEEP_STAGED { \
     .reg .pred others; \
     .reg .b32 place, mine16, base; \
@@ -130,10 +131,10 @@ stored: \
     cp.async.bulk.wait_group 0; \
     bar.warp.sync 0xffffffff;
 
-/* A kernel of sums: a team (a warp or a whole block) sums `count` rows, at most eight, for each of its tokens.  All
- * loads of a column are in flight at once.  Rows follow one another in the footprint, and their weight is 1/8.  The
- * macros `where` and `load` choose the memory, `place` and `look` find the rows, `begin` runs before each token, and
- * `bias`, `adding`, `packing` and `keep` run for each piece of its sum. */
+/* A kernel of sums.  A team, which is a warp or a whole block, sums `count` rows for each of its tokens, at most
+ * eight.  All loads of a column are in flight at once.  The rows of a token are next to each other, and each has the
+ * weight 1/8.  The macros `where` and `load` choose the memory, and `place` and `look` compute addresses of rows.
+ * `begin` runs before each token.  `bias`, `adding`, `packing` and `keep` run for each piece of its sum. */
 #define SUM_KERNEL(name, where, load, place, look, begin, bias, adding, packing, keep) \
 ENTRY_UP_TO(768, name) { \
     HEAD \
@@ -200,8 +201,8 @@ ended: \
     FINISH(done) \
 }
 
-/* Loads word n of a lane's 16, which holds two BF16.  Puts their signs into bits 2n and 2n + 1 of `signs`, and their
- * magnitudes into local memory, because the loop that reads the magnitudes is not unrolled. */
+/* Loads word n of the 16 words of a lane, each of two BF16.  Puts their signs into bits 2n and 2n + 1 of `signs`.
+ * Puts their magnitudes into local memory, because the loop that reads them is not unrolled. */
 #define LOGS_LOOK(n) \
     ld.shared.u32 x, [from + 4 * n]; \
     shr.u32 y, x, 15; and.b32 y, y, 1; shl.b32 y, y, 2 * n; or.b32 signs, signs, y; \
@@ -210,7 +211,7 @@ ended: \
     st.local.u32 [words + 4 * n], x; \
     max.bf16x2 most, most, x; \
     min.bf16x2 least, least, x;
-/* Sets result to the largest or smallest of 128 values, which are spread over four lanes. */
+/* Sets result to the largest or smallest of 128 values.  Four lanes have 32 of them each. */
 #define LOGS_FOUR(op, result, pair) \
     UNPACK(low, high, pair) \
     op.f32 result, low, high; \
@@ -224,15 +225,16 @@ ended: \
     fma.rn.f32 h, h, inverse, rounding; \
     max.f32 h, h, 0f00000000; \
     cvt.rmi.u32.f32 code, h;
-/* Computes two numbers, named `even` and `odd`, from word n of the half that the loop has reached. */
+/* Computes the LogFMT numbers e<even> and e<odd> from word n of those that the loop has reached. */
 #define LOGS_NUMBERS(n, even, odd) \
     ld.local.u32 x, [place + 4 * n]; \
     UNPACK(low, high, x) \
     LOGS_NUMBER(e##even, low) LOGS_NUMBER(e##odd, high)
 #define LOGS_SHIFTED(way, n, bits) way.b32 y, e##n, bits; or.b32 x, x, y;
 
-/* Decodes value n of a lane's 16, with its sign, and adds it with a weight.  code_of shifts the value's nine bits down.
- * If the value is 0, a jump skips the power, as in compiled code, so each value waits for the previous one. */
+/* Decodes value n of the 16 values of a lane, with its sign, and adds it with a weight.  code_of sets y to the
+ * value's bits, of which nine count.  If the value is 0, a jump skips the power, as in compiled code.  So each value
+ * waits for the previous one. */
 #define EXPS_ADD(code_of, n) { \
     .reg .pred none; \
     code_of \
@@ -259,8 +261,8 @@ power_known: \
 const char cuda_ptx_works[] =
     HEADER
     PTX(.extern .shared .align 1024 .b8 shared_memory[];)
-    /* A block quantises one token after another: eight channels a lane, one scale for sixteen lanes, and a barrier
-     * at the end of each token.  The scales follow the row. */
+    /* A block quantises one token after another.  Each lane has eight channels, and sixteen lanes share a scale.
+     * There is a barrier at the end of each token.  The scales follow the row. */
     PTX(ENTRY(cast) {
         HEAD
         .reg .b32 token, at, column, width;
@@ -316,7 +318,7 @@ piece:
         and.b32 half, lane, 15;
         setp.ne.u32 p, half, 0;
         @p bra skip;
-        shr.u32 half, row_bytes, 1;             /* after the row: 4 bytes for each 256 of the source */
+        shr.u32 half, row_bytes, 1;             /* scales follow the row: 4 bytes for each 256 bytes of the source */
         shr.u32 at, column, 6;
         add.u32 half, half, at;
         cvt.u64.u32 wide, half;
@@ -334,7 +336,7 @@ cast_done:
         sub.u64 c1, c1, c0;
         setp.lo.u64 p, c1, limit;
         setp.lo.and.u32 p, done, rows, p;
-        bar.red.or.pred p, 0, p;                /* either all threads of the block go on, or all end */
+        bar.red.or.pred p, 0, p;                /* p becomes equal in all threads of the block */
         @p bra next;
         setp.ne.u32 p, warp, 0;
         @p mov.u32 done, 0;
@@ -343,13 +345,13 @@ cast_done:
 
     PTX(SUM_KERNEL(sum, FROM_MEMORY, LOAD_16, SUM_PLACE, AT_HAND, TOKEN_DIRECT, NO_BIAS, SUM_ADD, WEIGHTED_PACK,
                    KEEP_DIRECT))
-    /* With volatile loads, as the public normal kernels are built by default. */
+    /* sum_staged uses volatile loads, as the public normal kernels do by default. */
     PTX(SUM_KERNEL(sum_staged, FROM_MEMORY, ld.volatile.global.v4.u32, SUM_PLACE_LOCAL, LOOKED_UP, TOKEN_STAGED,
                    TWO_BIASES, PLAIN_ADD, PLAIN_PACK, KEEP_STAGED))
     PTX(SUM_KERNEL(sum_shared, FROM_SHARED, ld.shared.v4.u32, SUM_PLACE, AT_HAND, TOKEN_DIRECT, NO_BIAS, SUM_ADD,
                    WEIGHTED_PACK, KEEP_DIRECT))
-    /* A warp repeatedly turns 1024 values of its part of shared memory into logarithms, 32 in each lane.  It does so
-     * once for each 2048 bytes of a row. */
+    /* Each warp turns 1024 values of its shared memory into logarithms, 32 values a lane.  It does this once for
+     * each 2048 bytes of a row. */
     PTX(ENTRY(logs) {
         HEAD
         .local .align 8 .b8 words[64];
@@ -393,7 +395,7 @@ piece:
         setp.lt.and.f32 p, smallest, largest, p;
         selp.u32 x, 1, 0, p;
         LOGS_AND(4) LOGS_AND(8) LOGS_AND(16)
-        setp.gt.u32 p, x, 1;                    /* never true: the warp goes on, whatever its memory holds */
+        setp.gt.u32 p, x, 1;                    /* never true, so that no warp skips the work below */
         @p bra unfit;
         sub.f32 step, largest, smallest;
         div.rn.f32 step, step, 0f43FF0000;      /* 510 */
@@ -444,8 +446,8 @@ unfit:
         @p bra next;
         FINISH(done)
     })
-    /* A warp repeatedly decodes 512 LogFMT values from shared memory, 16 in each lane, and adds them with a weight.
-     * It does so once for each 1024 bytes of a row in BF16. */
+    /* Each warp decodes 512 LogFMT values from shared memory, 16 values a lane, and adds them with a weight.  It
+     * does this once for each 1024 bytes of a row in BF16. */
     PTX(ENTRY(exps) {
         HEAD
         .reg .b32 row_bytes, rows, column, from, meta, x<5>, y, z, signs;
@@ -461,7 +463,7 @@ unfit:
         add.u32 meta, meta, y;
         mad.lo.u32 from, lane, 20, meta;
         add.u32 meta, meta, 640;
-        mov.u32 y, 0xb6db6db6;                  /* none of the numbers in it is 0 */
+        mov.u32 y, 0xb6db6db6;                  /* a pattern in which no 9-bit number is 0 */
         st.shared.u32 [from], y;
         st.shared.u32 [from + 4], y;
         st.shared.u32 [from + 8], y;

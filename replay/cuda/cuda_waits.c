@@ -1,5 +1,5 @@
-/* cuda_waits.c - how long kernels wait for things: launches, loads, atomics, fences, flags, barriers, on one GPU or
- * to another. */
+/* cuda_waits.c - measures how long kernels wait on one GPU or between two: for launches, loads, atomics, fences,
+ * flags and barriers. */
 #include "replay/cuda/cuda_waits.h"
 
 #include <math.h>
@@ -41,8 +41,8 @@ static struct cuda_run launch_run(const struct launch_kind *kind, const char *ke
                               .shared_bytes = kind->shared_kb << 10 };
 }
 
-/* Measures empty kernels: the time of each of many in sequence, by events; the time of the call on the host; and the
- * time of a call with the wait for its kernel's end. */
+/* Measures empty kernels.  time_us is the time of each of many kernels in sequence, by events.  call_us is the time
+ * of the call on the host.  wait_us also contains the wait for the kernel's end. */
 static bool launches_time(struct cuda_bench *b, const struct launch_kind *kind, uint32_t blocks, GError **error)
 {
     enum { MANY = 64, FEW = 16, CALL_US = 20 };
@@ -68,8 +68,8 @@ static bool launches_time(struct cuda_bench *b, const struct launch_kind *kind, 
     return true;
 }
 
-/* Measures the time of each of many kernels that look up an address in one of their parameters and read the word at
- * this address. */
+/* Measures the time of a kernel, many in sequence, that reads an address from memory and then the word at this
+ * address. */
 static bool launches_lookup(struct cuda_bench *b, const struct launch_kind *kind, uint32_t blocks, GError **error)
 {
     enum { MANY = 64, CALL_US = 20 };
@@ -88,8 +88,8 @@ static bool launches_lookup(struct cuda_bench *b, const struct launch_kind *kind
     return true;
 }
 
-/* Measures the time from the first block's start to the last block's start, and from the end of one kernel to the start
- * of the next. */
+/* Measures how long after the first block the last block starts.  Also measures the time from the end of one kernel
+ * to the start of the next. */
 static bool launches_look(struct cuda_bench *b, const struct launch_kind *kind, uint32_t blocks, GError **error)
 {
     struct cuda_run run = launch_run(kind, "stamp", blocks);
@@ -104,7 +104,7 @@ static bool launches_look(struct cuda_bench *b, const struct launch_kind *kind, 
     return true;
 }
 
-/* Measures a kernel that is launched while the previous one runs, and that then waits for the previous one's end. */
+/* Measures the gap between two kernels.  The second one is launched while the first one runs, and waits for its end. */
 static bool launches_early(struct cuda_bench *b, uint32_t blocks, GError **error)
 {
     const struct cuda_run before = {
@@ -187,7 +187,7 @@ bool cuda_alone_pass(struct cuda_bench *b, GError **error)
     return cuda_alone_to(b, 0, 0, "own", error) && alone_at_host(b, error);
 }
 
-/* Measures dependent loads of 2^bits places, which are 128 bytes apart as long as they fit into 1 GiB. */
+/* Measures dependent loads among 2^bits places, which are 128 bytes apart. */
 static bool chase_keep(struct cuda_bench *b, const char *kernel, uint32_t gpu, uint64_t zeros, uint32_t bits,
                        const char *place, GError **error)
 {
@@ -201,15 +201,15 @@ static bool chase_keep(struct cuda_bench *b, const char *kernel, uint32_t gpu, u
                                       .source_stride = 128,
                                       .index = bits > 20 ? (uint32_t)rng_next(&b->rng) : 1 } };
     struct cuda_outcome o;
-    /* If all places fit into L2, a first run brings them there.  Otherwise each run reads other places. */
+    /* If all places fit into L2, a first run brings them into L2.  Otherwise each run reads other places. */
     const bool again = bits <= 20;
     if ((again && !cuda_bench_run(b, &run, 1, &o, error)) || !cuda_bench_run(b, &run, 1, &o, error)) return false;
     cuda_bench_keep(b, "time_ns", "ns", 0, per_row_ns(b, &o), "%s at=%s kib=%u", kernel, place, 1u << (bits - 3));
     return true;
 }
 
-/* Measures loads of places 2 MiB apart, each read for the first time in its kernel.  The time is that of the load
- * and of the search for the page. */
+/* Measures loads of places that are 2 MiB apart.  A kernel reads 16 of them, each for the first time.  So the time
+ * is that of the load and of the search for the page. */
 static bool pages_keep(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char *place, GError **error)
 {
     struct cuda_run run = { .kernel = "chase_sys",
@@ -238,7 +238,7 @@ bool cuda_chase_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char
     return pages_keep(b, gpu, peer, place, error);
 }
 
-/* Measures dependent loads of lines that GPU `writer` has just written, most of which are loaded once. */
+/* Measures dependent loads of lines that GPU `writer` has just written.  Most of the lines are loaded only once. */
 bool cuda_chase_fresh(struct cuda_bench *b, uint32_t writer, const char *place, GError **error)
 {
     struct cuda_run run = { .kernel = "chase_nc",
@@ -278,7 +278,8 @@ static bool after_keep(struct cuda_bench *b, const char *kernel, uint32_t gpu, u
     struct cuda_outcome o;
     if (!cuda_bench_words_clear(b, error)) return false;
     if (!cuda_bench_run(b, &run, 1, &o, error) || !cuda_bench_run(b, &run, 1, &o, error)) return false;
-    /* o.cycles is a mean over warps.  By block, only one warp of each block timed anything. */
+    /* o.cycles is a mean over o.warps warps.  If the operation is timed by block, only one warp of each block has
+     * cycles. */
     const double ns = o.cycles * o.warps / b->cycles_per_ns / run.args.rows / (every ? o.warps : sms);
     cuda_bench_keep(b, "time_ns", "ns", bytes, ns, "%s sms=%u warps=%u by=%s at=%s", kernel, sms, warps,
                     every ? "warp" : "block", place);

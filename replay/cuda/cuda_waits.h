@@ -1,4 +1,4 @@
-/* cuda_waits.h - private to `eptwin measure --fabric cuda`: passes that measure what kernels wait for, on one GPU. */
+/* cuda_waits.h - private to `eptwin measure --fabric cuda`: passes that measure how long kernels wait. */
 #ifndef REPLAY_CUDA_WAITS_H
 #define REPLAY_CUDA_WAITS_H
 
@@ -13,17 +13,19 @@ bool cuda_flag_pass(struct cuda_bench *b, GError **error);
 bool cuda_adding_pass(struct cuda_bench *b, GError **error);
 bool cuda_barrier_pass(struct cuda_bench *b, GError **error);
 
-/* The same measurements from GPU `gpu` to the memory of GPU `peer`.  `place` names that memory in the rows' phases. */
+/* These functions measure the same from GPU `gpu` to the memory of GPU `peer`.  `place` names this memory in the
+ * rows' phases. */
 bool cuda_alone_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char *place, GError **error);
 bool cuda_chase_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char *place, GError **error);
 bool cuda_after_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char *place, GError **error);
 bool cuda_adding_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char *place, GError **error);
 
-/* Measure reads of rows, and of single lines, of GPU 0's memory that GPU `writer` has just written. */
+/* Both measure reads of GPU 0's memory that GPU `writer` has just written: the first of rows, the second of single
+ * lines. */
 bool cuda_fresh_from(struct cuda_bench *b, uint32_t writer, const char *place, GError **error);
 bool cuda_chase_fresh(struct cuda_bench *b, uint32_t writer, const char *place, GError **error);
 
-/* Makes the two runs of a flag that goes to and fro between two GPUs, for callers that run other work at the same
+/* Makes the two runs in which a flag goes to and fro between two GPUs.  The caller may run other work at the same
  * time. */
 void cuda_flag_runs(struct cuda_bench *b, const char *kernel, uint32_t first, uint32_t second, uint32_t blocks,
                     uint32_t threads, uint32_t bytes, uint32_t rounds, struct cuda_run run[2]);

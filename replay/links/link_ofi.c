@@ -1,20 +1,21 @@
-/* link_ofi.c - the link on libfabric: RMA writes between registered memory over one reliable-datagram endpoint a
- * rank (tcp, shm, verbs, efa, cxi and others).
+/* link_ofi.c - the link on libfabric.  Each rank has one reliable-datagram endpoint, and writes by RMA between
+ * registered memory.  Providers are tcp, shm, verbs, efa, cxi and others.
  *
- * Knows operations in flight, order and completions; knows nothing of providers (ofi_port.c).
+ * This file knows operations in flight, their order and completions.  ofi_port.c knows the providers.
  *
  * Order.  A signal must not be seen before the data of earlier puts on its queue.
- *     ordered provider:  signals are posted right after the puts, and the network keeps them behind the puts.
+ *     ordered provider:  a signal is posted right after the puts, and the network delivers it after them.
  *     other providers:   a put completes when it is delivered.  A signal is held back until the puts before it are
  *                        delivered, and the queue's next signal until this signal is delivered.
- * If any provider has no room for a signal just after its put, the signal is held back.
+ * With any provider, a signal is also held back if there is no room for it right after its put.
  *
- * A queue's operations, by counters that only grow:
+ * The operations of a queue are counted:
  *
- *     completed <= ... <= accepted <= completed + depth        held signals are accepted, not yet posted
+ *     completed <= accepted <= completed + depth        signals that are held back count as accepted
  *
- * Delivery.  flush() must know that everything has arrived.  With an ordered provider, one more write follows the
- * others; when it is delivered, so are the others.  With other providers, every completion means "delivered". */
+ * Delivery.  flush() must know when everything has arrived.  With an ordered provider, it posts one more write.  When
+ * that write is delivered, so are all before it.  With other providers, a completion means that the operation is
+ * delivered. */
 #include "replay/live.h"
 
 #ifdef HAVE_OFI
@@ -34,8 +35,8 @@ enum { OFI_POLL_MAX = 32 }; /* completions that one progress() reads */
 enum ofi_kind { OFI_PUT, OFI_SIGNAL, OFI_FENCE, OFI_GREETING, OFI_RECEIVE, OFI_GET };
 
 struct ofi_op {
-    struct fi_context2 context; /* belongs to the provider while the operation is in flight; the first member, so that a
-                                 * pointer to it is also a pointer to the op */
+    struct fi_context2 context; /* the provider uses it while the operation is in flight; as the first member, it has
+                                 * the address of the op */
     struct ofi_op *next;        /* in the list of free operations */
     uint32_t queue;             /* index of its ofi_queue */
     uint8_t kind;
@@ -51,11 +52,11 @@ struct ofi_held {
 struct ofi_queue {
     uint64_t accepted, completed;
     uint64_t gets, gets_done;   /* gets posted; gets whose bytes have come */
-    uint64_t fenced, delivered; /* with an ordered provider: operations that the last fence covers; operations known to
-                                 * be delivered */
-    /* With other providers: */
-    uint64_t puts, puts_done; /* puts posted; how many of them, without a gap, are delivered */
-    bool *put_done;           /* [depth], a ring from puts_done on */
+    uint64_t fenced, delivered; /* with an ordered provider: operations that the last fence covers; operations that
+                                 * are known to be delivered */
+    /* The members below are for other providers. */
+    uint64_t puts, puts_done; /* puts posted; number of the first put that is not delivered */
+    bool *put_done;           /* [depth], a ring: whether each put from number puts_done on is delivered */
     struct ofi_held *held;    /* [depth], a ring */
     uint64_t held_first, held_end;
     bool signal_in_flight, listed;
@@ -69,14 +70,14 @@ struct link_ofi {
     bool *remote; /* [rank] whether this link reaches the rank */
     uint32_t rank, rank_count, queue_count, depth;
     uint32_t word_count; /* all words before the heap */
-    uint64_t dropped;    /* number of dropped messages, which no peer has sent */
-    int broken;          /* the negative errno that every later call returns */
+    uint64_t dropped;    /* number of messages dropped, because no peer can have sent them */
+    int broken;          /* 0, or the negative errno that every later call returns */
     struct ofi_op *op;   /* [send_count + receive_count] */
     struct ofi_op *free_ops;
     struct ofi_queue *queue; /* [peer][queue] */
-    uint32_t *holding;       /* indexes of the queues that hold a signal back */
+    uint32_t *holding;       /* indices of the queues that hold a signal back */
     uint32_t holding_count;
-    uint64_t **sent;              /* [peer][word] for atomics: the last value sent to each word */
+    uint64_t **sent;              /* [peer][word] for atomics: the value last sent to each word */
     uint32_t *sent_words;         /* [peer] the length of sent[peer] */
     struct ofi_op *free_receives; /* receives that could not be posted again */
     bool *greeted;                /* [rank] whether the rank's greeting has come */
@@ -85,7 +86,7 @@ struct link_ofi {
 
 static struct link_ofi *link_ofi_of(struct live_link *link) { return fabric_container_of(link, struct link_ofi, link); }
 
-/* Asserts what holds between any two calls. */
+/* Asserts what is true of a queue between any two calls. */
 static void ofi_queue_check(const struct link_ofi *f, const struct ofi_queue *q)
 {
     assert(q->completed <= q->accepted && q->accepted - q->completed <= f->depth);
@@ -100,7 +101,7 @@ static struct ofi_message *ofi_message_of(const struct link_ofi *f, const struct
     return &f->port.arena[1 + (op - f->op)];
 }
 
-/* Fails the link because op failed with rc.  op is NULL if it is not known which operation failed. */
+/* Fails the link because op failed with rc.  If it is not known which operation failed, op is NULL. */
 static int ofi_fail(struct link_ofi *f, const struct ofi_op *op, int rc, const char *detail)
 {
     static const char *const what[] = { "write", "signal", "flush", "first message", "receive", "read" };
@@ -187,8 +188,8 @@ static uint64_t *ofi_sent(struct link_ofi *f, uint32_t peer, uint32_t word)
     return &f->sent[peer][word];
 }
 
-/* Posts an atomic sum to the peer's word: of the value itself if `add`, else of the difference to the last value
- * sent. */
+/* Posts an atomic sum to the peer's word.  If `add`, it adds value.  Otherwise it adds the difference between value
+ * and the value last sent, so that the word becomes value. */
 static int ofi_sum(struct link_ofi *f, struct ofi_op *op, uint64_t target, uint64_t value, bool add, bool delivered)
 {
     const uint32_t peer = op->queue / f->queue_count;
@@ -221,7 +222,7 @@ static int ofi_post_signal(struct link_ofi *f, uint32_t index, uint64_t target, 
     const bool delivered = !f->port.ordered;
     if (!op) return -EAGAIN;
     const uint32_t word = (uint32_t)(target / sizeof(uint64_t)) | (add ? OFI_ADD : 0);
-    /* A write cannot add, so a message carries a value to add. */
+    /* A write cannot add to a word.  So where signals are writes, a signal that adds is sent as a message. */
     switch (add && f->port.carrier == OFI_CARRY_WRITE ? OFI_CARRY_MESSAGE : f->port.carrier) {
     case OFI_CARRY_ATOMIC: return ofi_sum(f, op, target, value, add, delivered);
     case OFI_CARRY_MESSAGE: return ofi_send(f, op, word, value, delivered);
@@ -247,7 +248,7 @@ static void ofi_hold(struct link_ofi *f, uint32_t index, uint64_t target, uint64
     q->listed = true;
 }
 
-/* Posts the first signal that the queue holds back, if nothing need delay it any more.  Returns 1 if it was posted. */
+/* Posts the first signal that the queue holds back, if it may be posted.  Returns 1 if it was posted. */
 static int ofi_release(struct link_ofi *f, uint32_t index)
 {
     struct ofi_queue *const q = &f->queue[index];
@@ -279,8 +280,8 @@ static int ofi_release_all(struct link_ofi *f)
 
 /* ---- the operations of a link ---- */
 
-/* Whether a put must wait because put_done has no place for it.  This happens while a put is still not delivered
- * although later puts are. */
+/* Whether a put must wait because put_done has no place for it.  This happens if an early put is still not delivered
+ * while later ones are. */
 static bool ofi_puts_full(const struct link_ofi *f, const struct ofi_queue *q)
 {
     return !f->port.ordered && q->puts - q->puts_done == f->depth;
@@ -293,7 +294,7 @@ static int ofi_put(struct live_link *link, uint16_t peer, uint16_t queue, uint64
     const uint32_t index = (uint32_t)peer * f->queue_count + queue;
     struct ofi_queue *const q = &f->queue[index];
     const struct ofi_target *const t = &f->port.target[peer];
-    (void)defer; /* libfabric has no doorbell that could be held back for a flush */
+    (void)defer; /* libfabric has no doorbell to hold back */
     if (f->broken) return f->broken;
     assert(f->remote[peer] && size_bytes > 0 && source + size_bytes <= f->memory->size_bytes);
     ofi_queue_check(f, q);
@@ -488,7 +489,7 @@ static int ofi_read_failure(struct link_ofi *f)
     if (n < 0) return ofi_fail(f, NULL, (int)n, "");
     struct ofi_op *const op = entry.op_context;
     char detail[128] = "";
-    if (op && op->kind == OFI_RECEIVE && entry.err == FI_ETRUNC) { /* peers send no message of that length */
+    if (op && op->kind == OFI_RECEIVE && entry.err == FI_ETRUNC) { /* no peer sends a message of this length */
         ofi_message_drop(f);
         return ofi_receive_post(f, op);
     }
@@ -573,8 +574,8 @@ static int ofi_greet(struct link_ofi *f, uint32_t rank, bool *said)
     return *said && f->greeted[rank];
 }
 
-/* Sends a greeting to each peer and waits for the greeting of each, so that connections exist in both directions.  If a
- * rank dies meanwhile, returns -ECANCELED and *error. */
+/* Sends a greeting to each peer, and waits for the greeting of each peer.  Then connections exist in both
+ * directions.  If a rank dies meanwhile, returns -ECANCELED and sets *error. */
 static int ofi_greet_all(struct link_ofi *f, bool *said, uint64_t deadline_ms, GError **error)
 {
     enum { LOOK_MS = 20 };
@@ -597,8 +598,8 @@ static int ofi_greet_all(struct link_ofi *f, bool *said, uint64_t deadline_ms, G
     }
 }
 
-/* Connects this rank with all peers.  If it cannot, it tells all ranks, so that ranks which wait for it stop waiting
- * and name it. */
+/* Connects this rank with all peers.  If this fails, it tells all ranks the reason, so that no rank waits for this
+ * one. */
 static bool ofi_connect(struct link_ofi *f, const struct live_options *o, GError **error)
 {
     g_autofree bool *said = g_new0(bool, f->rank_count);
@@ -615,7 +616,7 @@ static bool ofi_connect(struct link_ofi *f, const struct live_options *o, GError
         g_set_error(&why, LIVE_ERROR, LIVE_FAILED, "%s",
                     f->link.failure[0] ? f->link.failure : f->port.library->strerror(-rc));
     }
-    ofi_port_hide(&f->port); /* now, because others may end this rank, which gives up, before it closes the port */
+    ofi_port_hide(&f->port); /* at once, because other ranks may end this rank before it closes the port */
     bootstrap_abort(f->bootstrap, why->message);
     g_propagate_error(error, why);
     return false;
@@ -623,9 +624,8 @@ static bool ofi_connect(struct link_ofi *f, const struct live_options *o, GError
 
 static bool ofi_serve(void *context) { return ofi_progress(&((struct link_ofi *)context)->link) > 0; }
 
-/* Joins the exchange that ends the making of links, even if this rank has failed, because all ranks' next exchange must
- * be the same one.  A connected rank serves its link meanwhile, because its greeting may be complete for this rank but
- * not have left yet. */
+/* Joins the exchange that ends the making of links.  A rank that has failed joins, too, because all ranks must make
+ * the same exchanges.  A connected rank serves its link meanwhile, because its greeting may not have left yet. */
 static bool ofi_meet(struct link_ofi *f, bool connected, GError **error)
 {
     struct bootstrap *const b = f->bootstrap;

@@ -1,9 +1,9 @@
 /* link_shm.c - a network between groups of processes of one host, made of shared memory.
  *
- * It behaves like a NIC with RC queue pairs, so that programs which run over it are ready for a NIC.  Puts and
- * signals are posted to a queue of limited depth for each (peer, queue).  Nothing moves before the doorbell has
- * rung.  Operations complete in later calls of progress(): within a queue in order, between queues in an order drawn
- * from a seed.  The poster's CPU does the copy.  Knows no processes and no mapping: it gets the peers' memory. */
+ * It behaves like a NIC with RC queue pairs, so that programs which run over it also run over a NIC.  Each (peer,
+ * queue) has a queue of limited depth, to which puts and signals are posted.  Nothing moves before the doorbell has
+ * rung.  Later calls of progress() complete the operations.  Within a queue they complete in order; the order of the
+ * queues is drawn from a seed.  The CPU of the posting rank copies the bytes.  The caller maps the peers' memory. */
 #include "replay/live.h"
 
 #include <assert.h>
@@ -18,8 +18,8 @@ enum {
 };
 
 struct shm_entry {
-    uint64_t source;     /* offset in own memory; for a get, the offset in the peer's memory; for a signal, its value */
-    uint64_t target;     /* offset in the peer's memory; for a get, the offset in own memory */
+    uint64_t source;     /* offset in own memory; of a get: in the peer's memory; of a signal: its value */
+    uint64_t target;     /* offset in the peer's memory; of a get: in own memory */
     uint32_t size_bytes; /* 0 for a signal */
     bool add, get;
 };
@@ -104,7 +104,7 @@ static int shm_put_signal(struct live_link *link, const struct live_put_signal *
     const struct shm_entry put = { .source = both->source, .target = both->target, .size_bytes = both->size_bytes };
     const struct shm_entry signal = { .source = both->value, .target = both->word, .add = both->add };
     int rc = shm_post(shm, both->peer, both->queue, &put, true);
-    assert(rc == 0); /* both had room, as checked above */
+    assert(rc == 0); /* both have room, as was checked above */
     rc = shm_post(shm, both->peer, both->queue, &signal, false);
     assert(rc == 0);
     return rc;

@@ -1,24 +1,24 @@
-/* link_verbs.c - the link on libibverbs: one RC queue pair for each (peer, queue), RDMA writes from and to the
- * ranks' registered memory.
+/* link_verbs.c - the link on libibverbs: one RC queue pair for each (peer, queue), and RDMA writes between the ranks'
+ * registered memory.
  *
- * Knows work requests, completions and signals; knows nothing of devices (verbs_nic.c) and of how queue pairs are
- * connected (verbs_qp.c).
+ * This file knows work requests, completions and signals.  verbs_nic.c knows devices, and verbs_qp.c connects queue
+ * pairs.
  *
- * The kinds of signals, and why each is visible only after the data of earlier puts on its queue:
+ * There are three kinds of signals.  Each kind is visible only after the data of earlier puts on its queue:
  *
- *     WRITE    8 bytes inline with the absolute value: a plain RDMA write into the peer's word.  It is the fastest.
- *              It is right only where writes of a QP are placed in the order posted: on InfiniBand and RoCE without
- *              adaptive routing, with memory registered without relaxed ordering (ours is).  If packets are spread
- *              over paths (adaptive routing, multipath, out-of-order placement), the word may overtake the data.
- *     ATOMIC   FETCH_ADD of the difference to the last value sent.  The peer's NIC executes it after the writes before
- *              it, whatever way the packets took.
- *     IMM      RDMA WRITE WITH IMMEDIATE of {value, word} into a ring.  The peer's progress() raises the word when the
- *              completion says that everything before it has arrived.  It is right everywhere, but the peer's CPU
+ *     WRITE    A plain RDMA write of the absolute value into the peer's word, 8 bytes inline.  It is the fastest kind.
+ *              It is right only where the writes of a QP are placed in the order posted.  InfiniBand and RoCE do so
+ *              without adaptive routing, into memory registered without relaxed ordering (ours is).  If packets are
+ *              spread over paths (adaptive routing, multipath, out-of-order placement), the word may overtake the data.
+ *     ATOMIC   FETCH_ADD of the difference to the value last sent.  The peer's NIC executes it after the writes before
+ *              it, whatever path the packets took.
+ *     IMM      RDMA WRITE WITH IMMEDIATE of {value, word} into a ring.  Its completion says that everything before it
+ *              has arrived.  Then the peer's progress() raises the word.  It is right everywhere, but the peer's CPU
  *              must poll.
  *
- *     A ring has twice queue_depth slots, and queue_depth receive requests are posted for it.  Signal s + 2
- *     queue_depth writes slot s again.  Before that, signal s + queue_depth must have been acknowledged.  It took a
- *     receive request that was posted only after s had been read.  So no slot is overwritten unread. */
+ *     A ring has 2 * queue_depth slots, and queue_depth receive requests are posted for it.  Signal s + 2 * queue_depth
+ *     writes the slot of signal s again.  Before that, signal s + queue_depth must have been acknowledged.  That signal
+ *     took a receive request which was posted only after s had been read.  So no slot is overwritten unread. */
 #include "replay/live.h"
 
 #ifdef HAVE_VERBS
@@ -35,9 +35,9 @@
 enum {
     VERBS_SIGNAL_EVERY = 16,  /* at most this many work requests share a completion */
     VERBS_POLL_MAX = 32,      /* completions that one progress() reads from one NIC */
-    VERBS_EVENT_POLLS = 1024, /* calls of progress() before events and the clock are read */
-    VERBS_PROBE_S = 1,        /* time between probes of a peer to which no request is in flight */
-    VERBS_INLINE_BYTES = 256, /* wished for; the device may grant less */
+    VERBS_EVENT_POLLS = 1024, /* calls of progress() from one check of events and the clock to the next */
+    VERBS_PROBE_S = 1,        /* seconds between probes of a peer to which no request is in flight */
+    VERBS_INLINE_BYTES = 256, /* the size to ask for; the device may grant less */
     VERBS_SLOT_BYTES = 16,
     VERBS_RECEIVES_POSTED_MAX = 32, /* receive requests of one doorbell */
 };
@@ -55,7 +55,7 @@ struct link_verbs {
     struct live_options options;
     const struct live_memory *memory;
     uint32_t rank, rank_count, queue_count;
-    uint32_t queue_depth;   /* from the options; equal on all ranks */
+    uint32_t queue_depth;   /* from the options, equal on all ranks */
     uint32_t send_depth;    /* work requests of a QP: queue_depth, and one more for the write that ends a flush */
     uint32_t receive_depth; /* at most queue_depth; 0 unless signals are IMM */
     uint32_t signal_every;
@@ -78,7 +78,8 @@ static struct link_verbs *link_verbs_of(struct live_link *link)
 
 static uint32_t verbs_index(const struct link_verbs *v, const struct verbs_qp *qp) { return (uint32_t)(qp - v->qp); }
 
-/* The index, in a receiver's rings, of the slot for signal number `signal` to the receiver's QP with this index. */
+/* The index of a slot in the rings of a receiver.  The slot is that of signal number `signal` to the receiver's QP
+ * with index `index`. */
 static uint64_t verbs_ring_slot(const struct link_verbs *v, uint32_t index, uint64_t signal)
 {
     const uint64_t ring_slots = 2 * (uint64_t)v->queue_depth;
@@ -95,8 +96,8 @@ static int verbs_fail(struct link_verbs *v, const char *text)
     return -EIO;
 }
 
-/* Fails the link because of the failed completion wc.  The first failure is the cause, and the link keeps it; requests
- * that are flushed after it are a consequence. */
+/* Fails the link because of the failed completion wc.  The link keeps the first failure, which is the cause.
+ * Requests that are flushed later failed because of it. */
 static int verbs_completion_fail(struct link_verbs *v, const struct verbs_qp *qp, const struct ibv_wc *wc)
 {
     char text[sizeof v->link.failure], what[200], event[64] = "";
@@ -123,8 +124,8 @@ static uint64_t verbs_id(const struct link_verbs *v, const struct verbs_qp *qp, 
     return (uint64_t)verbs_index(v, qp) << 32 | (uint32_t)number;
 }
 
-/* Returns how many completions came, or the failure.  One may complete several requests.  Probes do not count, because
- * they are not progress of the run. */
+/* Returns how many completions came, or the failure.  A completion may complete several requests.  Completions of
+ * probes are not counted, because they are no progress of the run. */
 static int verbs_sends_poll(struct link_verbs *v, struct verbs_nic *nic)
 {
     struct ibv_wc wc[VERBS_POLL_MAX];
@@ -137,7 +138,7 @@ static int verbs_sends_poll(struct link_verbs *v, struct verbs_nic *nic)
         assert(qp->nic == nic);
         if (wc[i].status != IBV_WC_SUCCESS) return verbs_completion_fail(v, qp, &wc[i]);
         const uint32_t more = (uint32_t)wc[i].wr_id - (uint32_t)qp->completed;
-        assert(more > 0 && qp->completed + more <= qp->signalled); /* only signalled requests asked for a completion */
+        assert(more > 0 && qp->completed + more <= qp->signalled); /* a completion is of a request that asked for one */
         qp->completed += more;
         assert(qp->completed <= qp->posted - qp->chained);
         nic->completions_free++;
@@ -209,8 +210,8 @@ static int verbs_ring(struct link_verbs *v, struct verbs_qp *qp)
     return rc ? verbs_post_fail(v, qp, rc) : 0;
 }
 
-/* Whether the QP has room for `count` more work requests, so that at most outstanding_max are in flight.  If not,
- * *rc is 0 or an error. */
+/* Whether the QP has room for `count` more work requests, with at most outstanding_max in flight.  If it has none,
+ * *rc is 0, or an error. */
 static bool verbs_room(struct link_verbs *v, struct verbs_qp *qp, uint32_t count, uint32_t outstanding_max, int *rc)
 {
     *rc = 0;
@@ -230,8 +231,9 @@ static void verbs_completion_ask(struct verbs_qp *qp, struct ibv_send_wr *wr)
     qp->nic->completions_free--;
 }
 
-/* Adds a work request to the QP's chain.  The request asks for a completion if enough requests before it did not.  It
- * also asks if no other request is in flight, because then its completion is probably awaited. */
+/* Adds a work request to the QP's chain.  The request asks for a completion if signal_every requests have been
+ * posted since the last one that asked.  It also asks if no other request is in flight, because then the caller
+ * probably waits for it. */
 static struct ibv_send_wr *verbs_next(struct link_verbs *v, struct verbs_qp *qp, enum ibv_wr_opcode opcode)
 {
     const uint16_t at = qp->chained++;
@@ -281,8 +283,8 @@ static int verbs_put(struct live_link *link, uint16_t peer, uint16_t queue, uint
     return verbs_ring(v, qp);
 }
 
-/* Adds a signal to the QP's chain.  If signals are IMM, the peer's CPU sets the word or adds to it.  Otherwise the
- * peer's NIC adds by an atomic, even if other signals are WRITE. */
+/* Adds a signal to the QP's chain.  If signals are IMM, the peer's CPU changes the word.  Otherwise the NICs do.  A
+ * signal that adds is then an atomic, even if the others are plain writes. */
 static void verbs_signal_build(struct link_verbs *v, struct verbs_qp *qp, uint64_t target, uint64_t value, bool add)
 {
     static const enum ibv_wr_opcode opcodes[] = {
@@ -320,7 +322,7 @@ static void verbs_signal_build(struct link_verbs *v, struct verbs_qp *qp, uint64
     verbs_payload(qp, wr, &slot->value, sizeof slot->value, qp->nic->scratch_mr->lkey);
 }
 
-/* Returns 0 or, if signals that add need atomics and this rank's device has none, an error that ends the run. */
+/* Returns 0, or an error that ends the run: signals that add need atomics, and this rank's device may have none. */
 static int verbs_adds_check(struct link_verbs *v, const struct verbs_qp *qp)
 {
     char text[sizeof v->link.failure];
@@ -376,8 +378,8 @@ static int verbs_get(struct live_link *link, uint16_t peer, uint16_t queue, uint
     return verbs_ring(v, qp);
 }
 
-/* Adds a signalled write of no bytes to the QP's chain.  Its completion shows that the requests before it are done, or
- * that the peer is alive. */
+/* Adds a write of no bytes to the QP's chain, and asks for its completion.  The completion shows that the peer is
+ * alive and that all earlier requests are done. */
 static void verbs_nothing_write(struct link_verbs *v, struct verbs_qp *qp)
 {
     struct ibv_send_wr *wr = verbs_next(v, qp, IBV_WR_RDMA_WRITE);
@@ -402,9 +404,9 @@ static int verbs_flush(struct live_link *link, uint16_t peer, uint16_t queue)
     return qp->completed == qp->posted ? 0 : -EAGAIN;
 }
 
-/* Sends a probe on the first queue of each peer, unless a probe is in flight on this queue.  A rank that only waits
- * has no other request in flight that would fail when the peer dies.  (The queue has room, because puts and signals
- * leave a place free.) */
+/* Sends a probe on the first queue of each peer, unless a request is in flight there.  A probe to a dead peer fails.
+ * A rank that only waits has no other request that would fail.  Puts and signals leave a place in the queue for the
+ * probe. */
 static int verbs_probe(struct link_verbs *v)
 {
     struct timespec now;
@@ -474,8 +476,8 @@ static const struct live_link_ops verbs_ops = {
 
 /* ---- construction -------------------------------------------------------------------------------------- */
 
-/* A rank's message to the others.  After this struct come the numbers of its QPs, [peer][queue].  A rank that failed to
- * prepare gives the reason, so that all ranks end with one error. */
+/* A rank's message to the others.  The numbers of its QPs, [peer][queue], follow the struct.  A rank whose
+ * preparation failed gives the reason, so that all ranks end with the same error. */
 struct verbs_hello {
     char failure[240];
     uint64_t memory, memory_bytes, ring;
@@ -526,7 +528,7 @@ static bool verbs_nics_open(struct link_verbs *v, uint32_t local_rank, GError **
     return fine;
 }
 
-/* Makes queues and slots of the requested sizes, or smaller ones if the devices allow no more. */
+/* Makes queues and slots of the requested sizes, or smaller ones if the devices allow no larger. */
 static bool verbs_queues_make(struct link_verbs *v, uint32_t remote_count, GError **error)
 {
     const uint64_t all = (uint64_t)v->rank_count * v->queue_count;
@@ -593,7 +595,8 @@ static bool verbs_prepare(struct link_verbs *v, const struct fabric_needs *needs
            verbs_queues_make(v, remote_count, error) && verbs_qps_make(v, remote, error);
 }
 
-/* Exchanges hellos, and sets *all_hello to those of all ranks.  If a rank brings a failure, all ranks fail with it. */
+/* Exchanges hellos, and sets *all_hello to the hellos of all ranks.  If one of them reports a failure, all ranks
+ * fail. */
 static bool verbs_hello_exchange(struct link_verbs *v, struct bootstrap *b, GError *failure, uint8_t **all_hello,
                                  size_t *hello_bytes, GError **error)
 {
@@ -671,7 +674,7 @@ static bool verbs_connect(struct link_verbs *v, struct bootstrap *b, const bool 
     return fine;
 }
 
-/* Names what carries the link's bytes, as in "verbs r0 port 1+r1 port 1". */
+/* Writes the names of the NICs and ports that carry the link's bytes, as in "verbs r0 port 1+r1 port 1". */
 static void verbs_carrier_name(struct link_verbs *v)
 {
     g_strlcpy(v->link.carrier, "verbs ", sizeof v->link.carrier);

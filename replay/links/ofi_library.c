@@ -1,20 +1,20 @@
 /* ofi_library.c - libfabric itself, loaded when a link first needs it.
  *
- * libfabric's providers have constructors that sleep (0.2 s with Debian's 1.17) and install signal handlers.  A program
- * that is linked with it would pay for that at every start, whatever it does.  Only the five functions of struct
- * ofi_library are looked up, because all other calls go through tables of functions in libfabric's objects.
+ * libfabric's providers have constructors that sleep (0.2 s with Debian's 1.17) and install signal handlers.  A
+ * program linked with libfabric would pay for that at every start, whatever it does.  Only the five functions of
+ * struct ofi_library are looked up.  All other calls go through tables of functions in libfabric's objects.
  *
- * PSM's handlers (libinfinipath) call exit(), which may wait for ever for a lock that the interrupted call holds, and
- * write a *.btr file.  So signals are held back while a library may be loaded, and then their earlier handling is
- * restored.  A signal that kills a rank is then seen as the reason for its end. */
+ * The signal handlers of PSM (libinfinipath) write a *.btr file and call exit().  exit() may wait for ever for a
+ * lock that the interrupted call holds.  So signals are held back while a library may be loaded, and then their
+ * earlier handling is restored.  If a signal kills a rank, it is then reported as the cause of its end. */
 #ifdef HAVE_OFI
 #    include "replay/links/ofi.h"
 
 #    include <dlfcn.h>
 
 static struct ofi_library library;
-static GMutex signals_lock; /* held by one thread at a time; else a thread might take as earlier handling what another
-                             * thread's library has just installed */
+static GMutex signals_lock; /* held by one thread at a time, because another thread's library may have just installed
+                             * a handler, which must not be taken for the earlier one */
 
 void ofi_signals_hold(struct ofi_signals *s)
 {
@@ -47,7 +47,7 @@ static const char *ofi_library_fill(void)
     for (size_t i = 0; i < G_N_ELEMENTS(symbols); i++) {
         void *const symbol = dlsym(handle, symbols[i].name);
         if (!symbol) return dlerror();
-        *(void **)symbols[i].place = symbol; /* the cast that POSIX shows for dlsym() */
+        *(void **)symbols[i].place = symbol; /* POSIX shows this cast for dlsym() */
     }
     return NULL;
 }

@@ -1,7 +1,8 @@
-/* ofi_port.c - chooses a libfabric provider, opens an endpoint, registers memory, exchanges addresses.
+/* ofi_port.c - chooses a libfabric provider, opens an endpoint, registers memory, and exchanges addresses.
  *
- * Knows providers by the capabilities that they report.  Two facts are not reported and are kept here: which
- * providers place an 8-byte word at once, and which endpoints have a name in the file system. */
+ * Most properties of a provider are capabilities that it reports.  Two are not reported, so this file lists the
+ * providers that have them: those that place an 8-byte word at once, and those whose endpoints have a name in the
+ * file system. */
 #ifdef HAVE_OFI
 #    include "replay/links/ofi.h"
 
@@ -16,15 +17,15 @@ enum {
     OFI_API = FI_VERSION(1, 15),
     OFI_SENDS_MAX = 4096,
     OFI_RECEIVES_MAX = 256,
-    /* Keys of registrations, used if the provider lets us choose them. */
+    /* Keys of registrations, for providers that let us choose them. */
     OFI_KEY_MEMORY = 1,
     OFI_KEY_ARENA = 2,
 };
 
-/* A write stays after earlier writes; a send stays after earlier writes and sends. */
+/* Writes stay after earlier writes, and messages stay after earlier writes and messages. */
 static const uint64_t OFI_ORDER = FI_ORDER_WAW | FI_ORDER_SAW | FI_ORDER_SAS;
 
-/* If no provider is named, the first of these that this machine has is used. */
+/* If no provider is named, the first of these that this machine offers is used. */
 static const char *const preferred[] = { "cxi", "efa", "verbs", "tcp" };
 
 static bool ofi_refuse(const struct ofi_port *p, const char *what, int rc, GError **error)
@@ -74,8 +75,8 @@ void ofi_place_clear(struct ofi_place *place) { g_clear_pointer(&place->token, g
 
 /* --- choosing --- */
 
-/* Whether the provider places an 8-byte word at once.  Providers that receive from a stream may show a half-written
- * word, so with them a message carries signals. */
+/* Whether the provider places an 8-byte word at once.  Providers that receive from a stream may show a word of which
+ * only a part is written.  With them, signals are messages. */
 static bool places_words_at_once(const char *provider)
 {
     static const char *const known[] = { "verbs", "efa", "cxi", "shm", "psm" };
@@ -98,14 +99,14 @@ static struct fi_info *ofi_hints(const struct ofi_library *library, const char *
     return hints;
 }
 
-/* Whether the provider `found` makes datagrams reliable and was not named in `asked`.  Such providers are for networks
- * without anything better, so they are used only if named, or if there is no other. */
+/* Whether `found` is a provider that makes datagrams reliable, and `asked` does not name it.  Such a provider is for
+ * networks that have no better one.  So it is used only if it is named, or if there is no other. */
 static bool is_second_choice(const char *asked, const char *found)
 {
     return strstr(found, "ofi_rxd") && !g_str_has_prefix(asked, "udp") && !strstr(asked, "ofi_rxd");
 }
 
-/* The first provider that fits, on the requested device.  Free it with library->freeinfo(). */
+/* Returns the first provider that fits, on the requested device.  Free the result with library->freeinfo(). */
 static struct fi_info *ofi_pick(const struct ofi_library *library, struct fi_info *list, const char *provider,
                                 const char *device)
 {
@@ -116,8 +117,8 @@ static struct fi_info *ofi_pick(const struct ofi_library *library, struct fi_inf
     return NULL;
 }
 
-/* Tells libfabric, by an environment variable, for how many ranks providers must size their queues.  Their default
- * is more than some devices have room for.  libfabric reads the variable at its first call. */
+/* Tells libfabric the number of ranks, by an environment variable, because providers size their queues by it.  Their
+ * default is more than some devices have room for.  libfabric reads the variable at its first call. */
 static void ofi_tell_rank_count(uint32_t rank_count)
 {
     static gsize told;
@@ -139,15 +140,15 @@ static struct fi_info *ofi_query(const struct ofi_library *library, const char *
     return found;
 }
 
-/* Whether the provider keeps the order of all sizes up to the largest put. */
+/* Whether the provider keeps the order of writes and messages of all sizes up to the largest put. */
 static bool ofi_is_ordered(const struct fi_info *info, uint64_t size_bytes_max)
 {
     return (info->tx_attr->msg_order & OFI_ORDER) == OFI_ORDER && (info->rx_attr->msg_order & OFI_ORDER) == OFI_ORDER &&
            info->ep_attr->max_order_waw_size >= size_bytes_max;
 }
 
-/* Chooses the provider.  A request for order may cost speed, but without it a provider may drop an order that it could
- * keep.  So full order is requested first, then less. */
+/* Chooses the provider.  A provider may drop an order that it could keep, unless the order is requested.  So full
+ * order is requested first, although it may cost speed, and then less. */
 static bool ofi_choose_provider(struct ofi_port *p, const char *provider, const char *device,
                                 const struct live_options *o, uint64_t size_bytes_max)
 {
@@ -226,9 +227,9 @@ static char *ofi_family_names(const struct live_options *o)
     return g_strdup_printf("eptwin-%u-%016" G_GINT64_MODIFIER "x-", (unsigned)getuid(), o->family);
 }
 
-/* Names the endpoint, if its provider gives its objects names in the file system.  The names contain the run, so that
- * any rank can remove those of a rank that died early.  They also contain the family, so that a parent can remove them
- * when all ranks have died. */
+/* Names the endpoint, if its provider gives endpoints a name in the file system.  The name contains the number of
+ * the run, so that any rank can remove the names of ranks that died early.  It also contains the family, so that a
+ * parent can remove all names when all ranks have died. */
 static int ofi_name_endpoint(struct ofi_port *p, const struct live_options *o, const struct ofi_place *place,
                              uint32_t rank)
 {
@@ -369,7 +370,7 @@ bool ofi_port_exchange(struct ofi_port *p, struct bootstrap *b, const struct liv
 
 /* --- closing --- */
 
-/* Removes the entries of /dev/shm whose names begin like this. */
+/* Removes the entries of /dev/shm whose names begin with `begin`. */
 static void ofi_names_remove(const char *begin)
 {
     g_autoptr(GDir) folder = g_dir_open("/dev/shm", 0, NULL);

@@ -1,7 +1,7 @@
-/* verbs_nic.c - RDMA devices: which to use, their ports and GIDs, memory registration, and what to tell users whose
- * machine does not allow it.
+/* verbs_nic.c - chooses and opens RDMA devices, their ports and GIDs, and registers memory.  If a machine does not
+ * allow this, messages tell users what to do.
  *
- * Knows no peers and no queue pairs. */
+ * This file knows no peers and no queue pairs. */
 #ifdef HAVE_VERBS
 #    include "replay/links/verbs.h"
 
@@ -18,8 +18,7 @@ static int verbs_names_compare(const void *a, const void *b)
     return strverscmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Whether some port of the device can carry RC traffic now.  iWARP is left out: it connects by rdma_cm only.
- * */
+/* Whether some port of the device can carry RC traffic now.  iWARP is left out, because it connects only by rdma_cm. */
 static bool verbs_device_usable(struct ibv_device *device)
 {
     if (device->transport_type != IBV_TRANSPORT_IB) return false;
@@ -36,7 +35,7 @@ static bool verbs_device_usable(struct ibv_device *device)
     return usable;
 }
 
-/* Names of all devices, or only of the usable ones, in the order of their numbers. */
+/* Returns the names of all devices, or only of the usable ones, in the order of the numbers in their names. */
 static GPtrArray *verbs_devices_list(bool usable_only, int *list_errno)
 {
     GPtrArray *names = g_ptr_array_new_with_free_func(g_free);
@@ -141,8 +140,8 @@ static bool verbs_port_choose(struct verbs_nic *nic, const struct live_options *
                        nic->port, verbs_port_state_name(nic->port_attr.state));
 }
 
-/* A number that is higher for a better GID: RoCE v2 before v1, because only v2 is routed; then IPv4 before IPv6 before
- * link-local, which crosses no router. */
+/* Returns a number that is higher for a better GID.  RoCE v2 is better than v1, because only v2 is routed.  IPv4 is
+ * better than IPv6, and IPv6 is better than link-local, which crosses no router. */
 static int verbs_gid_worth(const struct ibv_gid_entry *entry)
 {
     static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
@@ -241,7 +240,7 @@ struct ibv_mr *verbs_memory_register(const struct verbs_nic *nic, void *base, ui
     return mr;
 }
 
-/* Checks whether the driver supports dma-buf: given an invalid descriptor, drivers that do answer EBADF. */
+/* Checks whether the driver supports dma-buf.  If it does, its answer to an invalid descriptor is EBADF. */
 static bool verbs_dmabuf_probe(const struct verbs_nic *nic, GError **error)
 {
     errno = 0;
@@ -326,8 +325,8 @@ static bool verbs_event_ends(const struct verbs_nic *nic, const struct ibv_async
     case IBV_EVENT_CQ_ERR:
     case IBV_EVENT_QP_FATAL: return true;
     default:
-        /* Other events, like QP_REQ_ERR and QP_ACCESS_ERR, are not reported: the work completion that follows says
-         * more. */
+        /* Other events, such as QP_REQ_ERR and QP_ACCESS_ERR, are not reported.  The work completion that follows
+         * says more. */
         return false;
     }
 }

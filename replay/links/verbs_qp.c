@@ -9,13 +9,14 @@
 
 enum {
     VERBS_TIMEOUT_EXPONENT_MIN = 12,
-    /* 17 ms; with less time, a busy host would be taken for a dead one */
-    VERBS_TIMEOUT_EXPONENT_MAX = 18,  /* 1.07 s; full queues of a slow link delay an answer less */
+    /* 17 ms; with a shorter time, a busy host would be taken for a dead one */
+    VERBS_TIMEOUT_EXPONENT_MAX = 18,  /* 1.07 s; even full queues of a slow link delay an answer by less */
     VERBS_TIMEOUT_EXPONENT_SOFT = 24, /* 69 s, the limit for soft-RoCE */
     VERBS_READS_MAX = 16,             /* reads and atomics in flight of one QP */
-    VERBS_RNR_TIMER = 5, /* 60 us: a sender waits so long before it asks again a receiver without a receive request */
-    VERBS_RNR_RETRIES_FOREVER = 7, /* a receiver without a receive request is alive, and the world's timeout
-                                    * limits the wait for it */
+    VERBS_RNR_TIMER = 5, /* 60 us: how long a sender waits before it tries again, if the receiver has no receive
+                          * request */
+    VERBS_RNR_RETRIES_FOREVER = 7, /* a receiver without a receive request is alive; the world's timeout limits the
+                                    * wait for it */
     VERBS_HOP_LIMIT = 64,
 };
 
@@ -93,7 +94,8 @@ bool verbs_qp_make(struct verbs_qp *qp, struct verbs_nic *nic, struct verbs_qp_l
         errno = 0;
         qp->qp = ibv_create_qp(nic->pd, &init);
         if (qp->qp || errno != EINVAL || !limits->inline_bytes) break;
-        limits->inline_bytes /= 2; /* devices do not say how much they grant: most refuse a number that is too large */
+        limits->inline_bytes /= 2; /* a device does not say how much it grants; most devices refuse a number that is
+                                    * too large */
     } while (true);
     if (!qp->qp) {
         verbs_qp_refuse(qp, limits, errno ? errno : EIO, error);
