@@ -1,5 +1,5 @@
-/* measure_command.c - `eptwin measure`: runs the micro-benchmarks of links and of this host on 2, 4, ... ranks
- * and writes one record, from which `eptwin fit` makes a cluster file. */
+/* measure_command.c - `eptwin measure`: runs the micro-benchmarks of links and of this host on 2, 4, ... ranks, and
+ * writes one record.  `eptwin fit` makes a cluster file from it. */
 #include "replay/measure/measure.h"
 
 #include <errno.h>
@@ -41,8 +41,8 @@ static struct live_world *world_open(const struct measure *m, bool link, enum li
     return live_world_new(&options, &needs, m->bootstrap, error);
 }
 
-/* Opens the worlds.  Only that of the link is necessary.  The store world is missing if the ranks are on several hosts.
- * The atomic world, which only 2 ranks on a link other than shm have, is missing if the device has no atomics. */
+/* Opens the worlds.  The link's world is necessary.  The store world is missing if the ranks are on several hosts.
+ * Only 2 ranks on a link other than shm have an atomic world, and only if the device has atomics. */
 static bool worlds_open(struct measure *m, GError **error)
 {
     g_autoptr(GError) absent = NULL;
@@ -52,11 +52,11 @@ static bool worlds_open(struct measure *m, GError **error)
     const bool shared = strcmp(m->command->live.fabric, "shm") == 0;
     if (!absent && !shared && m->bootstrap->rank_count == 2)
         m->atomic_world = world_open(m, true, LIVE_SIGNAL_ATOMIC, &absent);
-    /* `absent` is ignored, because it only tells of missing features.  If an exchange broke, the barrier reports it. */
+    /* `absent` is ignored: it only says which features are missing.  If an exchange failed, this barrier reports it. */
     return bootstrap_barrier(m->bootstrap, error);
 }
 
-/* Keeps the names of what carries this run's bytes.  The last run, which is the largest, counts. */
+/* Keeps the names of the carriers of this run's bytes.  A later run, which is larger, replaces them. */
 static void carriers_keep(const struct measure *m)
 {
     g_strlcpy(m->rows->network_carrier, live_world_network_carrier(m->link_world), sizeof m->rows->network_carrier);
@@ -64,7 +64,7 @@ static void carriers_keep(const struct measure *m)
               sizeof m->rows->nvlink_carrier);
 }
 
-/* Takes one sample of everything that this number of ranks measures. */
+/* Takes one sample of each benchmark that runs on this number of ranks. */
 static bool pass_run(struct measure *m, GError **error)
 {
     char suffix[16];
@@ -78,7 +78,7 @@ static bool pass_run(struct measure *m, GError **error)
     return fine && measure_local_crowd_run(m, suffix, error) && measure_crowd_run(m, suffix, error);
 }
 
-/* Runs one pass, and sets *contention to what else the hosts did meanwhile. */
+/* Runs one pass.  Sets *contention to how busy the hosts were with other work meanwhile. */
 static bool pass_watch(struct measure *m, uint32_t row_first, struct contention *contention, GError **error)
 {
     struct contention_watch watch;
@@ -87,9 +87,9 @@ static bool pass_watch(struct measure *m, uint32_t row_first, struct contention 
            contention_end(m->bootstrap, &watch, contention, error);
 }
 
-/* Runs the passes.  A pass during which the machine was busy is repeated once.  If the machine was busy during the
- * repetition, too, no further pass is repeated: if others always work, repeating does not help.  All ranks make the
- * same decision.  Rank 0 keeps how many passes were disturbed and repeated, for the record. */
+/* Runs the passes.  A pass during which the machine was busy is repeated once.  If it was busy during the
+ * repetition, too, no further pass is repeated, because other work that does not end would disturb each repetition.
+ * All ranks decide alike.  Rank 0 counts disturbed and repeated passes, for the record. */
 static bool passes_run(struct measure *m, uint32_t row_first, struct progress *progress, GError **error)
 {
     bool hope = true;
@@ -127,7 +127,7 @@ static bool measure_rank_main(struct bootstrap *b, void *context, GError **error
     m.operations = g_new0(uint32_t, MEASURE_ROWS_MAX);
     bool fine = worlds_open(&m, error) && measure_pages_touch(&m, error);
     if (fine && b->rank == 0) carriers_keep(&m);
-    /* Launchers bind each process to some of the host's CPUs.  Then the CPUs of all these processes count. */
+    /* Launchers bind each process to some CPUs of the host, so the number of CPUs is that of all processes together. */
     if (fine && m.command->bootstrap) m.command->cpus = live_world_cpus(m.link_world);
     g_autofree char *what = g_strdup_printf("passes of %u ranks", b->rank_count);
     struct progress *progress = b->rank == 0 ? progress_new(what, m.repeat) : NULL;
@@ -143,7 +143,7 @@ static bool measure_rank_main(struct bootstrap *b, void *context, GError **error
     return fine;
 }
 
-/* Runs 2, 4, 8, ... ranks and then all of them.  Ranks that have joined others run only once, all of them. */
+/* Runs 2, 4, 8, ... ranks, and last all of them.  Ranks that have joined others run only once, all together. */
 static int ranks_run(struct measure *m, uint32_t ranks)
 {
     m->memory = m->most = true;
@@ -198,7 +198,7 @@ static bool record_make(const struct measure *m, uint32_t ranks, GError **error)
     return record_write(record, output, m->command->record_format, error);
 }
 
-/* Options of --fabric cuda alone. */
+/* Options that only --fabric cuda has. */
 struct measure_choice {
     gboolean quick;
     char *only;
@@ -206,8 +206,8 @@ struct measure_choice {
 
 static bool cuda_asked(const struct measure *m) { return g_strcmp0(m->command->fabric, "cuda") == 0; }
 
-/* Checks the options of the fabric.  GPUs have few options; with GPUs the options of other fabrics are refused, and the
- * other way round. */
+/* Checks that the options fit the fabric.  With cuda, the options of other fabrics are refused.  With other fabrics,
+ * those of cuda are refused. */
 static bool fabric_check(struct measure *m, const struct measure_choice *choice, GError **error)
 {
     struct live_command *c = m->command;

@@ -1,7 +1,7 @@
 /* measure_links.c - benchmarks of links: streams of stores and puts, ping-pong, incast and all-to-all, by size.
  *
- * Senders and receivers are workers, which the live world steps like the kernels' workers.  So what is measured is
- * what a kernel gets.  A stream ends when everything is complete at the peers (flush). */
+ * Senders and receivers are workers, which the live world steps like the workers of kernels.  So the results are
+ * what a kernel would get.  A stream ends when flush says that everything has arrived at the peers. */
 #include "replay/measure/measure.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@
 #include "sim/units.h"
 
 enum {
-    BATCH = 64, /* operations of one step; the clock is read once a step */
+    BATCH = 64, /* operations of one step; the clock is read once in each step */
 };
 
 /* ---- a stream of writes to one or more peers ---- */
@@ -18,14 +18,16 @@ enum {
 struct stream {
     struct fabric_worker worker;
     uint32_t size_bytes, count;      /* count: writes to each peer */
-    uint16_t first_peer, peer_count; /* peers first_peer, first_peer + 1, ... modulo ranks, without the rank itself */
-    uint32_t posted;                 /* writes posted so far, to all peers in rotation */
-    uint32_t queues;                 /* how many queues the writes to a peer use in rotation; 0: one */
-    uint32_t flushed, signalled;     /* how many queues of all peers are flushed; how many peers are signalled */
-    uint32_t chain;                  /* puts to a peer behind one doorbell; 0: each put has its own doorbell */
-    uint32_t pause, paused;          /* steps between one operation and the next (0: bursts); those steps so far */
+    uint16_t first_peer, peer_count; /* peers first_peer, first_peer + 1, ... modulo the number of ranks, except the
+                                      * rank itself */
+    uint32_t posted;                 /* writes posted so far; the peers take turns */
+    uint32_t queues;                 /* number of queues that the writes to a peer use in turn; 0: one */
+    uint32_t flushed, signalled;     /* how many queues have been flushed, over all peers; how many peers have been
+                                      * signalled */
+    uint32_t chain;                  /* puts to a peer that share a doorbell; 0: each put rings its own */
+    uint32_t pause, paused;          /* steps between two operations (0: none); how many of these steps have passed */
     bool signals;                    /* whether it sends signals instead of writes */
-    bool deliver;                    /* whether it tells the peers at the end that everything is delivered */
+    bool deliver;                    /* whether it signals the peers at the end, when everything is delivered */
     uint64_t done_value;
     double post_us; /* CPU time in the calls that post */
 };
@@ -101,7 +103,7 @@ static void stream_describe(const struct fabric_worker *w, char *text, size_t te
 
 static const struct worker_role stream_role = { .step = stream_step, .describe = stream_describe };
 
-/* A worker that waits until ranks [first, last), except its own, have told it that everything is delivered. */
+/* A worker that waits until ranks first to last - 1, except its own, have signalled that everything is delivered. */
 struct sink {
     struct fabric_worker worker;
     uint32_t first, last;
@@ -124,8 +126,8 @@ static void sink_describe(const struct fabric_worker *w, char *text, size_t text
 
 static const struct worker_role sink_role = { .step = sink_step, .describe = sink_describe };
 
-/* Runs the stream and the sink.  Sets value[] for one write: its time as this rank sees it, GB/s, writes per us, the
- * time to post it, and CPU time.  Ranks that only receive have no values. */
+/* Runs the stream and the sink.  Sets value[] to five results: the time of a write on this rank (us), GB/s, writes
+ * per us, the time to post a write (us), and its CPU time (us).  Ranks that only receive set no values. */
 static bool stream_run(struct live_world *world, struct stream *s, struct sink *k, double *value, GError **error)
 {
     struct fabric *f = live_world_fabric(world);
@@ -151,8 +153,7 @@ static bool stream_run(struct live_world *world, struct stream *s, struct sink *
     return true;
 }
 
-/* Measures stores of rank 0 to rank 1.  Rank 1 sleeps in the bootstrap meanwhile, because stores need nothing from
- * it. */
+/* Measures stores of rank 0 to rank 1.  Rank 1 sleeps in the bootstrap meanwhile, because stores need no work of it. */
 static bool test_store(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     if (m->bootstrap->rank != 0) return true;
@@ -175,7 +176,7 @@ static bool streams_run(struct live_world *world, struct measure *m, struct stre
     return stream_run(world, &s, &k, value, error);
 }
 
-/* Measures puts of rank 0 to rank 1, which polls, because some links need both ends. */
+/* Measures puts of rank 0 to rank 1.  Rank 1 polls, because some links need the CPUs of both ends. */
 static bool test_put(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     const uint32_t rank = m->bootstrap->rank;
@@ -218,7 +219,7 @@ static bool test_put_to_all(struct measure *m, uint32_t size, uint32_t count, do
 static bool test_store_to_all(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     if (!to_all(m->store_world, m, size, count, value, error)) return false;
-    value[2] = value[4]; /* the CPU time; nothing is polled, so it is that of the calls alone */
+    value[2] = value[4]; /* the CPU time of the calls alone, because nothing is polled */
     value[0] = value[2] * measure_turns(m);
     value[1] = size / value[0] / 1e3;
     return true;
@@ -238,10 +239,10 @@ static bool test_put_incast(struct measure *m, uint32_t size, uint32_t count, do
 
 /* ---- what puts and signals take from the CPUs ---- */
 
-/* Work at the same time as a stream, so that no rank ever waits.  It sums rows, which push the stream's data out of
- * caches and are pushed out by the stream's data, as in a kernel.  The stream's cost is the work that all ranks
- * lose, compared with an equal time without a stream.  They lose it to calls, to interrupts, and to the operating
- * system's own threads, on whichever CPU. */
+/* Work that a rank does at the same time as a stream, so that its CPU is never idle.  The work sums rows.  As in a
+ * kernel, its rows and the stream's data push each other out of caches.  The cost of a stream is the work that all
+ * ranks lose, compared with an equal time without a stream.  They lose it to calls, to interrupts, and to threads of
+ * the operating system on any CPU. */
 struct beside {
     struct fabric_worker worker;
     struct measure *measure;
@@ -254,8 +255,8 @@ struct beside {
 
 enum {
     BESIDE_ROUNDS_ALONE = 1000,
-    LOAD_MANY = 4, /* a sample has this many times the operations of other benchmarks' samples, so that it is longer
-                    * than the scheduler's slices */
+    LOAD_MANY = 4, /* a sample has this many times the operations of other benchmarks, so that it outlasts the
+                    * scheduler's slices */
 };
 
 static enum worker_step beside_step(struct fabric_worker *w)
@@ -270,7 +271,7 @@ static enum worker_step beside_step(struct fabric_worker *w)
 
 static const struct worker_role beside_role = { .step = beside_step };
 
-/* The work that all ranks did while all of them ran: from the last start to the first end. */
+/* The time from the first rank's start until the first rank ends, and the work of all ranks in this time. */
 struct besides {
     double time_us, rounds;
 };
@@ -297,7 +298,8 @@ static bool besides_gather(struct measure *m, const struct beside *b, struct bes
     return fine;
 }
 
-/* Runs the workers on all ranks at once.  The last worker is b's.  Sets *all to the work of all ranks together. */
+/* Runs the workers on all ranks at once; b's worker is the last of them.  Sets *all to the work of all ranks
+ * together. */
 static bool beside_run(struct measure *m, struct beside *b, struct fabric_worker **workers, uint32_t count,
                        struct besides *all, GError **error)
 {
@@ -314,7 +316,7 @@ static bool beside_run(struct measure *m, struct beside *b, struct fabric_worker
     return fine;
 }
 
-/* The work without a stream: how many rounds in a given time, and the CPU time of a round. */
+/* The work without a stream: rounds of all ranks in a given time, and the CPU time of a round. */
 struct alone {
     struct besides all;
     double round_cpu_us;
@@ -330,7 +332,7 @@ static bool beside_alone(struct measure *m, struct alone *alone, GError **error)
     return true;
 }
 
-/* Sets *lost_us to how much CPU time one operation of an all-to-all stream takes from the work. */
+/* Sets *lost_us to the CPU time that one operation of an all-to-all stream takes away from the work. */
 static bool stream_beside(struct measure *m, struct stream s, const struct alone *alone, double *lost_us,
                           GError **error)
 {
@@ -354,8 +356,8 @@ static bool stream_beside(struct measure *m, struct stream s, const struct alone
     return true;
 }
 
-/* Measures bursts.  Sets value[] by streams_run(), without other work, and *lost_us to the CPU time that one operation
- * takes from work. */
+/* Measures bursts.  value[] is that of streams_run(), without other work.  *lost_us gets the CPU time that one
+ * operation takes away from other work. */
 static bool burst_load(struct measure *m, struct stream s, const struct alone *alone, double *value, double *lost_us,
                        GError **error)
 {
@@ -363,9 +365,9 @@ static bool burst_load(struct measure *m, struct stream s, const struct alone *a
     return streams_run(m->link_world, m, s, k, value, error) && stream_beside(m, s, alone, lost_us, error);
 }
 
-/* Measures puts in bursts, in bursts of chains, and one by one, as in kernels that work on rows before the next put.
- * In this benchmark that work lasts as long as posting a put.  Puts of a burst share interrupts, and puts of a chain
- * also share a doorbell. */
+/* Measures puts in three forms: in bursts, in bursts of chains, and one by one.  Puts of a burst share interrupts,
+ * and puts of a chain also share a doorbell.  Kernels that work on rows between puts post them one by one.  Here the
+ * work between two puts lasts as long as posting a put. */
 static bool test_put_load(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     const struct stream s = stream_to_all(m, size, count * LOAD_MANY);
@@ -382,7 +384,7 @@ static bool test_put_load(struct measure *m, uint32_t size, uint32_t count, doub
     return stream_beside(m, paced, &alone, &value[3], error);
 }
 
-/* Measures signals in bursts, as in kernels that signal all peers. */
+/* Measures signals in bursts, as of kernels that signal all peers at once. */
 static bool test_signal_load(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     struct stream s = stream_to_all(m, size, count * LOAD_MANY);
@@ -398,7 +400,7 @@ static bool test_signal_load(struct measure *m, uint32_t size, uint32_t count, d
 
 struct pong {
     struct fabric_worker worker;
-    uint32_t size_bytes, count; /* with size_bytes 0, a message is only its signal */
+    uint32_t size_bytes, count; /* size_bytes: 0 if a message is only a signal */
     uint64_t base;
     uint32_t sent, seen;
     bool written;
@@ -433,7 +435,7 @@ static int pong_send(struct pong *p)
     return 0;
 }
 
-/* A step of rank 0, which sends, or of rank 1, which answers each message. */
+/* Steps rank 0, which sends messages, or rank 1, which answers each message. */
 static enum worker_step pong_step(struct fabric_worker *w)
 {
     struct pong *p = fabric_container_of(w, struct pong, worker);
@@ -452,8 +454,8 @@ static void pong_describe(const struct fabric_worker *w, char *text, size_t text
 
 static const struct worker_role pong_role = { .step = pong_step, .describe = pong_describe };
 
-/* Sets value[0] to half of the median round trip.  It is the median, because a round trip that another process
- * interrupted says nothing about the link. */
+/* Sets value[0] to half of the median round trip.  A mean would count round trips that another process interrupted,
+ * which say nothing about the link. */
 static bool test_latency(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     struct live_world *world = measure_world(m, m->test->over);
@@ -498,7 +500,7 @@ static enum worker_step signals_step(struct fabric_worker *w)
 
 static const struct worker_role signals_role = { .step = signals_step, .describe = sink_describe };
 
-/* Measures signals: rank 0 signals rank 1 repeatedly, and rank 1 waits for the last signal. */
+/* Measures signals.  Rank 0 signals rank 1 repeatedly, and rank 1 waits for the last signal. */
 static bool test_signals(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     (void)size;
@@ -566,7 +568,7 @@ bool measure_pair_run(struct measure *m, GError **error)
         { "atomic", SIGNAL_METRICS, .run = test_signals, .over = MEASURE_ATOMIC },
         { "atomic", { "latency_us" }, { "us" }, .run = test_latency, .over = MEASURE_ATOMIC },
     };
-    /* Each of the two ranks gets its own CPU, if there are two, instead of one that the scheduler happens to choose. */
+    /* If there are two CPUs, each of the two ranks gets its own.  Otherwise the scheduler might put both on one. */
     cpu_set_t was;
     const bool fine = measure_cpu_pin(m, m->bootstrap->rank, &was, error) &&
                       measure_tests_run(m, tests, G_N_ELEMENTS(tests), "", error);

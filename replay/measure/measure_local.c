@@ -1,6 +1,6 @@
-/* measure_local.c - the work of a rank's own CPU: copying, casting, reducing, summing and scanning rows as the
- * kernels do, stepping a waiting worker, polling an idle link, starting a kernel, handing the CPU to another
- * process, keeping it from others.
+/* measure_local.c - the cost of work on a rank's own CPU.  Rows are copied, cast, reduced, summed and scanned as
+ * kernels do it.  Other benchmarks step a waiting worker, poll an idle link, start a kernel, and let processes share
+ * a CPU.
  *
  * Rows are spread over an area larger than the caches of one core, as a kernel's rows are. */
 #include "replay/measure/measure.h"
@@ -17,7 +17,7 @@ enum { REDUCE_ROWS_MAX = 8, SCAN_BYTES = 64 << 10, MEMORY_BYTES = 64 << 10 };
 
 static struct live_world *any_world(const struct measure *m) { return m->store_world ? m->store_world : m->link_world; }
 
-/* ---- work on rows: through the seam's work(), as kernels do it ---- */
+/* ---- work on rows, through the fabric's work(), as kernels do it ---- */
 
 struct row_work {
     uint8_t *from, *to;
@@ -73,7 +73,7 @@ static void work_scan(void *context, uint64_t i)
 static void area_fill(struct fabric *f)
 {
     uint16_t *values = (uint16_t *)(void *)f->heap;
-    if (values[1]) return; /* already filled */
+    if (values[1]) return; /* filled before */
     for (uint32_t i = 0; i < MEASURE_AREA_BYTES / sizeof *values; i++)
         values[i] = format_bf16_from_f32((float)(i % 251) / 64.0f - 1.5f);
 }
@@ -83,7 +83,7 @@ static void measure_sums_make(struct measure *m)
     if (!m->sums) m->sums = memset(g_malloc(MEASURE_AREA_BYTES), 1, MEASURE_AREA_BYTES);
 }
 
-/* The sums are written to memory that only this rank writes, whose pages are touched before the first sum. */
+/* The sums are written to memory that only this rank writes.  Its pages are touched before the first sum. */
 void measure_sum(struct measure *m, uint64_t i)
 {
     struct fabric *f = live_world_fabric(m->link_world);
@@ -105,7 +105,7 @@ static enum worker_step no_step(struct fabric_worker *w)
 
 const struct worker_role measure_no_role = { .step = no_step };
 
-/* Does the work on rows first .. last - 1 through the seam, and returns its CPU time. */
+/* Does the work on rows first to last - 1 through the fabric's work(), and returns its CPU time in us. */
 static double rows_work(struct fabric *f, const struct measure_test *test, struct row_work *r, uint64_t first,
                         uint64_t last)
 {
@@ -125,8 +125,8 @@ static double rows_work(struct fabric *f, const struct measure_test *test, struc
     return took_us;
 }
 
-/* The work on rows of `size` bytes, which are read in `from`.  The rows of a sum have a fixed size instead, and
- * together they have `size` bytes. */
+/* Describes work on rows of `size` bytes at `from`.  For sums, `size` is the size of all rows of a sum together, and
+ * a row has a fixed size. */
 static struct row_work rows_of(enum fabric_work_kind kind, uint32_t size, uint8_t *from, uint8_t *to)
 {
     const bool reduce = kind == FABRIC_WORK_REDUCE;
@@ -155,7 +155,7 @@ static void rows_time(struct measure *m, const struct measure_test *test, uint32
 
 /* ---- rows that pass from rank to rank, as a kernel's do ---- */
 
-/* Stores each of the rows first .. last - 1 to every peer in turn, and returns the CPU time. */
+/* Stores each of the rows first to last - 1 to one peer; the peers take turns.  Returns the CPU time in us. */
 static double rows_send(struct fabric *f, const struct row_work *r, uint64_t first, uint64_t last)
 {
     struct fabric_worker worker = fabric_worker_of(f, &measure_no_role);
@@ -179,8 +179,9 @@ struct handed {
     double store_us, work_us; /* CPU time of a store, and of the work on a row */
 };
 
-/* Measures rows that are stored to peers and then read by them, area by area.  So each row that is read has just been
- * written by a peer, and each row that is written has just been read by a peer. */
+/* Measures rows that are stored to peers, and that the peers then read.  This is repeated for each area full of
+ * rows.  So a rank reads only rows that a peer has just written, and writes only over rows that a peer has just
+ * read. */
 static bool rows_hand(struct measure *m, uint32_t size, uint32_t count, struct handed *handed, GError **error)
 {
     struct fabric *f = live_world_fabric(m->store_world);
@@ -227,7 +228,7 @@ static bool test_rows(struct measure *m, uint32_t size, uint32_t count, double *
 struct step_worker {
     struct fabric_worker worker;
     uint32_t left;    /* steps until this worker ends */
-    const bool *over; /* a waiting worker ends when this is set */
+    const bool *over; /* a waiting worker ends when *over is set */
     bool *ends;       /* set by a counting worker at its end */
 };
 
@@ -248,7 +249,8 @@ static enum worker_step counting_step(struct fabric_worker *w)
 
 static const struct worker_role waiting_role = { .step = waiting_step }, counting_role = { .step = counting_step };
 
-/* Measures steps of waiting workers: many workers wait, and one keeps the loop running for `count` rounds. */
+/* Measures the time of a step of a waiting worker.  Many workers wait, and one more keeps the loop running for
+ * `count` rounds. */
 static bool test_step(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     enum { WORKERS = 64 };
@@ -317,8 +319,8 @@ bool measure_cpu_pin(const struct measure *m, uint32_t index, cpu_set_t *was, GE
     return fine;
 }
 
-/* Measures how long a change of processes takes: ranks 0 and 1 share one CPU, and each yields until the other has
- * answered. */
+/* Measures how long the switch from one process to another takes.  Ranks 0 and 1 share a CPU, and each yields until
+ * the other has answered. */
 static bool test_switch(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     (void)size;
@@ -344,8 +346,8 @@ static bool test_switch(struct measure *m, uint32_t size, uint32_t count, double
     return rc == 0;
 }
 
-/* Measures how long the scheduler lets a rank run at a time, while as many ranks share one CPU as in the run: CPU time
- * over the number of interruptions. */
+/* Measures how long the scheduler lets a rank run at a time: its CPU time divided by the number of its
+ * interruptions.  As many ranks share one CPU as in the run. */
 static bool test_slice(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     enum { LOOK_US = 8000 };
@@ -385,7 +387,7 @@ static const struct measure_test row_tests[] = {
     { "scan", READ_METRICS, .run = test_rows, .sizes = scan_sizes, .kind = FABRIC_WORK_SCAN, .work = work_scan },
 };
 
-/* Benchmarks that run on all ranks at once, if the ranks share memory. */
+/* Benchmarks that run on all ranks at once.  They need ranks that share memory. */
 static const struct measure_test handed_tests[] = {
     { "store_read",
       { "time_us", "write_gbs", "cpu_us" },
@@ -403,7 +405,7 @@ static const struct measure_test handed_tests[] = {
       .kind = FABRIC_WORK_REDUCE, .work = work_sum },
 };
 
-/* Runs a row benchmark on rank 0 while the others sleep in the bootstrap. */
+/* Runs a benchmark of rows on rank 0, while the other ranks sleep in the bootstrap. */
 static bool test_alone(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     m->alone = true;
@@ -453,8 +455,8 @@ bool measure_local_run(struct measure *m, GError **error)
     return true;
 }
 
-/* Measures the bandwidth of memory for all ranks together, read and written, by copies of as many ranks as there are
- * CPUs. */
+/* Measures the bandwidth of memory, reads and writes together.  As many ranks as there are CPUs copy rows at the
+ * same time. */
 static bool test_memory(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     (void)size, (void)error;

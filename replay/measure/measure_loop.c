@@ -1,11 +1,11 @@
 /* measure_loop.c - the cost of work on rows in a loop of low-latency dispatch and combine, by the number of bytes
  * that the loop touches.
  *
- * A row that is touched again after a while is in the L2, in the shared cache, or in memory.  The effect of other
- * virtual machines on a shared cache shows only in rows that stay there as long as a kernel's rows do.  So the ranks
- * pass rows round as these kernels do: the rows are cast and stored to all ranks, copied, turned into the expert's
- * output, stored back, and summed.  Only this order is the protocol's: there are no words, no workers and no
- * routing. */
+ * A row that is touched again is still in L2, in the shared cache, or only in memory.  Other virtual machines also
+ * use the shared cache, and their effect shows only in rows that stay there as long as a kernel's rows do.  So the
+ * ranks pass rows on as these kernels do: they cast rows and store them to all ranks, copy them, turn them into an
+ * expert's output, store this back, and sum it.  The loop has only this order in common with the protocol.  It has
+ * no words, workers or routing. */
 #include "replay/measure/measure.h"
 
 #include <string.h>
@@ -20,12 +20,12 @@ enum {
     HEADER_BYTES = MESSAGE_BYTES - HIDDEN - 4 * SCALES,
     ROW_BYTES = CLUSTER_REDUCE_ROW_BYTES,
     SLOT_BYTES = ROW_BYTES + 4 * SCALES, /* size of the slot of a row that is returned */
-    GROUP_TOKENS = 2, /* tokens that are cast and at once stored, so that a core's stores read its L1 */
+    GROUP_TOKENS = 2, /* tokens that are cast and then stored at once, so that stores read them from the core's L1 */
     TOKEN_BYTES = 2 * ROW_BYTES + MESSAGE_BYTES + TOPK * (MESSAGE_BYTES + HIDDEN + 2 * ROW_BYTES),
     TOKENS_MAX = 256,
 };
 
-/* A rank's rows: its part of the heap, equal on all ranks, and its own memory. */
+/* The rows in a rank's own memory. */
 struct measure_loop {
     uint16_t *input, *expert, *sum; /* [tokens], [received], [tokens] rows */
     uint8_t *received;              /* [received] rows of FP8 */
@@ -36,11 +36,11 @@ struct round {
     struct fabric *fabric;
     struct fabric_worker worker;
     struct measure_loop *loop;
-    uint32_t tokens, ranks, each;                             /* each: most messages from one rank to another */
-    double cast_us, message_us, copy_us, store_us, reduce_us; /* CPU time of all loops so far */
+    uint32_t tokens, ranks, each;                             /* each: the most messages from one rank to another */
+    double cast_us, message_us, copy_us, store_us, reduce_us; /* CPU time of all rounds so far */
 };
 
-/* ---- where things lie in the heap, behind the areas of the other benchmarks ---- */
+/* ---- places in the heap, behind the areas of the other benchmarks ---- */
 
 static uint32_t places(uint32_t tokens, uint32_t ranks) { return (tokens * TOPK + ranks - 1) / ranks * ranks; }
 
@@ -100,7 +100,7 @@ static void row_store(struct round *r, uint32_t peer, uint64_t target_offset, co
     g_assert(rc == 0); /* stores to memory never wait */
 }
 
-/* The rank that a rank's i-th choice goes to, and the choice's place at that rank. */
+/* These functions give the rank to which a rank's choice i goes, and the place of this choice at that rank. */
 static uint32_t choice_peer(const struct round *r, uint32_t rank, uint32_t i) { return (rank + i) % r->ranks; }
 
 static uint32_t choice_place(const struct round *r, uint32_t rank, uint32_t i) { return rank * r->each + i / r->ranks; }
@@ -126,7 +126,8 @@ static void messages_store(struct round *r, uint32_t first, uint32_t last)
     r->message_us += contention_thread_us() - start_us;
 }
 
-/* Returns whether a message comes to this place.  If so, sets *source and *choice to the message's rank and choice. */
+/* Returns whether a message comes to this place.  If so, *source is the rank that sends it, and *choice is its
+ * choice. */
 static bool place_taken(const struct round *r, uint32_t place, uint32_t *source, uint32_t *choice)
 {
     *source = place / r->each;
@@ -150,7 +151,7 @@ static uint32_t messages_copy(struct round *r)
     return count;
 }
 
-/* Stands for the experts' work, which a kernel's time does not contain. */
+/* Stands for the experts' work.  Its time is not counted. */
 static void experts_run(struct round *r)
 {
     for (uint32_t place = 0; place < r->each * r->ranks; place++)
@@ -158,7 +159,7 @@ static void experts_run(struct round *r)
                             HIDDEN, r->loop->expert + (size_t)place * HIDDEN);
 }
 
-/* The slot of a choice.  A token's rows are as far apart as the slots of its experts. */
+/* The slot of a choice.  Two rows of a token are as far apart as the slots of their experts. */
 static uint32_t choice_slot(const struct round *r, uint32_t choice)
 {
     return choice % TOPK * r->tokens + choice / TOPK;
@@ -205,8 +206,8 @@ static bool round_run(struct measure *m, struct round *r, GError **error)
     return live_world_barrier(m->store_world, error);
 }
 
-/* Measures whole rounds for at least `count` tokens.  A first round, which does not count, brings the rows into the
- * caches that hold them in a loop. */
+/* Measures whole rounds, for at least `count` tokens.  A round before them, which is not counted, brings the rows
+ * into the caches. */
 static bool test_loop(struct measure *m, uint32_t touched_bytes, uint32_t count, double *value, GError **error)
 {
     struct fabric *f = live_world_fabric(m->store_world);

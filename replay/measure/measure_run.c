@@ -1,6 +1,6 @@
-/* measure_run.c - takes a sample of a micro-benchmark on all ranks and keeps the values.  In the first pass, a short
- * sample warms everything up and shows how many operations fill sample_ms.  All ranks get the same mean, so they make
- * the same decision. */
+/* measure_run.c - takes a sample of a micro-benchmark on all ranks and keeps its values.  In the first pass, a short
+ * sample warms up caches and links, and shows how many operations fill sample_ms.  All ranks get the same mean, so
+ * they choose the same number. */
 #include "replay/measure/measure.h"
 
 #include <math.h>
@@ -22,7 +22,7 @@ double measure_turns(const struct measure *m)
     return m->alone || ranks <= cpus ? 1 : ranks / cpus;
 }
 
-/* Takes one sample: all ranks run, and all get the mean over the ranks that took part. */
+/* Takes one sample.  All ranks run the benchmark, and all get the mean over the ranks that took part. */
 static bool sample_take(struct measure *m, const struct measure_test *test, uint32_t size, uint32_t count, double *mean,
                         GError **error)
 {
@@ -46,7 +46,7 @@ static bool sample_take(struct measure *m, const struct measure_test *test, uint
     return fine;
 }
 
-/* Puts a metric's sample into the next row.  The first pass adds the row. */
+/* Writes the sample of a metric into the next row.  In the first pass, this makes the row. */
 static void row_sample(struct measure *m, const struct measure_test *test, const char *phase, uint32_t which,
                        uint32_t size, double value)
 {
