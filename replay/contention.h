@@ -2,7 +2,7 @@
  * time that the hypervisor took (steal), waiting for CPUs, run queues, and frequency.
  *
  * Two readings of the operating system's counters, and the CPU time of the ranks between them, make a struct
- * contention. A counter that the operating system does not have is NAN.  It does not count when a host is judged
+ * contention.  A counter that the operating system does not have is NAN.  It does not count when a host is judged
  * busy. */
 #ifndef REPLAY_CONTENTION_H
 #define REPLAY_CONTENTION_H
@@ -57,7 +57,7 @@ struct contention_effort {
 };
 /* Whether other processes used more than a tenth of the CPU time of the ranks' CPUs.  Ranks that do not sleep keep
  * their CPUs busy, so the CPU time that they did not get was used by others.  If `bound`, rank r stays on CPU r
- * modulo cpus. Otherwise all ranks share `cpus` CPUs. */
+ * modulo cpus.  Otherwise all ranks share `cpus` CPUs. */
 bool contention_disturbed(const struct contention_effort *effort, uint32_t ranks, uint32_t cpus, bool bound);
 
 /* The CPUs that each rank watches: all CPUs that the ranks of its host may use, because each rank may be bound to

@@ -1,6 +1,6 @@
-/* live.c - joins ranks into a live world: the rank's shared-memory object, the mappings of its peers' objects, the
- * link.  Knows memory, paths and processes.  Does not know the workers' task, networks (links do), or how ranks are
- * joined (bootstrap.h).  live_ops.c has the operations, live_run.c the loop. */
+/* live.c - joins ranks into a live world: makes the rank's shared-memory object, maps those of its peers, and opens
+ * the link.  This file knows memory, paths and processes.  It does not know the workers' task, networks (links do),
+ * or how ranks are joined (bootstrap.h).  live_ops.c has the operations, and live_run.c the loop that steps workers. */
 #include "replay/live_internal.h"
 
 #include <assert.h>
@@ -16,12 +16,12 @@
 enum {
     LIVE_PAGE_BYTES = 4096,
     LIVE_HUGE_BYTES = 2 << 20,
-    LIVE_SLICE_NS = 100000, /* the shortest that Linux gives */
+    LIVE_SLICE_NS = 100000, /* the shortest time slice that Linux grants */
 };
 
-/* What a rank tells the others about its object. */
+/* What a rank tells the others about its memory object. */
 struct live_hello {
-    char host[96]; /* boot id and process namespace, equal for processes that can open each other's /proc/pid/fd */
+    char host[96]; /* boot ID and process namespace, equal for processes that can open each other's /proc/pid/fd */
     uint64_t pid, fd, device, inode, size_bytes;
     cpu_set_t cpus; /* the CPUs that the rank may use */
 };
@@ -31,14 +31,16 @@ void live_options_init(struct live_options *options)
     *options = (struct live_options){ .ranks_per_node = 8, .gid_index = -1, .port = 1, .timeout_ms = 30000 };
 }
 
-/* A rank's message to the others after it has tried to set up. */
+/* What a rank tells the others when it has tried to make its world. */
 struct live_verdict {
-    char failure[240];                                            /* "" if it has not failed */
-    char nvlink[LIVE_CARRIER_BYTES], network[LIVE_CARRIER_BYTES]; /* what carries each; "" if it is not used */
+    char failure[240];                                            /* why the rank has failed; "" if it has not failed */
+    char nvlink[LIVE_CARRIER_BYTES], network[LIVE_CARRIER_BYTES]; /* carriers of stores and of network operations; ""
+                                                                   * if there are none */
 };
 
-/* Exchanges whether each rank has failed.  The first failure becomes every rank's error; on other ranks it has the code
- * LIVE_PEER_FAILED.  Takes failure, and writes it into *mine.  If `all` is not NULL, *all gets every rank's verdict. */
+/* Exchanges whether each rank has failed.  If ranks failed, the failure of the first one becomes the error of all;
+ * on other ranks it has the code LIVE_PEER_FAILED.  Frees `failure` and writes its text into *mine.  If `all` is not
+ * NULL, *all gets the verdicts of all ranks. */
 static bool live_agree(struct bootstrap *b, struct live_verdict *mine, struct live_verdict **all, GError *failure,
                        GError **error)
 {
@@ -56,7 +58,7 @@ static bool live_agree(struct bootstrap *b, struct live_verdict *mine, struct li
     return true;
 }
 
-/* Adds a carrier if it is not in the text yet and there is room. */
+/* Adds a carrier to the text, if the text has room and does not yet name it. */
 static void live_carrier_add(char *text, size_t text_size, const char *carrier, size_t carrier_size)
 {
     g_autofree char *one = text_printable(carrier, carrier_size);
@@ -79,7 +81,7 @@ static void live_carriers_gather(struct live_world *world, const struct live_ver
     if (!world->network_carrier[0]) g_strlcpy(world->network_carrier, "none", sizeof world->network_carrier);
 }
 
-/* Writes into *mine what carries this rank's stores and its operations over the network. */
+/* Writes into *mine the carriers of this rank's stores and of its operations over the network. */
 static void live_carriers_say(const struct live_world *world, struct live_verdict *mine)
 {
     for (uint16_t peer = 0; peer < world->fabric.rank_count; peer++)
@@ -102,7 +104,7 @@ static uint8_t *live_map(int fd, uint64_t size_bytes)
 {
     void *base = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (base == MAP_FAILED) return NULL;
-    /* Only a wish: without huge pages everything works, with more TLB misses. */
+    /* A failure is ignored: without huge pages there are only more TLB misses. */
     if (size_bytes >= LIVE_HUGE_BYTES) (void)!madvise(base, size_bytes, MADV_HUGEPAGE);
     return base;
 }
@@ -140,7 +142,8 @@ static bool live_peer_map(struct live_world *world, const struct live_hello *pee
     return world->peer_base[rank] != NULL;
 }
 
-/* Maps the objects of the peers that are reached by shared memory, and marks those that the link must reach. */
+/* Maps the memory of peers that are reached by shared memory.  Marks all other peers as those that the link must
+ * reach. */
 static bool live_peers_map(struct live_world *world, const struct live_hello *hello, GError **error)
 {
     const struct fabric *f = &world->fabric;
@@ -220,7 +223,7 @@ static struct live_world *live_world_alloc(const struct live_options *o, const s
     return world;
 }
 
-/* The collective part of live_world_new().  After each stage all ranks agree that none has failed. */
+/* The collective part of live_world_new().  After each stage, all ranks learn whether one has failed. */
 static bool live_world_join(struct live_world *world, const struct fabric_needs *needs, GError **error)
 {
     struct bootstrap *b = world->bootstrap;
@@ -259,9 +262,9 @@ static bool live_world_join(struct live_world *world, const struct fabric_needs 
     return true;
 }
 
-/* Asks for short time slices for this thread (Linux 6.12; any process may).  Ranks that outnumber the CPUs share
- * them in turns, and so do ranks on a busy machine.  A yield then costs up to a time slice, by default milliseconds.
- * This is only a wish: older kernels ignore or refuse it. */
+/* Asks Linux (6.12 and later) for short time slices for this thread; any process may do so.  If ranks outnumber the
+ * CPUs, or the machine is busy, a yield may cost a whole time slice, by default milliseconds.  Older kernels ignore
+ * or refuse the request, and then nothing changes. */
 static void live_slice_shorten(void)
 {
     struct {
@@ -278,7 +281,7 @@ static void live_slice_shorten(void)
     (void)!syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 
-/* Polls the links of a rank that waits in an exchange, because some links need its CPU to move what others sent to
+/* Polls the links of a rank that waits in an exchange.  Some links need the rank's CPU to move what others sent to
  * it. */
 static bool live_serve(void *context) { return live_worlds_progress(context); }
 

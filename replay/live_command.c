@@ -1,7 +1,6 @@
-/* live_command.c - options of live links, and the start of one process a rank.
+/* live_command.c - options of live links, and the start of one process for each rank.
  *
- * Bad options, and an output that cannot be written, are found before any process starts, and so before any long
- * run. */
+ * Bad options and an output that cannot be written are found before any process starts, because a run may take long. */
 #include "replay/live_command.h"
 
 #include <errno.h>
@@ -91,7 +90,7 @@ static bool joining_check(const struct live_command *c, GError **error)
            number_check("rank", c->rank, 0, c->world_size - 1, error);
 }
 
-/* The value's index in choices ("a|b|c").  -1 and *error if it is not one of them. */
+/* Returns the index of the value in choices ("a|b|c").  -1 and *error if it is not one of them. */
 static int choice_find(const char *name, const char *choices, const char *value, GError **error)
 {
     g_auto(GStrv) choice = g_strsplit(choices, "|", 0);
@@ -138,7 +137,7 @@ bool live_command_check(struct live_command *c, GError **error)
 
 enum { SECRET_BYTES_MAX = 4096, SECRET_BYTES_WISE = 16 };
 
-/* Reads the whole file, at most SECRET_BYTES_MAX, without the line ends at its end.  The file may be a pipe. */
+/* Reads the whole file, up to SECRET_BYTES_MAX, and drops the line ends at its end.  The file may be a pipe. */
 static bool secret_read(const char *path, uint8_t *bytes, size_t *size_bytes, struct stat *status, GError **error)
 {
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -206,7 +205,8 @@ struct rank_call {
     void *context;
 };
 
-/* The message without "rank N: " if N is this rank, because the reader is told the rank anyway. */
+/* Returns the message, without the beginning "rank N: " if N is this rank, because the reader is told the rank
+ * anyway. */
 static const char *reason_text(const struct bootstrap *b, const GError *error)
 {
     char own[24];
@@ -214,16 +214,17 @@ static const char *reason_text(const struct bootstrap *b, const GError *error)
     return error->message + (g_str_has_prefix(error->message, own) ? strlen(own) : 0);
 }
 
-/* Binds this process to CPU rank, modulo their number.  Schedulers move ranks that outnumber the CPUs, so that times
- * depend on which ranks share a CPU at the moment.  Bound ranks take equal times in each run.  A failure is ignored. */
+/* Binds this process to the CPU with number rank, modulo the number of CPUs.  If ranks outnumber the CPUs, an
+ * unbound rank is moved, and its times depend on which ranks share its CPU.  Bound ranks take equal times in each
+ * run.  A failure is ignored. */
 static void rank_bind(uint32_t rank)
 {
     cpu_set_t cpus;
     if (sched_getaffinity(0, sizeof cpus, &cpus) == 0) (void)live_cpu_bind(&cpus, rank);
 }
 
-/* Runs a rank's main function, and returns its exit status.  If the rank failed, the parent of forked ranks reports it,
- * once; a joined rank reports its own failure.  A rank that only learned of another's failure reports nothing. */
+/* Runs a rank's main function, and returns its exit status.  If a forked rank failed, the parent reports it once.  A
+ * joined rank reports its own failure.  A rank that only learned of another's failure reports nothing. */
 static int rank_call_run(struct bootstrap *b, void *context)
 {
     const struct rank_call *call = context;
@@ -251,7 +252,7 @@ int live_command_run(struct live_command *c, uint32_t rank_count,
     return status;
 }
 
-/* The processor's name as the kernel has it. */
+/* The processor's name as Linux reports it. */
 static char *processor_name(void)
 {
     g_autofree char *text = NULL;

@@ -1,4 +1,4 @@
-/* live_ops.c - the operations of the seam in a live world: stores into mapped memory, requests to the link. */
+/* live_ops.c - the operations of struct fabric in a live world: stores into mapped memory, and requests to the link. */
 #include "replay/live_internal.h"
 
 #include <assert.h>
@@ -57,7 +57,7 @@ static int live_put(struct fabric *f, struct fabric_worker *w, const struct fabr
     if (!write->size_bytes) {
         if (defer) return 0;
         const int rc = live_broken(world, world->link->ops->flush(world->link, write->peer, write->queue));
-        return rc == -EAGAIN ? 0 : rc; /* flush rang the doorbell, and an empty put does nothing else */
+        return rc == -EAGAIN ? 0 : rc; /* the flush rang the doorbell, which is all that an empty put does */
     }
     const uint64_t source = (uint64_t)((const uint8_t *)write->data - world->memory.base);
     assert(source >= world->heap_offset && source + write->size_bytes <= world->memory.size_bytes);
@@ -68,7 +68,7 @@ static int live_put(struct fabric *f, struct fabric_worker *w, const struct fabr
     return live_broken(world, rc);
 }
 
-/* Sets, or adds to, a word of a rank whose memory this process maps. */
+/* Sets a word of a rank whose memory this process has mapped, or adds to it. */
 static void live_word_change(struct live_world *world, const struct fabric_signal *signal)
 {
     assert(world->peer_base[signal->peer]);
@@ -165,8 +165,8 @@ static int live_flush(struct fabric *f, struct fabric_worker *w, uint16_t peer, 
     return live_broken(world, world->link->ops->flush(world->link, peer, queue));
 }
 
-/* Runs the work or, if it is compute, spins for its time.  Any other work without run() does nothing in a live world.
- * Such work does not count as progress, because a worker that polls may ask for it again and again. */
+/* Calls work->run(), if there is one, and spins for the time of compute.  Any other work does nothing in a live
+ * world.  It does not count as progress, because a worker that only polls may request it again and again. */
 static void live_work(struct fabric *f, struct fabric_worker *w, const struct fabric_work *work)
 {
     (void)w;
@@ -176,14 +176,14 @@ static void live_work(struct fabric *f, struct fabric_worker *w, const struct fa
     if (work->run || end_ps) live_world_of(f)->operations++;
 }
 
-/* Does nothing: every waiting worker is stepped in every round, whatever it watches. */
+/* Does nothing, because every waiting worker is stepped in every round, whatever it watches. */
 static void live_watch(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count, uint64_t least)
 {
     (void)w, (void)least;
     assert((uint64_t)word + word_count <= f->word_count);
 }
 
-/* Keeps the latest time until which some worker waits. */
+/* Keeps the latest time at which a worker wants to be woken. */
 static void live_wake_at(struct fabric *f, struct fabric_worker *w, uint64_t time_ps)
 {
     (void)w;

@@ -1,4 +1,5 @@
-/* live_run.c - the loop that steps the workers of a rank and polls its link, until all are done or none moves. */
+/* live_run.c - the loop that steps the workers of a rank and polls its links, until all workers are done or none can
+ * go on. */
 #include "replay/live_internal.h"
 
 #include <assert.h>
@@ -8,13 +9,14 @@
 #include "sim/units.h"
 
 enum {
-    LIVE_SPIN_ROUNDS = 300, /* empty rounds, some us, before the rank gives up a CPU that it has to itself */
-    LIVE_CLOCK_ROUNDS = 64, /* empty rounds before the clock is read */
+    LIVE_SPIN_ROUNDS = 300, /* rounds without progress, some us, until a rank yields a CPU that no other rank uses */
+    LIVE_CLOCK_ROUNDS = 64, /* rounds without progress until the clock is read */
     LIVE_SLEEP_SHARE = 16,  /* the rank sleeps for 1/16 of the time that it has been idle */
 };
 static const uint64_t LIVE_SLEEP_AFTER_PS = 5000 * PS_PER_US;   /* after this idle time the rank may sleep */
 static const uint64_t LIVE_SLEEP_MAX_PS = 1000 * PS_PER_US;     /* longest sleep at a time */
-static const uint64_t LIVE_CHECK_AFTER_PS = 100000 * PS_PER_US; /* after this idle time it asks if a rank has died */
+static const uint64_t LIVE_CHECK_AFTER_PS = 100000 * PS_PER_US; /* after this idle time the rank asks whether a rank
+                                                                 * has died */
 
 const char *live_world_failure(const struct live_world *world)
 {
@@ -42,10 +44,10 @@ bool live_worlds_progress(struct live_world *first)
 void live_world_time_polls(struct live_world *world, bool on) { world->polls_timed = on; }
 uint64_t live_world_polled_ps(const struct live_world *world) { return world->polled_ps; }
 
-/* Waits after a round in which nothing moved.  If every rank has a CPU, the rank spins at first, because what it
- * waits for may come within a few hundred nanoseconds.  Otherwise it yields to the ranks for which it waits.  After
- * long idling it sleeps.  The longer it has been idle, the longer it sleeps, because each waking takes a CPU from a
- * rank that works. */
+/* Waits after a round without progress.  If every rank has a CPU, the rank spins at first, because the awaited data
+ * may come within a few hundred nanoseconds.  Otherwise it yields to the ranks for which it waits.  After a long
+ * idle time it sleeps.  Each waking takes a CPU from a rank that works, so the longer it has been idle, the longer
+ * it sleeps. */
 static void live_wait(const struct live_world *world, uint64_t idle_rounds, uint64_t idle_ps)
 {
     if (world->local_ranks <= world->cpu_count && idle_rounds < LIVE_SPIN_ROUNDS) {
@@ -63,9 +65,8 @@ static void live_wait(const struct live_world *world, uint64_t idle_rounds, uint
     }
 }
 
-/* Steps each active worker once, and polls the links of all worlds of this rank, because the link of a kernel that has
- * ended may still hold messages for which another rank's kernels wait.  Keeps the workers that are not done, in
- * order. */
+/* Steps each active worker once, and keeps those that are not done, in order.  Then polls the links of all worlds of
+ * this rank.  The link of a kernel that has ended may still hold messages for which other ranks wait. */
 static bool live_round(struct live_world *world, uint32_t *active_count)
 {
     const uint64_t before = world->operations;
@@ -74,7 +75,7 @@ static bool live_round(struct live_world *world, uint32_t *active_count)
     world->wake_ps = 0;
     for (uint32_t i = 0; i < *active_count; i++) {
         struct fabric_worker *w = world->active[i];
-        assert(w->fabric->rank == world->fabric.rank); /* the worker's fabric may be another one around world->fabric */
+        assert(w->fabric->rank == world->fabric.rank); /* the worker's fabric may be one that wraps world->fabric */
         const enum worker_step step = fabric_worker_step(w);
         moved |= step != WORKER_WAIT;
         if (step != WORKER_DONE) world->active[kept++] = w;
@@ -92,8 +93,8 @@ static void live_peer_add(struct bootstrap_wait *wait, uint16_t peer)
     if (wait->peer_count < BOOTSTRAP_WAIT_PEERS) wait->peer[wait->peer_count++] = peer;
 }
 
-/* Fills in the peers that all workers wait for, and the description of the first worker that names a peer; if none
- * does, that of the first worker. */
+/* Sets the peers for which the workers wait.  The text describes the first worker that names a peer or, if there is
+ * none, the first worker. */
 static void live_tell(void *context, struct bootstrap_wait *wait)
 {
     const struct live_world *world = context;
@@ -144,7 +145,8 @@ static bool live_run_active(struct live_world *world, uint32_t active_count, GEr
             idle_since_ps = live_now_ps(&world->fabric);
         } else if (idle_rounds % LIVE_CLOCK_ROUNDS == 0 || idle_ps >= LIVE_SLEEP_AFTER_PS) {
             idle_ps = live_now_ps(&world->fabric) - idle_since_ps;
-            const bool wakes = world->wake_ps > live_now_ps(&world->fabric); /* a wait with a known end is not a hang */
+            const bool wakes = world->wake_ps > live_now_ps(&world->fabric); /* a wait that ends at a known time is
+                                                                              * not a hang */
             if (idle_ps > timeout_ps && !wakes) return live_hang(world, error);
             if (idle_ps > check_ps) {
                 if (!bootstrap_check(world->bootstrap, error)) return false;
@@ -164,7 +166,7 @@ bool live_world_run(struct live_world *world, struct fabric_worker **workers, ui
     }
     if (worker_count) memcpy(world->active, workers, sizeof *workers * worker_count);
     struct bootstrap *b = world->bootstrap;
-    assert(!b->tell); /* one run at a time */
+    assert(!b->tell); /* only one run at a time */
     world->runs++;
     world->active_count = world->worker_count = worker_count;
     b->tell = live_tell;
@@ -175,8 +177,8 @@ bool live_world_run(struct live_world *world, struct fabric_worker **workers, ui
     return fine;
 }
 
-/* A worker that is a barrier.  Round k signals rank + 2^k and waits for rank - 2^k.  Each word has one writer, which
- * raises it once in each barrier. */
+/* Steps a worker that makes a barrier.  In round k, a rank signals rank + 2^k and waits for rank - 2^k.  Each word
+ * has one writer, which raises it once in each barrier. */
 static enum worker_step live_barrier_step(struct fabric_worker *w)
 {
     struct live_barrier *barrier = fabric_container_of(w, struct live_barrier, worker);
@@ -194,7 +196,7 @@ static enum worker_step live_barrier_step(struct fabric_worker *w)
             barrier->posted++;
         }
         if (fabric_load(f, word) < barrier->generation) return WORKER_WAIT;
-        /* A peer is at most one barrier ahead: its next barrier needs this rank. */
+        /* A peer is at most one barrier ahead, because its next barrier needs this rank. */
         assert(fabric_load(f, word) <= barrier->generation + 1);
         barrier->seen++;
     }
