@@ -47,7 +47,7 @@ static struct said say(const char *text, const char *more)
     g_autofree char *both = g_strjoin(" ", text, more, NULL);
     g_auto(GStrv) word = g_strsplit(both, " ", -1);
     g_autoptr(GPtrArray) settings = g_ptr_array_new();
-    g_auto(case_options) c;
+    struct case_options c;
     struct step_options o;
     struct step_plan plan;
     struct said said = { 0 };
@@ -67,7 +67,6 @@ static struct said say(const char *text, const char *more)
     CU_ASSERT_TRUE_FATAL(good);
     answer_take(&plan, &said);
     step_plan_clear(&plan);
-    step_options_clear(&o);
     cluster_free(cluster);
     return said;
 }
