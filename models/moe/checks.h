@@ -1,5 +1,5 @@
-/* checks.h - what the checks of all kernel families share: a report that keeps the first failure, and the measures
- * with which the public tests compare tensors.  Needs libc only. */
+/* checks.h - what the checks of all kernel families share: a report that keeps the first failure, and the measures by
+ * which the public tests compare tensors.  Needs libc only. */
 #ifndef MODELS_MOE_CHECKS_H
 #define MODELS_MOE_CHECKS_H
 
@@ -23,7 +23,7 @@ enum {
 };
 
 struct check_report {
-    uint32_t failed; /* bit n: check n */
+    uint32_t failed; /* bit n is set if check n has failed */
     char *text;
     size_t text_size;
 };
@@ -34,16 +34,16 @@ check_fail(struct check_report *report, uint32_t number, const char *format, ...
 /* How many checks failed. */
 uint32_t check_failures(const struct check_report *report);
 
-/* The measure calc_diff of the public tests: 1 - 2 sum((x+1)(y+1)) / sum((x+1)^2 + (y+1)^2), in double.  It is NaN if a
- * value is NaN. */
+/* The measure calc_diff of the public tests for how much two tensors x and y differ: 1 - 2 sum((x+1)(y+1)) /
+ * sum((x+1)^2 + (y+1)^2), in double.  It is NaN if a value is NaN. */
 struct check_diff {
     double product, squares;
 };
 void check_diff_add(struct check_diff *diff, double x, double y);
 double check_diff_value(const struct check_diff *diff);
 
-/* The sum of a tensor's 32-bit words.  It does not depend on the order of rows (check 12).  A tail of fewer than
- * four bytes counts as a word padded with zeros. */
+/* Returns the sum of a tensor's 32-bit words, which does not depend on the order of rows (check 12).  If fewer than
+ * four bytes are left at the end, they count as a word padded with zeros. */
 uint32_t check_hash(const void *data, uint64_t size_bytes);
 
 #endif

@@ -8,11 +8,12 @@
 #include <assert.h>
 #include <string.h>
 
-/* Bit patterns of FP32: the sign, infinity, and the quiet NaN that conversions give. */
+/* Bit patterns of FP32: the sign and infinity. */
 #define F32_SIGN     UINT32_C(0x80000000)
 #define F32_INFINITY UINT32_C(0x7f800000)
 
-/* E4M3: exponent bias 7, largest 448 = 0x7e, NaN 0x7f, smallest normal 2^-6, subnormals multiples of 2^-9. */
+/* E4M3 has an exponent bias of 7.  Its largest value is 448 (0x7e), and NaN is 0x7f.  The smallest normal value is
+ * 2^-6, and subnormals are multiples of 2^-9. */
 #define E4M3_MAX     448.0f
 #define E4M3_NAN     0x7f
 #define AMAX_MIN     1e-4f
@@ -31,8 +32,8 @@ static inline float f32_make(uint32_t bits)
     return value;
 }
 
-/* All ones if a > b, else 0, to select without a branch.  The comparison is signed, because narrow vector units have no
- * other. */
+/* Returns all ones if a > b, else 0.  With it select() needs no branch.  The comparison is signed, because narrow
+ * vector units have no other. */
 static inline uint32_t mask_greater(uint32_t a, uint32_t b) { return (uint32_t) - ((int32_t)a > (int32_t)b); }
 
 static inline uint32_t select(uint32_t mask, uint32_t yes, uint32_t no) { return (yes & mask) | (no & ~mask); }
@@ -51,10 +52,11 @@ static inline uint8_t e4m3_round(uint32_t bits)
     const uint32_t nan = mask_greater(magnitude, F32_INFINITY);
     const uint32_t limit = UINT32_C(0x43e00000); /* 448 */
     const uint32_t clamped = select(mask_greater(magnitude, limit), limit, magnitude);
-    /* Normal: rebias by 7 - 127, and round the 20 bits that are dropped to nearest even.  A carry moves the exponent
-     * up. */
+    /* A normal value: the exponent's bias changes from 127 to 7.  20 bits are dropped, with rounding to nearest even.
+     * A carry raises the exponent. */
     const uint32_t normal = (clamped - (UINT32_C(120) << 23) + 0x7ffff + (clamped >> 20 & 1)) >> 20;
-    /* Subnormal: near 2^14 FP32's last bit is worth 2^-9, so the addition itself rounds to a multiple of that. */
+    /* A subnormal value: near 2^14 FP32's last bit is worth 2^-9, so the addition itself rounds to a multiple of
+     * 2^-9. */
     const uint32_t small = f32_bits(f32_make(clamped) + 16384.0f) - f32_bits(16384.0f);
     const uint32_t code = select(mask_greater(UINT32_C(121) << 23, clamped), small, normal);
     return (uint8_t)(sign | select(nan, E4M3_NAN, code));
@@ -87,8 +89,8 @@ uint8_t format_ue8m0_from_f32(float scale)
 
 float format_f32_from_ue8m0(uint8_t bits) { return f32_make((uint32_t)bits << 23); }
 
-/* The largest magnitude of a block, at least AMAX_MIN.  NaN does not count, as with fmaxf().  Magnitudes of BF16 are
- * ordered like their bit patterns. */
+/* Returns the largest magnitude of a block, at least AMAX_MIN.  NaN does not count, as with fmaxf().  Magnitudes of
+ * BF16 are ordered like their bit patterns. */
 static float block_amax(const uint16_t *block)
 {
     int16_t most = 0;
@@ -138,7 +140,7 @@ void format_row_from_fp8(const uint8_t *restrict row, const float *restrict scal
     }
 }
 
-enum { REDUCE_PIECE = 256 }; /* so many values that their sums stay in registers and the L1 cache */
+enum { REDUCE_PIECE = 256 }; /* values that are summed together: their sums stay in registers and the L1 cache */
 
 static void piece_add(float *restrict sum, const uint16_t *restrict row)
 {
@@ -191,7 +193,7 @@ void format_rows_reduce(const uint16_t *const *rows, const float *weight, uint32
 /* ---- LogFMT ---- */
 
 enum { LOGS_GROUP = 16, LOGS_GROUP_BYTES = 20, LOGS_BITS = 9, LOGS_MOST = (1 << LOGS_BITS) - 1, LOGS_META_BYTES = 4 };
-#define LOGS_CLIP 32.0f /* log2 of 2^32, the largest factor by which the smallest value may be below the largest */
+#define LOGS_CLIP 32.0f /* amin counts as at least 2^-32 amax */
 
 /* log2 of a value that is not negative, by the series of atanh, accurate to 1e-9 before it is rounded to float.  log2
  * of 0 is minus infinity; log2 of NaN and of infinity is infinity. */
@@ -240,8 +242,8 @@ static struct logs_block logs_block_of(uint16_t amax, uint16_t amin)
                                 .fits = amax_log < 0 && amin_log < amax_log };
 }
 
-/* The smallest and largest magnitude in the block, without NaN.  Magnitudes of BF16 are ordered like their bit
- * patterns. */
+/* Finds the smallest and the largest magnitude in the block.  NaN does not count.  Magnitudes of BF16 are ordered like
+ * their bit patterns. */
 static void block_range(const uint16_t *block, uint16_t *amax, uint16_t *amin)
 {
     *amax = 0;
@@ -278,7 +280,7 @@ static bool logs_piece_fits(const uint8_t *row, uint32_t first, uint32_t values)
     return fits;
 }
 
-/* Writes 16 values: numbers of 9 bits one after another, the lowest bits first, and then the signs.  A NaN becomes
+/* Writes 16 values: their numbers of 9 bits one after another, the lowest bits first, then their signs.  A NaN becomes
  * 0. */
 static void logs_group_write(const uint16_t *from, float inverse, float rounding, uint8_t *to)
 {
@@ -296,7 +298,7 @@ static void logs_group_write(const uint16_t *from, float inverse, float rounding
     *to = (uint8_t)(signs >> 8);
 }
 
-/* Writes a block; returns the place after it. */
+/* Writes a block.  Returns the place after it. */
 static uint8_t *logs_block_write(const uint16_t *from, const struct logs_block *b, uint8_t *to)
 {
     const float inverse = 1.0f / b->step;

@@ -1,18 +1,22 @@
-/* formats.h - the number formats of the kernels: BF16, FP8 E4M3 (finite, no infinities), per-128 scales, LogFMT.
+/* formats.h - the number formats of the kernels: BF16, FP8 E4M3 (finite, no infinities), a scale for each 128 values,
+ * LogFMT.
  *
  * Conversions round to nearest even, keep subnormals, and keep NaN as NaN.  Values beyond +-448 saturate in FP8, as
- * in the kernels' cast (PyTorch gives NaN there).  Rows are quantised in blocks of 128 (PROTOCOLS.md 1.4): amax >=
- * 1e-4, x * (448 / amax), stored scale amax / 448.  Both divisions are multiplications by the rounded reciprocal, as
- * PyTorch does on a GPU, bit for bit.  With rounded scales both factors are powers of two.  UE8M0 stores the scale's
- * biased exponent in a byte.
+ * in the kernels' cast (PyTorch gives NaN there).  Rows are quantised in blocks of 128 (PROTOCOLS.md 1.4).  amax is the
+ * block's largest magnitude, at least 1e-4.  A value x becomes x * (448 / amax), and the stored scale is amax / 448.
+ * Both divisions are multiplications by the rounded reciprocal, as PyTorch does on a GPU, bit for bit.  With rounded
+ * scales both factors are powers of two.  UE8M0 stores the scale's biased exponent in a byte.
  *
- * A LogFMT row (PROTOCOLS.md 1.4) begins with amax and amin, in BF16, of each 128 values.  Pieces follow, one after
- * another.  A piece has 1024 values, or 512 where the row is no multiple of 1024.  A piece is stored with 10 bits a
- * value if each of its blocks of 128 stays below 1 and has values of different magnitude.  Every 16 values are stored
- * as 16 numbers of 9 bits, then their 16 signs.  The number 0 stands for the value 0, and the number n for 2^(log2 amin
- * + (n - 1) step).  amin is at least 2^-32 amax, and 511 stands for amax, which determines step.  Rounding is to the
- * nearest value, not to the nearest exponent.  Any other piece is BF16.  These logarithms are right to 1e-7 and a GPU's
- * to 2^-22, so a GPU may round a value halfway between two numbers to the other one.  Needs libc only. */
+ * A LogFMT row (PROTOCOLS.md 1.4) begins with the largest and the smallest magnitude of each block of 128 values, amax
+ * and amin, in BF16.  Pieces of 1024 values follow, or of 512 if the row is no multiple of 1024.  A piece is stored
+ * with 10 bits a value if, in each of its blocks, amax is below 1 and amin is smaller than amax.  Any other piece is
+ * BF16.
+ *
+ * With 10 bits a value, every 16 values are stored as 16 numbers of 9 bits, then their 16 signs.  The number 0 stands
+ * for the value 0, and the number n for 2^(log2 amin + (n - 1) step).  The number 511 stands for amax, which determines
+ * step.  If amin is below 2^-32 amax, 2^-32 amax takes its place.  Rounding is to the nearest value, not to the nearest
+ * exponent.  These logarithms are right to 1e-7 and a GPU's to 2^-22, so a GPU may round a value halfway between two
+ * numbers to the other one.  Needs libc only. */
 #ifndef MODELS_MOE_FORMATS_H
 #define MODELS_MOE_FORMATS_H
 
@@ -31,7 +35,7 @@ float format_f32_from_ue8m0(uint8_t bits);
 
 /* Quantises `hidden` BF16 values (a multiple of 128).  scales gets hidden/128 floats. */
 void format_row_to_fp8(const uint16_t *row, uint32_t hidden, bool round_scale, uint8_t *out, float *scales);
-/* The inverse, to BF16. */
+/* Turns such a row back into BF16. */
 void format_row_from_fp8(const uint8_t *row, const float *scales, uint32_t hidden, uint16_t *out);
 
 /* Writes a BF16 row of `hidden` values (a multiple of FORMATS_LOGS_LEAST) as LogFMT.  Returns its bytes, at most
@@ -46,9 +50,9 @@ void format_logs_add(const uint8_t *row, uint32_t hidden, float weight, float *s
 /* out[i] = bf16(sum[i]) */
 void format_row_round(const float *sum, uint32_t hidden, uint16_t *out);
 
-/* out[i] = bf16(sum over j ascending of weight[j] * row[j][i]), in FP32, multiply then add (never fused), starting
- * at 0.  weight may be NULL: every weight is one, and nothing is multiplied.  rows has row_count pointers to
- * `hidden` BF16 values. */
+/* Sums rows with their weights: out[i] = bf16(sum of weight[j] * rows[j][i]).  The sum is in FP32.  It starts at 0,
+ * takes j in ascending order, and first multiplies, then adds (never fused).  If weight is NULL, nothing is multiplied.
+ * rows has row_count pointers to `hidden` BF16 values. */
 void format_rows_reduce(const uint16_t *const *rows, const float *weight, uint32_t row_count, uint32_t hidden,
                         uint16_t *out);
 

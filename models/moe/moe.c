@@ -1,5 +1,5 @@
-/* moe.c - chooses the kernel family of a job; limits, recommended chunk sizes and input data of all families.  Knows no
- * family's buffers or workers. */
+/* moe.c - chooses the kernel family of a job, and has what all families share: limits, recommended chunk sizes and
+ * input data.  Knows no family's buffers or workers. */
 #include "models/moe/formats.h"
 #include "models/moe/moe_deepep.h"
 #include "models/moe/moe_internal.h"
@@ -58,9 +58,10 @@ const char *moe_options_refuse(const struct moe_options *o, char *text, size_t t
     return family_of(o)->refuse(o, text, text_size);
 }
 
-/* Recommended ring and chunk sizes (PROTOCOLS.md 2), each from the version `since` on (moe_deepep.h).  Of the entries
- * with enough ranks, those with the fewest ranks count, and of these the newest.  Entries for several nodes assume
- * nodes of eight ranks.  Commits that changed them: 1553fc4, c8dceba, e6d61fc, 06f417d, bdd119f, c939644, e02e4d2. */
+/* Recommended ring and chunk sizes (PROTOCOLS.md 2).  An entry holds from the version `since` on (moe_deepep.h).  The
+ * entry with the fewest ranks that are enough is taken; of several such entries, the newest.  Entries for several nodes
+ * assume nodes of eight ranks.  These commits changed the sizes: 1553fc4, c8dceba, e6d61fc, 06f417d, bdd119f, c939644,
+ * e02e4d2. */
 static const struct {
     uint32_t ranks, since;
     struct moe_chunks dispatch, combine;
@@ -121,7 +122,7 @@ void moe_job_init(struct moe_job *job, const struct moe_options *options, const 
     };
 }
 
-/* A cheap hash (the finaliser of splitmix64), so that any element can be computed by itself. */
+/* A cheap hash, the finaliser of splitmix64.  With it any element can be computed by itself. */
 static uint64_t input_hash(uint64_t x)
 {
     x += UINT64_C(0x9e3779b97f4a7c15);
@@ -130,7 +131,7 @@ static uint64_t input_hash(uint64_t x)
     return x ^ x >> 31;
 }
 
-/* A nearly normal deviate times 0.1: the sum of four uniforms, centred and scaled to deviation 0.1. */
+/* Returns a nearly normal deviate: the sum of four uniform ones, with mean 0 and standard deviation 0.1. */
 static float input_random(uint64_t hash)
 {
     const float sum =
@@ -149,8 +150,8 @@ void moe_input_row(const struct moe_options *o, uint32_t rank, uint32_t token, u
     const uint16_t bits = format_bf16_from_f32(value);
     for (uint32_t i = 0; i < o->hidden; i++) row[i] = bits;
     if (o->data != MOE_DATA_PATTERN) return;
-    /* Columns alternate between the two digits of the token's index in base 256, because BF16 holds only these exactly.
-     * In the public test indices are below 256. */
+    /* BF16 holds whole numbers exactly only up to 256.  So columns alternate between the two digits of the token's
+     * index in base 256.  In the public test indices are below 256. */
     for (uint32_t i = 0; i < FORMATS_BLOCK; i++) {
         const uint32_t digit = i % 2 ? token >> 8 : token & 0xff;
         row[o->hidden - FORMATS_BLOCK + i] = format_bf16_from_f32((float)digit);

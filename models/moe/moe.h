@@ -1,7 +1,7 @@
 /* moe.h - dispatch and combine as a kernel family (models/kernel.h): options, their limits, the job.
  *
  * A rank of an expert-parallel group keeps its state between calls.  Its phases (layout, notify, dispatch, combine,
- * ...) are kernels.  What each family does in detail follows its section of PROTOCOLS.md (DeepEP at dd758ca).  Needs
+ * ...) are kernels.  Each family follows its section of PROTOCOLS.md, which describes DeepEP at commit dd758ca.  Needs
  * libc and the seam, nothing else. */
 #ifndef MODELS_MOE_MOE_H
 #define MODELS_MOE_MOE_H
@@ -20,7 +20,7 @@ enum moe_kernel_family {
     MOE_ONE_SIDED,   /* 1.12 */
     MOE_TWO_SIDED,   /* 1.15 */
     MOE_MORI,        /* 1.14 within a node, 1.16 between nodes */
-    MOE_MORI_LL,     /* likewise, with work split into smaller parts */
+    MOE_MORI_LL,     /* the same sections: MoRI's low-latency kernels, which split work into smaller parts */
     MOE_MEGA,        /* 1.17: dispatch, the experts and combine in one kernel */
     MOE_PPLX,        /* 1.18 */
 };
@@ -51,24 +51,24 @@ struct moe_options {
     uint32_t ranks, ranks_per_node;
     uint32_t tokens_max; /* the most tokens of any rank (num_max_dispatch_tokens_per_rank) */
     uint32_t hidden, topk, experts;
-    enum moe_dtype dtype; /* dispatch's; combine always sends BF16 */
+    enum moe_dtype dtype; /* the type of dispatched values; combine always sends BF16 */
     enum moe_data data;
     uint64_t seed;
-    bool round_scale, ue8m0;  /* FP8: scales are powers of two; these are stored as exponents */
+    bool round_scale, ue8m0;  /* FP8: scales are rounded to powers of two; scales are stored as exponents */
     bool hook;                /* low latency, pplx: send and receive are separate kernels */
-    uint64_t mask_timeout_ps; /* low latency: a rank that keeps another waiting for longer is masked; 0: none is */
+    uint64_t mask_timeout_ps; /* low latency: a rank that keeps another waiting for longer is masked; 0: no rank is */
     struct moe_failure failure[MOE_FAILURES_MAX];
     uint32_t failure_count;
     bool logfmt;               /* low latency combine: rows return as LogFMT (formats.h) */
     bool flushed;              /* low latency: caches are flushed before each call */
-    bool zero_copy;            /* combine (low latency, one-sided, MoRI): experts have left the rows where combine sends
-                                * them from */
+    bool zero_copy;            /* combine (low latency, one-sided, MoRI): the experts write their rows to where combine
+                                * takes them from, so combine copies none first */
     bool uccl;                 /* normal, internode: as in UCCL's port (PROTOCOLS.md 1.10) */
-    bool cached;               /* normal: dispatch reuses an earlier handle and sends no top-k choices (like the public
-                                * tuning loop) */
+    bool cached;               /* normal: dispatch reuses an earlier handle and sends no top-k choices, as in the loop
+                                * of the public test that tunes */
     bool expand;               /* V2: a token has a row for each of its experts on a rank, instead of one row */
     bool single_reduction;     /* V2 combine: rows are summed only at the token's source */
-    bool direct;               /* V2 over several nodes: a token goes to each rank separately (without hybrid mode) */
+    bool direct;               /* V2 over several nodes: not the hybrid mode; a token goes to each rank separately */
     bool hybrid_ep;            /* V2: include the work of Hybrid-EP's calls around these kernels */
     bool weights;              /* combine carries top-k weights */
     uint32_t expert_alignment; /* an expert's count of rows is rounded up to a multiple of this (all but low latency and
@@ -86,16 +86,16 @@ struct moe_options {
     uint32_t deepep; /* the version of the kernels (moe_deepep.h); 0: that of PROTOCOLS.md */
 };
 
-/* Checks the options against the kernels' limits.  Returns NULL if they are within them; else text, which names the
- * option, what was expected and what was found. */
+/* Returns NULL if the options are within the kernels' limits.  Else fills text with the option's name, what was
+ * expected and what was found, and returns it. */
 const char *moe_options_refuse(const struct moe_options *options, char *text, size_t text_size);
 
 /* Sets the chunk sizes that are recommended for the number of ranks (PROTOCOLS.md 2).  rdma_recv is rounded up to a
  * multiple of rdma_send. */
 void moe_options_recommend(struct moe_options *options);
 
-/* The V2 kernels' formula for the number of SMs (PROTOCOLS.md 1.7): so many that they can read and write what the
- * slower kind of link carries.  The rates of links are in GB/s.  The number is even, and at least 4. */
+/* Returns the number of SMs that the V2 kernels use by their formula (PROTOCOLS.md 1.7): enough SMs to read and write
+ * what the slower kind of link carries.  The rates of links are in GB/s.  The number is even, and at least 4. */
 uint32_t moe_v2_sms(const struct moe_options *options, double rdma_gbs, double nvl_gbs);
 
 /* Dispatch and combine as a job of models/kernel.h.  The rows that a rank moves are counted as in the public tests

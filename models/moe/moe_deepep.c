@@ -1,4 +1,4 @@
-/* moe_deepep.c - the table of DeepEP's versions, see moe_deepep.h.  Taken from the commits themselves. */
+/* moe_deepep.c - the table of DeepEP's changes (moe_deepep.h), made from the commits themselves. */
 #include "models/moe/moe_deepep.h"
 
 #include <assert.h>

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Changes, each made by a commit. */
+/* The changes.  Each was made by one commit. */
 enum moe_deepep_change {
     MOE_DEEPEP_FIRST,
     MOE_DEEPEP_ZERO_COPY,     /* low latency gets zero-copy */
@@ -17,9 +17,9 @@ enum moe_deepep_change {
     MOE_DEEPEP_LL_NVLINK,     /* low latency reaches peers of its node by NVLink */
     MOE_DEEPEP_BULK,          /* within a node the bulk engine copies received rows and stores sums */
     MOE_DEEPEP_HEADS,         /* heads of rings between nodes have their own QPs */
-    MOE_DEEPEP_BULK_DISPATCH, /* between nodes the bulk engine forwards and copies rows of dispatch, */
-    MOE_DEEPEP_BULK_COMBINE,  /* returns rows of combine, */
-    MOE_DEEPEP_FORWARDERS,    /* and it loads and stores what forwarders sum, for 24 warps instead of 16 */
+    MOE_DEEPEP_BULK_DISPATCH, /* between nodes the bulk engine forwards and copies rows of dispatch */
+    MOE_DEEPEP_BULK_COMBINE,  /* between nodes the bulk engine returns rows of combine */
+    MOE_DEEPEP_FORWARDERS,    /* combine has 24 warps of forwarders, not 16, and the bulk engine serves their sums */
     MOE_DEEPEP_LOGFMT,        /* low latency gets LogFMT */
     MOE_DEEPEP_V2,            /* the V2 kernels appear */
     MOE_DEEPEP_CHANGES
@@ -31,7 +31,8 @@ struct moe_deepep {
     const char *what;
 };
 
-/* The change's entry in the table.  Recommended chunks changed as well; moe_options_recommend() knows their dates. */
+/* Returns the change's entry in the table.  Changes of recommended chunks are not in it: moe_options_recommend() has
+ * their dates. */
 const struct moe_deepep *moe_deepep_at(enum moe_deepep_change change);
 /* Whether the version is older than the change. */
 bool moe_deepep_before(uint32_t version, enum moe_deepep_change change);

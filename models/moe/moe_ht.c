@@ -178,7 +178,7 @@ void ht_choices_sort(const struct ht_rank *h, uint32_t *before, uint32_t *place)
     free(at);
 }
 
-/* Vectors, so that four choices are compared at once. */
+/* Vectors of four choices, which are compared at once. */
 typedef uint32_t choices __attribute__((vector_size(4 * sizeof(uint32_t))));
 typedef int32_t choices_signed __attribute__((vector_size(4 * sizeof(int32_t))));
 typedef uint64_t choices_halves __attribute__((vector_size(2 * sizeof(uint64_t))));
@@ -190,8 +190,8 @@ static inline choices choices_read(const int32_t *expert)
     return c;
 }
 
-/* tokens_count() for topk 8.  Vector units compare signed numbers only, so both sides are shifted: `first` becomes the
- * smallest number. */
+/* tokens_count() for topk 8.  Vector units compare signed numbers only, so all numbers are shifted until `first` is the
+ * smallest signed number. */
 static uint32_t tokens_count_8(const struct routing_rank *row, uint32_t first, uint32_t count)
 {
     const uint32_t from = (uint32_t)INT32_MIN - first;
@@ -234,8 +234,8 @@ uint32_t ht_tokens_between(const struct ht_rank *h, uint32_t source, uint32_t ta
 
 /* ---- layout -------------------------------------------------------------------------------------------- */
 
-/* Finds which ranks of the only node need each token.  counts and bit_of have an extra place before the first, for
- * expert -1, which means no expert. */
+/* With one node, finds which of its ranks need each token.  counts and bit_of have an extra first place, for expert -1,
+ * which means no expert. */
 static inline void bits_make(uint8_t *bits, const int32_t *expert, uint32_t tokens, uint32_t topk, uint32_t *counts,
                              const uint8_t *bit_of)
 {
@@ -490,14 +490,15 @@ int ht_barrier_missing(const struct fabric *f, const struct ht_barrier *b, uint3
 bool ht_barrier_step(struct fabric_worker *w, struct ht_barrier *b, uint32_t epoch)
 {
     const bool first = b->round == 1;
-    if (!b->sent && !b->entered) /* finds out where the words are, then raises its own word by an atomic */
+    if (!b->sent && !b->entered) /* finds out where the words are, then raises this rank's own word by an atomic */
         fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN,
                                               .site = first ? SITE_HT_BARRIER_FIRST : SITE_HT_BARRIER_NEXT,
                                               .rows = 1 });
     b->entered = true;
     for (; b->sent < b->count; b->sent++) {
         if (b->sent == b->number) continue;
-        const bool releases = !first && b->sent == (b->number == 0); /* a peer has a thread */
+        const bool releases = !first && b->sent == (b->number == 0); /* each peer has a thread; one release is charged
+                                                                      * for all */
         const struct fabric_signal signal = { .value = moe_word_make(epoch, b->round),
                                               .word = b->word + b->number,
                                               .peer = (uint16_t)(b->first + b->sent * b->stride),
@@ -553,7 +554,7 @@ static void ring_run_fill(const void *context, uint8_t *target)
     for (uint32_t i = 0; i < run->count; i++) run->fill(run->worker, run->first + i, target + (size_t)i * run->stored);
 }
 
-/* Writes planned slots up to the ring's end, at most `most`, by this operation. */
+/* Writes planned slots by the operation `store`: at most `most`, and none beyond the ring's end. */
 static bool ring_run_write(struct fabric_worker *w, struct ht_ring *ring, const struct ht_slot *slot, ht_fill *fill,
                            uint32_t most, int (*store)(struct fabric_worker *w, const struct fabric_write *write))
 {

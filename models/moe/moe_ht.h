@@ -5,10 +5,10 @@
  * on a link (a slot), rings of slots, barriers, the tensors of a rank, and their checks.  Each family decides which
  * workers move the slots, and over which links (moe_ht_intra.c, moe_ht_inter.c, ...).
  *
- * Where payload is not stored, a slot in memory shrinks to what control flow needs (slot.stored bytes), while links
- * still carry slot.bytes.  Every worker takes the same steps either way.
+ * Without payload, a slot in memory has only what control flow needs (slot.stored bytes), but links still carry
+ * slot.bytes.  Workers take the same steps with payload and without.
  *
- * If memory runs out, the program ends with a message, as with GLib. */
+ * If memory runs out, the program ends with a message. */
 #ifndef MODELS_MOE_MOE_HT_H
 #define MODELS_MOE_MOE_HT_H
 
@@ -37,20 +37,21 @@ struct ht_layout {
     uint32_t *tokens_per_expert; /* [experts] */
     uint8_t *bits;               /* [tokens][nodes][groups] bit i: rank i of the group's eight needs the token */
     uint32_t *rank_prefix;       /* [ranks][channels + 1] how many tokens for the rank come before channel c */
-    uint32_t *node_prefix;       /* [nodes][channels + 1] */
-    uint32_t targets;            /* how many rings there are that a token may enter: one for each rank if there is one
-                                  * node, else one for each node */
+    uint32_t *node_prefix;       /* [nodes][channels + 1] how many tokens for the node come before channel c */
+    uint32_t targets;            /* how many rings a token may enter: with one node, a ring for each rank; else one for
+                                  * each node */
     uint32_t *mask;              /* [tokens] bit i: the token enters the ring of target i; unused on one node with
                                   * several groups */
-    uint32_t *position;          /* [tokens][targets] how many earlier tokens of the channel enter the target's ring:
-                                  * the token's place there (send_head), if it enters */
+    uint32_t *position;          /* [tokens][targets] how many earlier tokens of the channel enter the target's ring.
+                                  * If the token enters it, this is its place there (send_head) */
     uint32_t *list;              /* one node only: [ranks][tokens] the tokens for each rank, in order */
 };
 
-/* A token as it is sent.  The row is at offset 0.  scale, meta, index and weight are the offsets of the other parts. */
+/* The form of a token as it is sent.  Its row is at offset 0.  scale, meta, index and weight are the offsets of its
+ * other parts. */
 struct ht_slot {
-    uint32_t bytes;  /* on the wire */
-    uint32_t stored; /* in memory */
+    uint32_t bytes;  /* bytes of the slot on a link */
+    uint32_t stored; /* bytes of the slot in memory */
     uint32_t row_bytes, scale_bytes;
     uint32_t scale, meta, index, weight;
     uint32_t meta_bytes;
@@ -63,8 +64,8 @@ struct ht_tensors {
     float *weights;      /* [tokens][topk] */
     uint32_t recv_rows_max;
     uint8_t *recv_x, *recv_scales; /* [recv rows] */
-    uint32_t *recv_meta;           /* [recv rows][2] intranode: source token, 0; internode: node, bits; V2: rank and
-                                    * token in one number, bits of the first four nodes */
+    uint32_t *recv_meta;           /* [recv rows][2] intranode: source token, 0; internode: source node, bits of ranks;
+                                    * V2: rank and token in one number, first four bytes of the bits of ranks */
     int64_t *recv_index;           /* [recv rows][topk] local expert or -1 */
     float *recv_weights;           /* [recv rows][topk] 0 where the index is -1 */
     uint16_t *combine_x;           /* [recv rows][hidden] the experts' output */
@@ -75,7 +76,7 @@ struct ht_tensors {
 
 struct ht_rank;
 
-/* A worker that only reads or writes index arrays, at one site after another. */
+/* A worker that only reads or writes index arrays.  Its parts come one after another, and each has its own site. */
 enum { HT_SCAN_PARTS = 2 };
 struct ht_scan_part {
     uint8_t site; /* enum site; SITE_NONE ends the list */
@@ -95,9 +96,9 @@ struct ht_rank {
     struct ht_geometry g;
     struct ht_layout layout;
     struct ht_slot dispatch_slot, combine_slot;
-    struct fabric_given sum_row;            /* for combine's sums of rows in the rings; set at its launch */
+    struct fabric_given sum_row;            /* sizes for the loop that sums rows in combine; set at combine's launch */
     uint8_t sum_site;                       /* enum site */
-    uint32_t epoch;                         /* the number of this launch among all on the fabric */
+    uint32_t epoch;                         /* the number of this launch among all launches on the fabric */
     uint32_t recv_before[HT_RANKS_MAX + 1]; /* [rank] rows received from lower ranks; the last entry: all rows */
     uint32_t *expert_counts;                /* [local experts] rows for each expert, rounded up to the alignment */
     struct ht_tensors t;
@@ -107,7 +108,7 @@ struct ht_rank {
     uint32_t worker_max;
 };
 
-/* The site of a loop: `before` in versions of DeepEP older than the change, else `now`. */
+/* Returns the site of a loop: `before` if the version of DeepEP is older than the change, else `now`. */
 static inline enum site ht_site(const struct ht_rank *h, enum moe_deepep_change since, enum site now, enum site before)
 {
     return moe_deepep_before(h->base.options->deepep, since) ? before : now;
@@ -120,8 +121,8 @@ static inline bool ht_word_reached(const struct fabric *f, uint32_t word, uint64
     return fabric_load(f, word) >= value;
 }
 
-/* A word and the value that it must reach in this launch before the worker has anything to do.  Word 0: the worker
- * waits for no such word. */
+/* A word, and the value that it must reach in this launch before the worker can go on.  If word is 0, the worker waits
+ * for no word. */
 struct ht_awaited {
     uint32_t word, value;
 };
@@ -130,8 +131,8 @@ static inline bool ht_awaited_come(const struct ht_rank *h, const struct ht_awai
     return ht_word_reached(h->base.fabric, a->word, moe_word_make(h->epoch, a->value));
 }
 
-/* Prefetches the first size_bytes of a worker's object, which will be read soon. Leaves out its first two cache lines,
- * which the world fetches itself. */
+/* Prefetches the first size_bytes of a worker's object, which will be read soon.  Leaves out the object's first two
+ * cache lines, which the world prefetches. */
 static inline void ht_lines_ahead(const void *object, size_t size_bytes)
 {
     enum { LINE_BYTES = 64, LINES_BEFORE = 2 };
@@ -139,24 +140,24 @@ static inline void ht_lines_ahead(const void *object, size_t size_bytes)
         __builtin_prefetch((const char *)object + at, 1);
 }
 
-/* Returns why both families refuse the options; NULL if they do not. */
+/* Checks the limits that both families have.  Returns the reason to refuse the options; NULL: there is none. */
 const char *ht_refuse(const struct moe_options *o, char *text, size_t text_size);
 void ht_slot_dispatch(const struct moe_options *o, bool payload, bool internode, struct ht_slot *slot);
 void ht_slot_combine(const struct moe_options *o, bool payload, bool internode, struct ht_slot *slot);
 
-/* Fills the shared part of a zeroed rank.  worker_max is the largest number of workers of any kernel.  With a cached
- * handle, also computes the layout and recv_before from the routing. */
+/* Fills the shared part of a zeroed rank.  worker_max is the most workers that a kernel has.  With a cached handle,
+ * also computes the layout and recv_before from the routing. */
 void ht_rank_init(struct ht_rank *h, const struct kernel_job *job, struct fabric *f, bool internode, uint32_t scan_max,
                   uint32_t worker_max);
 void ht_layout_make(struct ht_rank *h);
-/* The expert of a choice of a rank; negative: none.  A rank's choices are numbered token by token, topk of them for
- * each token. */
+/* The expert of a rank's choice; negative: the choice has none.  A rank's choices are numbered token by token, topk of
+ * them for each token. */
 static inline int32_t ht_expert(const struct ht_rank *h, uint32_t rank, uint32_t choice)
 {
     return h->base.routing->rank[rank].experts[choice];
 }
-/* Numbers this rank's choices in the order of their experts.  before[experts + 1] gets the choices of smaller experts.
- * place[tokens x topk] gets each choice's number; UINT32_MAX: it has no expert. */
+/* Numbers this rank's choices in the order of their experts.  before[experts + 1] gets, for each expert, how many
+ * choices are of smaller experts.  place[tokens x topk] gets each choice's number; UINT32_MAX: it has no expert. */
 void ht_choices_sort(const struct ht_rank *h, uint32_t *before, uint32_t *place);
 /* How many tokens of source have an expert on one of the `targets` ranks from target on. */
 uint32_t ht_tokens_between(const struct ht_rank *h, uint32_t source, uint32_t target, uint32_t targets);
@@ -166,7 +167,7 @@ uint32_t ht_phase_count(const struct kernel_job *job);
 const char *ht_phase_name(const struct kernel_job *job, uint32_t phase);
 /* Phases that move rows are measured by the time of their call. */
 enum kernel_call ht_called(const struct kernel_job *job, uint32_t phase);
-/* The public tests time dispatch in a loop, then combine. */
+/* The public tests time dispatch in one loop and combine in another, which begins with the notify before combine. */
 bool ht_begins_loop(const struct kernel_job *job, uint32_t phase);
 bool ht_behind_barrier(const struct kernel_job *job, uint32_t phase);
 enum ht_phase { HT_LAYOUT, HT_NOTIFY, HT_CACHED_NOTIFY, HT_DISPATCH, HT_CACHED_NOTIFY_COMBINE, HT_COMBINE };
@@ -185,12 +186,13 @@ static inline void ht_scan_here(struct fabric_worker *w, uint8_t site, uint32_t 
         w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = site, .rows = rows, .read_bytes = read_bytes });
 }
 
-/* A barrier over count ranks: first, first + stride, ....  Each rank writes to word + its index at all others. */
+/* A barrier of `count` ranks: first, first + stride, and so on.  Each rank raises word + its index at all others. */
 struct ht_barrier {
     uint32_t word;
-    uint16_t first, stride, count, number; /* number: of this rank */
+    uint16_t first, stride, count, number; /* number: this rank's index among the ranks */
     uint16_t sent;
-    uint16_t shift; /* ht_sync: the distance to the rank that it signals now, and to the one that it awaits */
+    uint16_t shift; /* ht_sync_step(): how many places after this rank the signalled rank is, and how many before it the
+                     * awaited one */
     bool entered;
     bool to_host; /* the barrier follows stores to the host's memory */
     uint32_t round;
@@ -200,33 +202,33 @@ void ht_barrier_begin(struct ht_barrier *b);
 bool ht_barrier_step(struct fabric_worker *w, struct ht_barrier *b, uint32_t epoch);
 /* The first rank that has not reached the round, or -1. */
 int ht_barrier_missing(const struct fabric *f, const struct ht_barrier *b, uint32_t epoch);
-/* The barrier between nodes as the library makes it, by dissemination.  In each round one warp signals the rank that
- * is 1, 2, 4, ... places after this one and awaits the rank as many places before it.  So each round doubles the
- * number of ranks that have come. */
+/* Takes part in a barrier by dissemination, as NVSHMEM makes it between nodes.  In round k, from 0 on, a warp signals
+ * the rank 2^k places after this one, and awaits the signal of the rank 2^k places before it.  True once all ranks have
+ * come. */
 bool ht_sync_step(struct fabric_worker *w, struct ht_barrier *b, uint32_t epoch);
-/* The rank that the barrier awaits, or -1. */
+/* The rank that ht_sync_step() awaits, or -1. */
 int ht_sync_missing(const struct ht_barrier *b);
 
-/* The producing end of a ring of slots, which lies at an NVLink peer or in the rank's own memory. fill() writes the
- * slot of a sequence number. */
+/* The producer's end of a ring of slots.  The ring lies in the memory of an NVLink peer or of this rank.  An ht_fill
+ * writes the slot with a sequence number. */
 struct ht_ring {
     uint64_t offset; /* offset of the ring in the peer's heap */
     uint32_t slots;
     uint32_t tail, published, pending; /* slots written; slots of which the peer has been told; slots planned but not
                                         * yet written */
-    uint32_t tail_word, head_word;     /* of the peer; own */
+    uint32_t tail_word, head_word;     /* a word of the peer; a word of this rank */
     uint16_t peer;
-    uint8_t site;               /* enum site of its stores */
-    struct fabric_given *given; /* for its site */
-    bool by_number;             /* the slot's number tells which warp fills it; the first warp tells the peer */
+    uint8_t site;               /* enum site: the site of the stores */
+    struct fabric_given *given; /* sizes for the site */
+    bool by_number;             /* a slot's number decides which warp fills it; the first warp tells the peer */
 };
 typedef void ht_fill(const struct fabric_worker *w, uint32_t sequence, uint8_t *slot);
 /* How many slots are free. */
 uint32_t ht_ring_space(const struct ht_rank *h, const struct ht_ring *ring);
-/* Writes planned slots.  False: some are left, so step again later. */
+/* Writes the planned slots.  False: some are left, so step again later. */
 bool ht_ring_write(struct fabric_worker *w, struct ht_ring *ring, const struct ht_slot *slot, ht_fill *fill);
-/* Writes the next planned slots, `most` at most, one after another (fabric_store_in_turn()), if the worker has one
- * warp. Some of `most` may be left.  False: none is written, so step again later. */
+/* For a worker of one warp: writes some of the planned slots, at most `most`, one after another
+ * (fabric_store_in_turn()).  False: none is written, so step again later. */
 bool ht_ring_write_in_turn(struct fabric_worker *w, struct ht_ring *ring, const struct ht_slot *slot, ht_fill *fill,
                            uint32_t most);
 /* Tells the peer how many slots are written.  False: step again later. */
@@ -235,32 +237,32 @@ bool ht_ring_publish(struct fabric_worker *w, const struct ht_rank *h, struct ht
 /* A worker's reads of words in the host's memory (UCCL's heads and tails). */
 struct ht_look {
     bool host;      /* false: the words are in the GPU's memory, so ht_look functions charge nothing */
-    bool under_way; /* true until the worker says that it has found what it waits for */
-    uint32_t place; /* of the first word */
+    bool under_way; /* the words are being read; the worker sets it to false when it has found what it waits for */
+    uint32_t place; /* the index of the first word */
 };
-/* Begins to read `words` words.  False: the worker returns WORKER_MORE, and may read them in its next step. */
+/* Begins to read `words` words.  False: the worker must return WORKER_MORE, and its next step may use them. */
 bool ht_look_begin(struct fabric_worker *w, struct ht_look *look, uint32_t words);
 /* Charges the worker for one read of a word in the host's memory, or one addition to it. */
 void ht_look_once(struct fabric_worker *w, const struct ht_look *look);
 
 /* The receiving end of combine (moe_ht_reduce.c).  Each warp takes every stride'th token of a channel.  It sums the
- * token's rows once they have come from all targets.  Warps are stepped in groups: a step reduces at most as many
- * tokens as the group has warps.  A warp has read a ring up to the row of its last token or, if that token has no row
- * in it, up to the row of the next token that has one.  The slowest warp decides which slots are free. */
+ * token's rows once they have come from all targets.  A worker stands for a group of warps, and one of its steps sums
+ * at most as many tokens as the group has warps.  The slots of all tokens up to the last one of the slowest warp are
+ * free. */
 struct ht_reducer {
     struct fabric_worker worker;
     struct ht_rank *rank;
-    struct ht_awaited awaited; /* the row that it must have to go on summing */
+    struct ht_awaited awaited; /* the row without which it cannot go on */
     uint32_t channel, group;
     uint32_t first_token, first_warp, stride;
-    uint32_t done, count;             /* tokens, in the group's order */
-    uint32_t tail_word;               /* of target 0; the words of other targets follow */
+    uint32_t done, count;             /* how many tokens are summed; how many the group has */
+    uint32_t tail_word;               /* the tail of target 0's ring; the tails of other targets follow */
     uint32_t done_word;               /* private word: how many tokens are done */
     uint64_t done_base;               /* the word's value at the launch, because private words only grow */
-    uint64_t ring_offset, ring_bytes; /* of target 0; distance between the rings of two targets */
+    uint64_t ring_offset, ring_bytes; /* offset of target 0's ring; distance between the rings of two targets */
     uint32_t slots;
     struct ht_look look;
-    uint32_t tail[HT_NODES_MAX]; /* last seen */
+    uint32_t tail[HT_NODES_MAX]; /* each ring's tail when it was last read */
 };
 
 /* One warp that tells each target how far the slowest warp has read the target's ring. It does so each time that the
@@ -274,8 +276,8 @@ struct ht_head_keeper {
     uint32_t published[HT_NODES_MAX];
 };
 
-/* The number of groups in which the warps are stepped.  With few tokens in a channel each warp is stepped alone,
- * because a warp may be free while another works.  Otherwise there are only a few groups, which need fewer steps. */
+/* The number of groups of the reducing warps.  With few tokens in a channel each warp is a group, because a warp may be
+ * free while another works.  Otherwise there are only a few groups, because fewer groups need fewer steps. */
 uint32_t ht_reducer_groups(const struct ht_rank *h, uint32_t warps);
 /* Launches d as one of `groups` groups of the warps.  The caller has set d's group, words and rings. */
 void ht_reducer_launch(struct ht_rank *h, struct ht_reducer *d, uint32_t groups, uint32_t warps, uint32_t sm);
@@ -295,16 +297,16 @@ void ht_row_widen(const struct moe_options *o, const uint8_t *row, const uint8_t
 float ht_weight(const struct ht_rank *h, uint32_t rank, uint32_t token, uint32_t place);
 void ht_bias_row(const struct moe_options *o, uint32_t which, uint32_t rank, uint32_t token, uint16_t *row);
 void ht_inputs_make(struct ht_rank *h);     /* made once: rows, weights, bias */
-void ht_tensors_recv(struct ht_rank *h);    /* outputs for the rows that will come; with worst_tokens, the rest of the
-                                             * top-k indices is -1 */
+void ht_tensors_recv(struct ht_rank *h);    /* makes room for the rows that will come; top-k indices behind these rows
+                                             * are -1 */
 void ht_tensors_combine(struct ht_rank *h); /* combine's input and output */
 void ht_slot_pack(const struct ht_rank *h, uint32_t token, uint32_t expert_first, const void *meta, uint8_t *slot);
 void ht_slot_unpack(struct ht_rank *h, const uint8_t *slot, uint32_t expert_first, uint32_t row);
 void ht_slot_pack_combine(const struct ht_rank *h, uint32_t row, uint8_t *slot);
-/* Makes the combined row of a token: bias, then rows in the given order. */
+/* Makes the combined row of a token: the sum of the biases and then of the rows, in the given order. */
 void ht_token_combine(struct ht_rank *h, uint32_t token, const uint8_t *const *slot, uint32_t slot_count);
 
-/* Sums rows into a slot that is sent on to another node: rounded to BF16, without bias. */
+/* Sums rows into a slot that is sent to another node.  The sum is rounded to BF16 and has no bias. */
 void ht_slots_reduce(const struct ht_rank *h, const uint8_t *const *slot, uint32_t slot_count, uint8_t *out);
 
 void ht_traffic(const struct kernel_rank *rank, uint32_t phase, struct kernel_traffic *traffic);

@@ -1,17 +1,17 @@
 /* moe_ht_check.c - checks of what the high-throughput and V2 kernels leave behind: checks 1 to 10 of PROTOCOLS.md 4.
- * (Check 11 is this list for one node, check 16 is the rows and sums of V2.)  The expected values are computed anew
- * from the routing of all ranks. Knows nothing of how the tensors were made.
+ * Check 11 there is these checks on one node, and check 16 is the rows and sums of V2.  The expected values are
+ * computed anew from the routing of all ranks.  Knows nothing of how the tensors were made.
  *
- * The public internode test's assertion on combined rows never fires (PROTOCOLS.md 4, item 9); the check here can fail.
- * In addition to the test's tolerance, it compares rows bit for bit with sums made in the order that the kernels
- * promise. */
+ * The public internode test's assertion on combined rows never fires (PROTOCOLS.md 4, item 9).  The check here can
+ * fail. It applies the test's tolerance, and it also compares rows bit for bit with sums made in the order that the
+ * kernels promise. */
 #include "models/moe/checks.h"
 #include "models/moe/formats.h"
 #include "models/moe/moe_ht.h"
 
 #include <string.h>
 
-/* Whether the token has an expert on the rank.  Looks at each of the token's choices, not at the layout. */
+/* Whether the token has an expert on the rank.  Reads the token's choices, not the layout, which is to be checked. */
 static bool token_wants(const struct ht_rank *h, uint32_t source, uint32_t token, uint32_t rank)
 {
     const int32_t *expert = &h->base.routing->rank[source].experts[(size_t)token * h->g.topk];
@@ -28,7 +28,7 @@ static uint32_t expert_total(const struct ht_rank *h, uint32_t source, uint32_t 
     return count;
 }
 
-/* Check 1. */
+/* Check 1: the layout. */
 static void layout_check(const struct ht_rank *h, struct check_report *report)
 {
     const struct ht_geometry *g = &h->g;
@@ -68,7 +68,7 @@ static void layout_check(const struct ht_rank *h, struct check_report *report)
                        expert_total(h, g->rank, e), l->tokens_per_expert[e]);
 }
 
-/* Check 2, and the equal prefixes of check 7. */
+/* Check 2: how many rows came from each rank.  With worst_tokens this is a part of check 7. */
 static void recv_rows_check(const struct ht_rank *h, struct check_report *report)
 {
     const uint32_t number = h->base.options->worst_tokens ? CHECK_WORST_TOKENS : CHECK_RECV_ROWS;
@@ -84,7 +84,7 @@ static void recv_rows_check(const struct ht_rank *h, struct check_report *report
         check_fail(report, CHECK_RECV_ROWS, "rows of recv_x: expected %u, found %u", rows, ht_recv_rows(h));
 }
 
-/* Checks 3 and 7. */
+/* Check 3: how many rows each expert got.  With worst_tokens this is a part of check 7. */
 static void expert_counts_check(const struct ht_rank *h, struct check_report *report)
 {
     const struct moe_options *o = h->base.options;
@@ -100,14 +100,14 @@ static void expert_counts_check(const struct ht_rank *h, struct check_report *re
     }
 }
 
-/* The number under which a failure counts.  V2's public test compares all results of dispatch and combine as one
+/* The number of the check that has failed.  V2's public test compares all results of dispatch and combine as one
  * check. */
 static uint32_t exact_number(const struct ht_rank *h, uint32_t number)
 {
     return h->base.options->family == MOE_V2 ? CHECK_V2 : number;
 }
 
-/* Fills in the two words that name a row's token. */
+/* Fills in the two words of meta that the row of this token must have. */
 static void row_meta_expect(const struct ht_rank *h, uint32_t source, uint32_t token, uint32_t meta[2])
 {
     const bool v2 = h->base.options->family == MOE_V2, internode = h->dispatch_slot.index_bytes == sizeof(int32_t);
@@ -125,7 +125,7 @@ static void row_meta_expect(const struct ht_rank *h, uint32_t source, uint32_t t
                        << (8 * byte + i % 8);
 }
 
-/* Check 4 (8 with a cached handle) on one row. */
+/* Check 4 on one row; with a cached handle, check 8. */
 static void row_check(const struct ht_rank *h, struct check_report *report, uint32_t row, uint32_t source,
                       uint32_t token)
 {
@@ -146,7 +146,7 @@ static void row_check(const struct ht_rank *h, struct check_report *report, uint
                    found[1]);
 }
 
-/* Checks 5 and 6 on one row. */
+/* Checks 5 and 6 on one row: its top-k indices and weights. */
 static void row_topk_check(const struct ht_rank *h, struct check_report *report, uint32_t row, uint32_t source,
                            uint32_t token, uint32_t *counts)
 {
@@ -167,7 +167,7 @@ static void row_topk_check(const struct ht_rank *h, struct check_report *report,
     }
 }
 
-/* Checks 4 to 8: rows are sorted by source rank, then by token. */
+/* Checks 4 to 8 on all rows.  Rows must be sorted by source rank, then by token. */
 static void rows_check(const struct ht_rank *h, struct check_report *report)
 {
     uint32_t row = 0, counts[h->g.local_experts];
@@ -226,8 +226,8 @@ static uint32_t node_rows(const struct ht_rank *h, uint32_t token, uint32_t node
     return count;
 }
 
-/* Makes the sum that combine promises: first the sum of each node, in the order of ranks and rounded; then the bias
- * plus these sums, in the order of nodes. */
+/* Makes the sum that combine promises.  First the rows of each node are summed, in the order of ranks, and the sum is
+ * rounded.  Then the biases and these sums are summed, in the order of nodes. */
 static void token_expect(const struct ht_rank *h, uint32_t token, const uint16_t *x, uint16_t *out)
 {
     const uint32_t hidden = h->g.hidden;
@@ -250,9 +250,9 @@ static void token_expect(const struct ht_rank *h, uint32_t token, const uint16_t
     format_rows_reduce(row, NULL, count, hidden, out);
 }
 
-/* Check 9.  The public tolerance is for two sums in sequence, but V2 may have three.  Its public test has no tolerance
- * and compares bit for bit, as this check does in addition.  With a bias, the sums that are compared include it,
- * because rounding the output to BF16 at the bias's magnitude is no error of the rows. */
+/* Check 9: the combined rows.  The public tolerance is for two sums in sequence, but V2 may have three.  V2's public
+ * test has no tolerance and compares bit for bit, as this check also does.  With a bias, the sums that are compared
+ * include it, because rounding the output to BF16 at the bias's magnitude is no error of the rows. */
 static void combine_check(const struct ht_rank *h, struct check_report *report)
 {
     const struct moe_options *o = h->base.options;
@@ -286,7 +286,7 @@ static void combine_check(const struct ht_rank *h, struct check_report *report)
         check_fail(report, CHECK_COMBINE, "combined_x: expected a difference below %g, found %g", limit, value);
 }
 
-/* Check 10. */
+/* Check 10: the combined top-k weights. */
 static void combine_weights_check(const struct ht_rank *h, struct check_report *report)
 {
     struct check_diff diff = { 0 };

@@ -16,7 +16,7 @@ static uint32_t token_at(const struct ht_reducer *d, uint32_t i)
     return d->first_token + turn * d->stride + d->first_warp + (i - turn * warps);
 }
 
-/* The lowest target whose row of the token has not come; -1 if all have. */
+/* The lowest target whose row of the token has not come; -1 if all rows have come. */
 static int token_missing(struct ht_reducer *d, uint32_t token)
 {
     const struct ht_layout *l = &d->rank->layout;
@@ -44,8 +44,8 @@ static bool token_seen(const struct ht_reducer *d, uint32_t token)
     return true;
 }
 
-/* Looks for the token's rows, if tails are in the host's memory.  Returns WORKER_DONE once the rows have come.  Until
- * then, returns the value that the step must return. */
+/* If tails are in the host's memory, reads them for the token's rows.  Returns WORKER_DONE once the rows have come.
+ * Until then, returns the value that the step must return. */
 static enum worker_step token_look(struct ht_reducer *d, uint32_t token)
 {
     if (!d->look.host || token_seen(d, token)) return WORKER_DONE;

@@ -1,10 +1,11 @@
-/* moe_internal.h - private to models/moe: how a kernel family plugs into moe.h, and the families' common parts. */
+/* moe_internal.h - private to models/moe: the table of functions that moe.c calls a family by, and what families
+ * share. */
 #ifndef MODELS_MOE_MOE_INTERNAL_H
 #define MODELS_MOE_MOE_INTERNAL_H
 
 #include "models/moe/moe.h"
 
-/* Embedded first in each family's own rank struct. */
+/* Each family's own rank struct begins with it. */
 struct moe_rank {
     struct kernel_rank kernel;
     const struct moe_options *options;
@@ -27,8 +28,7 @@ static inline struct moe_rank moe_rank_of(const struct kernel_job *job, struct f
     };
 }
 
-/* A family: its kernels, and a function that returns NULL, or text with the reason why the kernels refuse the
- * options. */
+/* A family.  refuse() returns NULL if its kernels can run the options; else text, which gets the reason. */
 struct moe_family {
     const struct kernel_family kernels;
     const char *(*refuse)(const struct moe_options *o, char *text, size_t text_size);
@@ -44,14 +44,14 @@ extern const struct moe_family moe_family_mori_inter; /* moe_mori_inter.c */
 extern const struct moe_family moe_family_mega;       /* moe_mega.c */
 extern const struct moe_family moe_family_pplx;       /* moe_pplx.c */
 
-/* The steps of Hybrid-EP's call of this phase, if the options ask for them (moe_hybrid_ep.c). */
+/* Fills in the steps of Hybrid-EP's call of this phase, if the options ask for them (moe_hybrid_ep.c). */
 void moe_hybrid_ep_steps(const struct kernel_rank *rank, uint32_t phase, struct kernel_steps *steps);
 
 /* Writes row `token` of the rank's input x: `hidden` values in BF16, from the options' data mode and seed.  Any rank
  * can compute any row. */
 void moe_input_row(const struct moe_options *o, uint32_t rank, uint32_t token, uint16_t *row);
 
-/* Splits n items over channels (get_channel_task_range, PROTOCOLS.md 1): channel c gets the items [*start, *end). */
+/* Divides n items among channels (get_channel_task_range, PROTOCOLS.md 1).  Channel c gets the items [*start, *end). */
 static inline void moe_channel_range(uint32_t n, uint32_t channels, uint32_t c, uint32_t *start, uint32_t *end)
 {
     const uint32_t per = (n + channels - 1) / channels;
@@ -59,8 +59,8 @@ static inline void moe_channel_range(uint32_t n, uint32_t channels, uint32_t c, 
     *end = *start + per < n ? *start + per : n;
 }
 
-/* Signal words have the number of the launch in their high half: a word of an older launch reads as 0, so words
- * never need to be zeroed. */
+/* The high half of a signal word is the number of the launch that wrote it.  A word of an older launch reads as 0, so
+ * words never need to be zeroed. */
 static inline uint64_t moe_word_make(uint32_t epoch, uint32_t value) { return (uint64_t)epoch << 32 | value; }
 static inline uint32_t moe_word_value(uint64_t word, uint32_t epoch)
 {
