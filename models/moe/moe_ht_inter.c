@@ -60,7 +60,8 @@ static const char *inter_refuse(const struct moe_options *o, char *text, size_t 
     return reason ? reason : combine_refuse(o, nodes, text, text_size);
 }
 
-/* The slot of a ring between nodes.  Without payload, it still says where its token goes. */
+/* Makes dispatch's slot in a ring between nodes.  Without payload it has only the words that say where its token
+ * goes. */
 static void rail_slot(const struct moe_options *o, bool payload, struct ht_slot *slot)
 {
     ht_slot_dispatch(o, payload, true, slot);
@@ -198,8 +199,8 @@ static const uint8_t notify_program[] = {
 static const uint8_t cached_notify_program[] = { NOTIFY_QUIET, NOTIFY_BARRIER, NOTIFY_ZERO, NOTIFY_BARRIER,
                                                  NOTIFY_END };
 
-/* Waits until all requests on the first `queues` QPs to every other node are complete.  A thread looks after each
- * QP. */
+/* Waits until all requests on the first `queues` QPs to every other node are complete.  Each QP has a thread that polls
+ * it. */
 static bool notify_quiet(struct inter_notify *n, uint32_t queues)
 {
     const struct ht_geometry *g = &n->rank->ht.g;
@@ -294,7 +295,7 @@ static void counts_sum(struct inter_notify *n)
             h->recv_before[source + 1] = h->recv_before[source] + row[node];
         }
     }
-    /* With the worst-case size nobody waits for counts, so the list stays empty */
+    /* With worst_tokens the host does not wait for counts, so the list stays empty. */
     const uint32_t *experts = (const uint32_t *)(const void *)(heap + r->map.counts_nvl) + g->nodes;
     for (uint32_t e = 0; !o->worst_tokens && e < g->local_experts; e++) {
         for (uint32_t i = 0; i < g->local; i++) h->expert_counts[e] += experts[i * nvl_words + e];
@@ -320,7 +321,7 @@ static bool notify_stage(struct inter_notify *n)
     case NOTIFY_BARRIER: return notify_barriers(n);
     case NOTIFY_RDMA_BARRIER: return ht_sync_step(&n->worker, &n->rdma, r->ht.epoch);
     case NOTIFY_NVL_BARRIER: return ht_barrier_step(&n->worker, &n->nvl, r->ht.epoch);
-    case NOTIFY_ZERO: return true; /* no work here: only the next barrier waits for these stores */
+    case NOTIFY_ZERO: return true; /* costs nothing here: only the next barrier waits for these stores */
     case NOTIFY_COUNTS_RDMA: return counts_rdma_send(n);
     case NOTIFY_COUNTS_NVL: return counts_nvl_send(n);
     case NOTIFY_SUM: counts_sum(n); return true;
@@ -365,18 +366,19 @@ static const struct worker_role notify_role = { .step = notify_step, .describe =
 /* The warps of a block of cached_notify: one for each channel, from 4 to 32. */
 static uint32_t cached_warps(const struct ht_geometry *g) { return g->channels < 4 ? 4 : moe_min(g->channels, 32); }
 
-/* How many NVLink heads of 32 B fit into a warp's 8 KiB of shared memory.  A warp loads, fills and stores so many
- * together, with two waits. */
+/* How many NVLink heads of 32 B fit into a warp's 8 KiB of shared memory.  A warp loads, fills and stores this many
+ * heads together, and waits twice for them. */
 enum { GAP_BATCH = 255 };
 
-/* The bytes that a rank moves between two scans of its heads: rows sent back, rows received, and sums. They push the
+/* The bytes that a rank moves between two scans of its heads: rows sent back, rows received, and sums.  They push the
  * heads out of the L2. */
 static uint64_t heads_footprint(const struct ht_rank *h)
 {
     return (2u * ht_recv_rows(h) + 2u * h->g.tokens) * (uint64_t)h->combine_slot.row_bytes;
 }
 
-/* Adds the scan that fills the gaps of the RDMA heads.  Each channel has a warp. */
+/* Adds the scan that fills the gaps of the RDMA heads: tokens that do not go to a node have no head of its ring, and
+ * get one.  Each channel has a warp. */
 static void rdma_heads_scan_add(struct inter_rank *r, uint32_t warps)
 {
     struct ht_rank *h = &r->ht;
@@ -387,7 +389,7 @@ static void rdma_heads_scan_add(struct inter_rank *r, uint32_t warps)
 }
 
 /* Adds the scan of one of `sms` SMs, which fills the gaps of NVLink heads for rows from some of the nodes.  Each
- * channel has a warp, which works in batches.  In a batch it waits for shared memory once for each row. */
+ * channel has a warp, which works in batches of GAP_BATCH rows.  It waits for shared memory once for each row. */
 static void nvl_heads_scan_add(struct inter_rank *r, uint32_t warps, uint32_t sm, uint32_t sms)
 {
     struct ht_rank *h = &r->ht;

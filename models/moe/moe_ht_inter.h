@@ -4,9 +4,9 @@
  *        sender, coordinator               forwarder j                         receiver i
  *        reducer              ◄──RDMA──    forwarder n            ◄──NVLink──  sender i
  *
- * A token crosses the network once for each node that needs it, on the rail of its source.  On that node it is copied
- * to the ranks that need it.  Combine goes the opposite way: rows are summed on the node, rounded, sent, and summed
- * again.
+ * The ranks with the same number on all nodes are a rail.  A token crosses the network once for each node that needs
+ * it, on the rail of its source.  On that node it is copied to the ranks that need it.  Combine goes the opposite way:
+ * rows are summed on the node, rounded, sent, and summed again at the source.
  *
  * Heap, u32 counts first, then rings of slots (p: ranks of a node, N: nodes, C: channels):
  *     counts_send [N][p + experts of a node + 1]   counts_recv likewise, by source node   counts_nvl [p][N + experts]
@@ -21,9 +21,9 @@
 
 enum {
     INTER_SENDER_WARPS = 7,
-    INTER_WARPS = 24,       /* warps that combine's mergers share.  Each node needs one, so this is also the most
-                             * nodes */
-    INTER_WARPS_FEWER = 16, /* in UCCL's port and in older versions */
+    INTER_WARPS = 24,       /* warps that combine's mergers share.  Each node needs at least one, so this is also the
+                             * most nodes */
+    INTER_WARPS_FEWER = 16, /* the same in UCCL's port and in older versions of DeepEP */
     INTER_GROUPS = 24,      /* the most workers that step the RDMA reducers of a channel */
     INTER_NOTIFY_WARPS = 16,
     INTER_TOPK_NODES = 8, /* the kernels are compiled to send a token to at most this many nodes */
@@ -36,13 +36,13 @@ struct inter_rank;
 struct inter_notify {
     struct fabric_worker worker;
     struct inter_rank *rank;
-    const uint8_t *program; /* the remaining work */
+    const uint8_t *program; /* the stages that remain */
     struct ht_barrier nvl, rdma;
-    uint32_t next; /* the peer or QP that the stage has reached */
-    bool looked;   /* it has read the state of the QPs that must become quiet */
+    uint32_t next; /* the next peer or QP of the stage */
+    bool looked;   /* the state of the QPs that must become quiet has been read */
 };
 
-/* Seven warps that put each token of the channel into the send rings of the nodes that need it. */
+/* Seven warps that put a channel's tokens into the send rings of the nodes that need them. */
 struct inter_sender {
     struct fabric_worker worker;
     struct inter_rank *rank;
@@ -59,33 +59,33 @@ struct inter_coordinator {
     uint32_t issued[HT_NODES_MAX], told[HT_NODES_MAX];
 };
 
-/* One warp that passes on what has come by RDMA to one rank of the node. */
+/* One warp that passes tokens that have come by RDMA on to one rank of its node. */
 struct inter_forwarder {
     struct fabric_worker worker;
     struct inter_rank *rank;
     uint32_t channel, target; /* channel; index of the rank within the node */
-    uint32_t relayed;         /* how many words of the ranges it has passed on */
-    uint32_t node;            /* the node that it has served last */
-    uint32_t scanned;         /* tokens read in the current chunk */
+    uint32_t relayed;         /* how many words of the ranges are passed on */
+    uint32_t node;            /* the node whose tokens were passed on last */
+    uint32_t scanned;         /* how many tokens the current chunk has been picked from */
     uint32_t pick_tail;       /* ring.tail when the tokens in pick were picked */
-    uint32_t left;            /* how many tokens of all nodes together it has not passed on yet */
-    struct ht_look look;      /* its reads of the tails */
+    uint32_t left;            /* how many tokens of all nodes together are left to pass on */
+    struct ht_look look;      /* reads of the tails */
     struct ht_ring ring;
     struct {
         uint32_t head, tail, count; /* numbers of tokens: passed on; known to have come; all */
     } from[HT_NODES_MAX];
-    uint8_t pick[UINT8_MAX]; /* the tokens of the chunk for its rank, counted from the chunk's first */
+    uint8_t pick[UINT8_MAX]; /* which of the scanned tokens the rank needs, counted from the first one */
 };
 
-/* One warp that gives back slots of the RDMA rings once all forwarders have passed them. */
+/* One warp that gives back slots of the RDMA rings once all forwarders have read them. */
 struct inter_head_keeper {
     struct fabric_worker worker;
     struct inter_rank *rank;
     uint32_t channel;
     uint32_t ended;               /* one bit for each node whose tokens all forwarders have passed on */
-    uint8_t behind[HT_NODES_MAX]; /* [node] a forwarder that was behind when the words were last read */
-    uint64_t due[HT_NODES_MAX];   /* [node] nothing can be given back to the node until the word of `behind` has this
-                                   * value */
+    uint8_t behind[HT_NODES_MAX]; /* [node] the forwarder that was found behind when the words were last read */
+    uint64_t due[HT_NODES_MAX];   /* [node] no slot can be given back to the node until the word of the forwarder
+                                   * `behind` has this value */
     uint32_t published[HT_NODES_MAX];
 };
 
@@ -104,34 +104,35 @@ struct inter_returner {
     struct inter_rank *rank;
     uint32_t channel, target;
     uint32_t filling;    /* the node whose part of the ring it writes rows to */
-    bool read;           /* it has read where the peer's buffer is, and which rows it has to return */
+    bool read;           /* the place of the peer's buffer and the rows to be returned have been read */
     uint32_t under_way;  /* one bit for each node with an unfinished chunk (rows or tail) */
     uint32_t pending;    /* one bit for each node whose unfinished chunk has rows left */
     uint32_t left;       /* rows that are left, of all nodes together */
-    struct ht_ring ring; /* template: the first node's part, with nothing written.  Part n begins n * slots further
-                          * on */
+    struct ht_ring ring; /* the first node's part of the ring, with no slot written.  The part of node n begins n *
+                          * slots slots later */
     struct inter_part {
         uint32_t tail, pending, count; /* numbers of rows: written; left in the chunk; all */
-        uint32_t row;                  /* the first one */
+        uint32_t row;                  /* the place in recv_x of the first row */
     } part[HT_NODES_MAX];
 };
 
-/* Combine: the warps that sum the node's rows of tokens from one source node, and send the sums back.  They are
- * stepped as one worker; with few tokens each is a worker, and the last of them, the lead, opens chunks and sends
- * them. */
+/* Combine: the warps that sum this node's rows of tokens from one source node, and send the sums back.  One worker
+ * stands for all of them; with few tokens, each warp has its own worker.  The last of these workers, the lead, opens
+ * chunks and sends them. */
 struct inter_merger {
     struct fabric_worker worker;
     struct inter_rank *rank;
-    struct ht_awaited awaited; /* the row that it must have to go on summing */
+    struct ht_awaited awaited; /* the row without which the worker cannot go on */
     uint32_t channel, node;
     uint32_t part, parts;            /* the worker's index among the node's mergers, and their number */
     const uint8_t *bits;             /* [count] bit i: rank i of this node has a row of the token */
     uint32_t count, done;            /* tokens of the node; tokens that this worker has summed */
     uint32_t chunk_end, told;        /* lead: the end of the open chunk; how many slots the peer has been told of */
-    uint32_t issued;                 /* lead: slots that were sent but of which the peer has not been told */
+    uint32_t issued;                 /* lead: how many slots have been sent; the peer may not have been told of all of
+                                      * them */
     uint32_t upto;                   /* position includes the rows of all tokens before this one */
-    uint32_t position[HT_LOCAL_MAX]; /* in each rank's ring */
-    uint32_t tail[HT_LOCAL_MAX];     /* last seen */
+    uint32_t position[HT_LOCAL_MAX]; /* [rank] the place of the next row in the rank's ring */
+    uint32_t tail[HT_LOCAL_MAX];     /* [rank] the ring's tail when it was last read */
     uint64_t reduced_base, opened_base;
 };
 
@@ -141,16 +142,16 @@ struct inter_merge_keeper {
     struct inter_rank *rank;
     uint32_t channel;
     uint32_t ended;              /* one bit for each node whose mergers have ended */
-    uint32_t changed;            /* one bit for each node whose mergers have read more than was told */
+    uint32_t changed;            /* one bit for each node whose mergers have read rows that have not been given back */
     uint8_t parts[HT_NODES_MAX]; /* mergers of each node */
-    uint64_t seen[INTER_WARPS];  /* [merger] the value of its word at the last look: how far it had read */
-    uint32_t upto[HT_NODES_MAX]; /* how many tokens head includes */
+    uint64_t seen[INTER_WARPS];  /* [merger] its word when it was last read: how far the merger had read */
+    uint32_t upto[HT_NODES_MAX]; /* [node] how many tokens head includes */
     uint32_t head[HT_NODES_MAX][HT_LOCAL_MAX], published[HT_NODES_MAX][HT_LOCAL_MAX];
 };
 
 struct inter_map {
     uint64_t counts_send, counts_recv, counts_nvl, meta_send, meta_recv, rdma_send, rdma_recv, nvl, end;
-    uint64_t rdma_bytes, nvl_bytes; /* of one ring */
+    uint64_t rdma_bytes, nvl_bytes; /* bytes of one ring of each kind */
 };
 
 struct inter_rank {
@@ -158,15 +159,16 @@ struct inter_rank {
     struct inter_map map;
     struct ht_slot nvl_slot; /* dispatch's slot as stored in the NVLink rings */
     struct fabric_given put_row, forward_row, receive_row, return_row;
-    uint32_t rail_before[HT_NODES_MAX + 1]; /* [node] tokens that come from lower nodes of the rail; the last entry: all
-                                             * tokens */
-    uint32_t *counts;                       /* counts for the peer that is sent to next */
+    uint32_t rail_before[HT_NODES_MAX + 1]; /* [node] how many tokens come on the rail from lower nodes; the last entry:
+                                             * from all nodes */
+    uint32_t *counts;                       /* the counts that the next peer gets */
     uint8_t *bits;                          /* [rail tokens] bit i: rank i of this node needs the token */
     uint32_t bits_max;
     uint32_t *rail_first, *rail_count;    /* [channel][node] where in bits the node's tokens begin, and how many there
                                            * are */
     uint32_t *rows_first, *rows_count;    /* [rank][channel] where in recv_x the rows begin, and how many there are */
-    uint64_t *forwarded_base, *sent_base; /* values of private words at the launch, because these only grow */
+    uint64_t *forwarded_base, *sent_base; /* values of private words at the launch, needed because these words only
+                                           * grow */
     struct inter_notify notify;
     struct inter_sender *sender;             /* [channel] */
     struct inter_coordinator *coordinator;   /* [channel] */
@@ -180,7 +182,7 @@ struct inter_rank {
     struct ht_head_keeper *reduce_keeper;    /* [channel] */
 };
 
-/* The rank of a node that is on this rank's rail. */
+/* The rank of a node on this rank's rail; the rank of this node with a number. */
 static inline uint32_t inter_rail(const struct inter_rank *r, uint32_t node)
 {
     return node * r->ht.g.local + r->ht.g.self;
@@ -229,7 +231,8 @@ static inline uint32_t inter_word_done(const struct inter_rank *r, uint32_t chan
     return inter_word_opened(r, r->ht.g.channels, 0) + channel * INTER_GROUPS + group;
 }
 
-/* Offsets of rings: of the rail's ring for a node; of the NVLink ring of the producer with this number. */
+/* inter_rail_ring() returns the offset of a node's ring among the rail's `rings`.  inter_nvl_ring() returns the offset
+ * of the NVLink ring whose producer has this number. */
 static inline uint64_t inter_rail_ring(const struct inter_rank *r, uint64_t rings, uint32_t channel, uint32_t node)
 {
     return rings + ((uint64_t)channel * r->ht.g.nodes + node) * r->map.rdma_bytes;
@@ -238,8 +241,8 @@ static inline uint64_t inter_nvl_ring(const struct inter_rank *r, uint32_t chann
 {
     return r->map.nvl + ((uint64_t)channel * r->ht.g.local + number) * r->map.nvl_bytes;
 }
-/* Words of a channel's ranges, as u32: a start for each rank of a node, an end for each, and a start and an end for
- * the node. */
+/* How many u32 words a channel's ranges have: a start for each rank of a node, an end for each, and a start and an end
+ * for the node. */
 static inline uint32_t inter_meta_words(const struct inter_rank *r) { return 2 * r->ht.g.local + 2; }
 static inline uint64_t inter_meta_offset(const struct inter_rank *r, uint64_t metas, uint32_t channel, uint32_t node)
 {
@@ -252,7 +255,7 @@ static inline const uint32_t *inter_meta(const struct inter_rank *r, uint32_t ch
     return (const void *)(r->ht.base.fabric->heap + inter_meta_offset(r, r->map.meta_recv, channel, node));
 }
 
-/* The number of QPs to a peer.  Heads have QPs of their own; in older versions they share those of the rows. */
+/* The number of QPs to a peer.  Heads have QPs of their own; in older versions of DeepEP they share the rows' QPs. */
 static inline uint32_t inter_queues(const struct moe_options *o)
 {
     return moe_deepep_before(o->deepep, MOE_DEEPEP_HEADS) ? o->num_sms / 2 : o->num_sms / 2 * 2;
@@ -269,8 +272,8 @@ static inline uint32_t inter_merge_warps(const struct moe_options *o)
     const uint32_t nodes = o->ranks / o->ranks_per_node, warps = fewer ? INTER_WARPS_FEWER : INTER_WARPS;
     return nodes < warps ? warps / nodes : 1;
 }
-/* How a worker reads this word.  UCCL's words are in the host's memory: all heads, then all tails, by channel and
- * node. */
+/* Returns how a worker reads this word.  UCCL's words are in the host's memory: all heads, then all tails, in the order
+ * of channels and nodes. */
 static inline struct ht_look inter_look(const struct inter_rank *r, enum inter_rail_word kind, uint32_t channel,
                                         uint32_t node)
 {

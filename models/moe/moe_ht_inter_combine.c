@@ -1,5 +1,5 @@
-/* moe_ht_inter_combine.c - internode combine (PROTOCOLS.md 1.3): rows go back along the path on which they came, and
- * are summed twice.
+/* moe_ht_inter_combine.c - internode combine (PROTOCOLS.md 1.3): rows go back the way that they came, and are summed
+ * twice.
  *
  *     returner, SM 2c           one warp for each rank of the node: writes the channel's rows that this rank forwarded
  *                               into the NVLink ring there, which is divided evenly between the nodes of origin
@@ -42,15 +42,15 @@ static void returner_begin(struct inter_returner *s)
     s->pending = s->under_way;
 }
 
-/* The first pending node from the channel's first node on, in rotation.  Channels have different first nodes. */
+/* The first pending node at or after the channel's first node, in rotation.  Channels have different first nodes. */
 static uint32_t returner_next(const struct inter_returner *s)
 {
     const uint32_t first = (s->channel + 1) % s->rank->ht.g.nodes, behind = s->pending >> first << first;
     return (uint32_t)__builtin_ctz(behind ? behind : s->pending);
 }
 
-/* Writes rows to one node's part, all but the very last row.  The worker waits for each row before the next one,
- * because the warps of an SM take turns at its bulk engine. */
+/* Writes the pending rows of one node.  If no other node has pending rows, the last row is left for the next step,
+ * which also sends the tails.  Rows go one after another, because the warps of an SM take turns at its bulk engine. */
 static bool returner_rows_write(struct inter_returner *s)
 {
     const struct ht_slot *slot = &s->rank->ht.combine_slot;
@@ -70,8 +70,8 @@ static bool returner_rows_write(struct inter_returner *s)
     return true;
 }
 
-/* For each node whose part of the ring has room, writes a chunk to that part; then sends all tails.  In its first step
- * the worker reads where the peer's buffer is and which rows it has to return. */
+/* Writes a chunk for each node whose part of the ring has room, then sends the tails of these parts.  The first step
+ * reads where the peer's buffer is and which rows are to be returned. */
 static enum worker_step returner_step(struct fabric_worker *w)
 {
     struct inter_returner *s = fabric_container_of(w, struct inter_returner, worker);
@@ -106,7 +106,7 @@ static void returner_describe(const struct fabric_worker *w, char *text, size_t 
              ht_word(&s->rank->ht, s->ring.head_word + n));
 }
 
-/* Prefetches for the next step, which reads words only if a chunk begins or ends. */
+/* Prefetches what the next step will read.  It reads words only if a chunk begins or ends. */
 static void returner_ahead(const struct fabric_worker *w)
 {
     const struct inter_returner *s = fabric_container_of(w, const struct inter_returner, worker);
@@ -147,8 +147,8 @@ static void returner_launch(struct inter_rank *r, uint32_t channel, uint32_t tar
 
 /* ---- merger -------------------------------------------------------------------------------------------- */
 
-/* The index of the worker's token with this number.  The worker takes every parts'th token of each chunk.  Returns
- * count if there is no such token. */
+/* The index, among the node's tokens, of the worker's token with this number.  The worker takes every parts'th token of
+ * each chunk.  Returns count if there is no such token. */
 static uint32_t merger_token(const struct inter_merger *m, uint32_t number)
 {
     const uint32_t chunk = m->rank->ht.base.options->combine.rdma_send;
@@ -158,7 +158,7 @@ static uint32_t merger_token(const struct inter_merger *m, uint32_t number)
 
 static bool merger_leads(const struct inter_merger *m) { return m->part + 1 == m->parts; }
 
-/* Advances to token, and adds the rows of the tokens before it to position. */
+/* Advances position to the rows of `token`: counts the rows of the tokens before it. */
 static void merger_advance(struct inter_merger *m, uint32_t token)
 {
     for (; m->upto < token; m->upto++)
@@ -232,7 +232,7 @@ static uint32_t merger_summed(const struct inter_merger *m)
     return summed;
 }
 
-/* Sends the open chunk if it is complete: one write, then the tail.  False: there is no room. */
+/* Sends the open chunk if all its tokens are summed: one write, then the tail.  False: there is no room. */
 static bool merger_send(struct inter_merger *m)
 {
     const struct inter_rank *r = m->rank;
@@ -409,7 +409,7 @@ static bool merged_count(struct inter_merge_keeper *k, uint32_t node)
 {
     const struct inter_rank *r = k->rank;
     const struct inter_merger *m = &r->merger[k->channel * INTER_WARPS + inter_merger_first(r, node)];
-    const uint32_t lag = m->worker.warps - 1u; /* the slowest warp may be so many tokens behind */
+    const uint32_t lag = m->worker.warps - 1u; /* the slowest of the worker's warps may be this many tokens behind */
     uint32_t least = m->count;
     for (uint32_t i = 0; i < m->parts; i++) {
         const uint32_t word = inter_word_reduced(r, k->channel, inter_merger_first(r, node) + i);

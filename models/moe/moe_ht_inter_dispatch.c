@@ -1,10 +1,10 @@
 /* moe_ht_inter_dispatch.c - internode dispatch, the sending half (PROTOCOLS.md 1.3), on SM 2c + 1:
  *
- *     sender       seven warps, stepped as one worker: each warp puts a token of the channel into a send ring for each
- *                  node; tokens for the rank's own node go straight into its receive ring
+ *     sender       seven warps, stepped as one worker: each warp puts a token of the channel into the send ring of each
+ *                  node that needs it; tokens for the rank's own node go straight into its receive ring
  *     coordinator  one warp: sends chunks of a ring with one write each, then the tail on the same QP
  *
- * A slot of the ring is free again when the peer's forwarders have all passed it. */
+ * A slot of a send ring is free again when all forwarders of the peer have read its token. */
 #include "models/moe/moe_ht_inter.h"
 
 #include <assert.h>
@@ -38,8 +38,8 @@ static void ranges_make(const struct inter_sender *s, uint32_t node, uint32_t *m
     meta[2 * g->local + 1] = prefix[1];
 }
 
-/* Tells a node the channel's ranges, by one warp.  The node's forwarders poll the data themselves, so the signal costs
- * nothing. */
+/* Tells a node the channel's ranges, by one warp.  The signal costs nothing, because the node's forwarders poll the
+ * ranges themselves. */
 static bool ranges_tell(struct inter_sender *s, uint32_t node)
 {
     const struct inter_rank *r = s->rank;
@@ -78,7 +78,7 @@ static uint32_t announce_order(const struct ht_geometry *g, uint32_t i)
     return i + 1 < end ? i + 1 : g->node;
 }
 
-/* Tells all nodes the channel's ranges.  First each warp reads those of its node. */
+/* Tells all nodes the channel's ranges.  Before that, each warp reads the ranges for its node. */
 static bool sender_announce(struct inter_sender *s)
 {
     const struct ht_geometry *g = &s->rank->ht.g;
@@ -133,7 +133,7 @@ static void token_meta_write(const struct inter_sender *s, uint32_t token)
     }
 }
 
-/* Puts the next `count` tokens into the rings.  A warp writes a token to one node after another. */
+/* Puts the next `count` tokens into the rings.  Each warp writes one token, to one node after another. */
 static void tokens_put(struct inter_sender *s, uint32_t count)
 {
     struct ht_rank *h = &s->rank->ht;
@@ -193,7 +193,7 @@ static const struct worker_role sender_role = { .step = sender_step, .describe =
 
 /* ---- coordinator --------------------------------------------------------------------------------------- */
 
-/* How many slots of the node's ring are written after the first `tokens` of the channel's tokens. */
+/* How many slots of the node's ring the first `tokens` tokens of the channel take. */
 static uint32_t ring_tail(const struct inter_coordinator *k, uint32_t node, uint32_t tokens)
 {
     const struct inter_sender *s = &k->rank->sender[k->channel];
@@ -243,8 +243,8 @@ static bool chunk_tell(struct inter_coordinator *k, uint32_t node)
     return true;
 }
 
-/* Sends a chunk to each node that has one, in rotation.  Each rank and channel begins with a different node, so that
- * not all send to the same one. */
+/* Sends a chunk to each node for which one is ready, in rotation.  Ranks and channels begin with different nodes, so
+ * that they do not all send to the same one. */
 static enum worker_step coordinator_step(struct fabric_worker *w)
 {
     struct inter_coordinator *k = fabric_container_of(w, struct inter_coordinator, worker);
@@ -314,8 +314,8 @@ static void senders_launch(struct inter_rank *r, uint32_t channel)
     fabric_watch(&k->worker, inter_word_sent(r, channel), 1);
 }
 
-/* Sets the sizes for the loop that puts rows into the rings: how many words of scales, choices and weights a row has,
- * and how many bytes a dispatch moves. These bytes push tokens out of the L2. */
+/* Sets the sizes for the loop that puts rows into the rings: words of scales of a row, choices for all nodes, and the
+ * bytes that a dispatch moves, which push tokens out of the L2. */
 static void put_give(struct inter_rank *r)
 {
     enum { LANES = 32 };

@@ -1,8 +1,8 @@
 /* moe_ht_inter_forward.c - internode dispatch, the receiving half (PROTOCOLS.md 1.3):
  *
- *     forwarder, SM 2c      one warp for each rank of the node: reads every token that came by RDMA, from node after
+ *     forwarder, SM 2c      one warp for each rank of the node: reads the tokens that came by RDMA from one node after
  *                           another, and copies those that its rank needs into the NVLink ring there, in chunks
- *     head keeper, SM 2c    one warp: gives RDMA slots back, at least a chunk, once all forwarders have passed them
+ *     head keeper, SM 2c    one warp: gives RDMA slots back, at least a chunk, once all forwarders have read them
  *     receiver, SM 2c + 1   one warp for each forwarding rank of the node: copies from the NVLink ring into recv_x,
  *                           behind the rows of lower ranks and channels */
 #include "models/moe/moe_ht_inter.h"
@@ -20,7 +20,7 @@ static const uint8_t *rail_slot(const struct inter_rank *r, uint32_t channel, ui
            (uint64_t)(position % h->base.options->dispatch.rdma_recv) * h->dispatch_slot.stored;
 }
 
-/* Passes the ranges on to the receiver as they come from each node: 1 + start and 1 + end. */
+/* Passes each node's ranges on to the receiver once they have come.  The words get 1 + start and 1 + end. */
 static bool forwarder_relay(struct inter_forwarder *d)
 {
     struct inter_rank *r = d->rank;
@@ -122,7 +122,7 @@ static enum worker_step forwarder_step(struct fabric_worker *w)
         d->node = (uint32_t)node;
         forwarder_scan(d);
     }
-    const uint32_t rows = d->ring.pending; /* the worker waits for each */
+    const uint32_t rows = d->ring.pending; /* written one after another, the last one in a step of its own */
     if (rows && !ht_ring_write_in_turn(w, &d->ring, &r->nvl_slot, forwarder_fill, rows > 1 ? rows - 1 : 1))
         return WORKER_WAIT;
     if (rows > 1) return WORKER_MORE;
@@ -158,7 +158,7 @@ static void forwarder_describe(const struct fabric_worker *w, char *text, size_t
              d.channel, d.ring.peer, inter_rail(d.rank, node), d.from[node].head, d.from[node].count);
 }
 
-/* Prefetches for the next step, which reads words only if a chunk begins or ends. */
+/* Prefetches what the next step will read.  It reads words only if a chunk begins or ends. */
 static void forwarder_ahead(const struct fabric_worker *w)
 {
     const struct inter_forwarder *d = fabric_container_of(w, const struct inter_forwarder, worker);
@@ -210,8 +210,8 @@ static uint32_t forwarded(const struct inter_head_keeper *k, uint32_t node, uint
     return (uint32_t)(now - r->forwarded_base[inter_forwarded_at(r, k->channel, node, target)]);
 }
 
-/* How far the slowest forwarder has read the node's ring.  Stops at the first forwarder below `least`, and returns how
- * far that one has read.  The forwarder that was last behind is looked at first. */
+/* How far the slowest forwarder has read the node's ring.  But if a forwarder is found below `least`, stops there and
+ * returns how far that one has read.  Begins with the forwarder that was last found behind. */
 static uint32_t forwarded_min(struct inter_head_keeper *k, uint32_t node, uint32_t least)
 {
     const uint32_t local = k->rank->ht.g.local, first = k->behind[node];
@@ -225,7 +225,7 @@ static uint32_t forwarded_min(struct inter_head_keeper *k, uint32_t node, uint32
     return min;
 }
 
-/* Gives back a node's slots, a chunk at a time.  False: there is no room to tell the node. */
+/* Gives back a node's slots, at least a chunk at a time.  False: there is no room to tell the node. */
 static bool head_tell(struct inter_head_keeper *k, uint32_t node)
 {
     const struct inter_rank *r = k->rank;
@@ -339,7 +339,7 @@ static bool receiver_publish(struct inter_receiver *v)
     return true;
 }
 
-/* Copies rows, one after another.  A row's place depends on its source, which is read first. */
+/* Copies rows one after another, because the source of a row, which decides its place, must be read first. */
 static void receiver_copy(struct inter_receiver *v, uint32_t rows)
 {
     const struct ht_rank *h = &v->rank->ht;
@@ -357,7 +357,7 @@ static void receiver_copy(struct inter_receiver *v, uint32_t rows)
     v->head += rows;
 }
 
-/* Copies the rows seen in one read of the tail.  Gives their slots back together with the copy of the last row. */
+/* Copies the rows that one read of the tail has shown.  Gives their slots back in the step that copies the last row. */
 static enum worker_step receiver_step(struct fabric_worker *w)
 {
     struct inter_receiver *v = fabric_container_of(w, struct inter_receiver, worker);

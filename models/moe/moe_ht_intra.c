@@ -119,7 +119,7 @@ static void counts_sum(struct intra_notify *n)
         h->recv_before[source + 1] = h->recv_before[source] + row[g->rank];
         for (uint32_t e = 0; e < g->local_experts; e++) h->expert_counts[e] += row[g->ranks + e];
     }
-    /* With the worst-case size nobody waits for counts, so the list stays empty */
+    /* With worst_tokens the host does not wait for counts, so the list stays empty. */
     for (uint32_t e = 0; e < g->local_experts; e++)
         h->expert_counts[e] = o->worst_tokens ? 0 : (uint32_t)moe_align(h->expert_counts[e], o->expert_alignment);
     fabric_work(&n->worker,
@@ -179,14 +179,15 @@ static void notify_launch(struct intra_rank *r, enum ht_phase phase)
         phase == HT_CACHED_NOTIFY_COMBINE && g->ranks > INTRA_NOTIFY_WARPS ? g->ranks : INTRA_NOTIFY_WARPS;
     ht_kernel_add(h, &r->notify.worker, &notify_role, 0, warps);
     fabric_watch(&r->notify.worker, 0, g->ranks);
-    if (phase == HT_NOTIFY) /* SM 1 + r counts channels' tokens for rank r: one warp a channel, one lane a token */
+    if (phase == HT_NOTIFY) /* SM 1 + r counts the tokens of each channel for rank r, with a warp for each channel and a
+                             * lane for each token */
         for (uint32_t peer = 0; peer < g->ranks; peer++)
             ht_scan_add(h, 1 + peer, warps,
                         (struct ht_scan_part){ .site = SITE_INTRA_CHANNEL_COUNT,
                                                .rows = g->tokens / g->channels,
                                                .read_bytes = g->tokens,
                                                .given.size = { g->channels, warps } });
-    if (phase == HT_CACHED_NOTIFY_COMBINE) /* SM 1 + c fills the gaps in its channel's send_head */
+    if (phase == HT_CACHED_NOTIFY_COMBINE) /* SM 1 + c fills the gaps in send_head of channel c */
         for (uint32_t c = 0; c < g->channels; c++) {
             const uint32_t rows = (g->tokens + g->channels - 1) / g->channels;
             ht_scan_add(h, 1 + c, warps,

@@ -12,7 +12,7 @@
 #include "models/moe/moe_ht.h"
 
 enum {
-    INTRA_WARPS = 24,                      /* of an SM */
+    INTRA_WARPS = 24,                      /* warps of an SM */
     INTRA_REDUCER_WARPS = INTRA_WARPS - 1, /* warp 0 publishes the heads */
     INTRA_GROUPS = INTRA_REDUCER_WARPS,    /* the most workers that step the reducers of a channel */
     INTRA_NOTIFY_WARPS = 4,
@@ -24,14 +24,14 @@ struct intra_rank;
 struct intra_notify {
     struct fabric_worker worker;
     struct intra_rank *rank;
-    const uint8_t *program; /* the remaining work */
+    const uint8_t *program; /* the stages that remain */
     struct ht_barrier barrier;
     uint32_t peer; /* the next peer that gets the counts */
     enum ht_phase phase;
 };
 
-/* The producing end of a ring.  Dispatch: tokens of a channel for a rank.  Combine: rows of a channel that go back
- * to their rank. */
+/* The producer of a ring.  In dispatch it sends a channel's tokens to a rank.  In combine it sends a channel's rows
+ * back to the rank that they came from. */
 struct intra_sender {
     struct fabric_worker worker;
     struct intra_rank *rank;
@@ -40,7 +40,7 @@ struct intra_sender {
     uint32_t count, chunk, first; /* slots to send; slots of a chunk; place of the first token (dispatch), or the first
                                    * row (combine) */
     uint32_t announced;           /* dispatch: how many of the words start and end have been sent */
-    uint32_t scanned, scan_end;   /* dispatch: how many tokens it has scanned, and the end of the scan */
+    uint32_t scanned, scan_end;   /* dispatch: the next token to be scanned, and the end of the scan */
 };
 
 struct intra_receiver {
@@ -53,12 +53,12 @@ struct intra_receiver {
 
 struct intra_rank {
     struct ht_rank ht;
-    uint64_t ring_offset, ring_bytes;             /* of one ring */
+    uint64_t ring_offset, ring_bytes;             /* offset of the first ring; bytes of a ring */
     uint32_t *channel_row, *channel_count;        /* [source][channel] where in recv_x the rows begin, and how many
                                                    * there are */
-    struct fabric_given send_row[2], receive_row; /* dispatch; send_row[1] is for rows that another sender has read
-                                                   * before */
-    struct fabric_given return_row;               /* combine */
+    struct fabric_given send_row[2], receive_row; /* dispatch's sizes; send_row[1] is for rows that another sender has
+                                                   * read before */
+    struct fabric_given return_row;               /* combine's sizes */
     struct intra_notify notify;
     struct intra_sender *sender;     /* [channel][rank] */
     struct intra_receiver *receiver; /* [channel][rank] */
@@ -85,7 +85,7 @@ static inline uint64_t intra_ring_offset(const struct intra_rank *r, uint32_t ch
 
 void intra_dispatch_launch(struct intra_rank *r);
 void intra_combine_launch(struct intra_rank *r);
-/* moe_ht_intra_sender.c: prepares the producing end for a channel and a peer.  The chunk sizes also give the ring's
+/* moe_ht_intra_sender.c: prepares the producer for a channel and a peer.  `chunks` also has the number of the ring's
  * slots. */
 void intra_sender_init(struct intra_rank *r, struct intra_sender *s, uint32_t channel, uint32_t peer,
                        const struct moe_chunks *chunks);

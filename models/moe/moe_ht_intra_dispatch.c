@@ -26,8 +26,8 @@ static void sender_fill(const struct fabric_worker *w, uint32_t sequence, uint8_
     ht_slot_pack(&s->rank->ht, token, s->ring.peer * s->rank->ht.g.local_experts, meta, slot);
 }
 
-/* Tells the receiver which of this rank's tokens for it are in the channel, as 1 + start and 1 + end.  The first warp
- * does this while the others begin to send. */
+/* Tells the receiver which of this rank's tokens for it are in the channel, by words with 1 + start and 1 + end.  The
+ * first warp does this while the other warps begin to send. */
 static bool sender_announce(struct intra_sender *s)
 {
     const struct intra_rank *r = s->rank;
@@ -46,8 +46,8 @@ static bool sender_announce(struct intra_sender *s)
     return true;
 }
 
-/* A row's flag is read twice. This is the number of rows for which other warps push the flag out of the L1 between the
- * two reads. These are all rows, unless the SM's other groups send fewer rows than this one. */
+/* A row's flag is read twice.  Returns for how many of the rows other warps push the flag out of the L1 between the two
+ * reads.  These are all rows, unless the SM's senders have fewer rows on average than this one. */
 static uint32_t rows_between(const struct intra_sender *s, uint32_t rows)
 {
     const uint32_t ranks = s->rank->ht.g.ranks;
@@ -78,9 +78,9 @@ static void sender_scan(struct intra_sender *s)
 }
 
 /* Whether most rows of the chunk are in the L2, because another sender has read them.  A row that goes to several ranks
- * is in the L2 for all its senders but the first one.  That is the sender to this rank itself, because its heads are in
- * the rank's own memory; if the row does not go to this rank, any of its senders may be the first.  Senders to other
- * ranks all start their first chunk at the same time, so there each of them waits for memory. */
+ * is in the L2 for all its senders but the first one.  The first is the sender to this rank itself, because its heads
+ * are in the rank's own memory.  If the row does not go to this rank, any of its senders may be the first.  Senders to
+ * other ranks start their first chunk at the same time, so in this chunk each of them waits for memory. */
 static bool sender_rows_read(const struct intra_sender *s)
 {
     const struct ht_rank *h = &s->rank->ht;

@@ -1,4 +1,4 @@
-/* moe_ht_intra_sender.c - the producing end of a ring, for dispatch and combine within a node. */
+/* moe_ht_intra_sender.c - the producer of a ring, for dispatch and combine within a node. */
 #include "models/moe/moe_ht_intra.h"
 
 void intra_sender_init(struct intra_rank *r, struct intra_sender *s, uint32_t channel, uint32_t peer,

@@ -263,7 +263,8 @@ static void v2_traffic(const struct kernel_rank *rank, uint32_t phase, struct ke
 
 static double larger(double a, double b) { return a > b ? a : b; }
 
-/* The expected number of groups with at least one of k experts: G (1 - C(E - E/G, k) / C(E, k)). */
+/* The expected number of groups that have at least one of k experts.  With E experts in G equal groups it is G (1 - C(E
+ * - E/G, k) / C(E, k)), where C is the binomial coefficient. */
 static double groups_expected(double experts, double groups, uint32_t k)
 {
     double none = 1;
@@ -280,7 +281,7 @@ uint32_t moe_v2_sms(const struct moe_options *o, double rdma_gbs, double nvl_gbs
     const double rdma = to_nodes * (nodes - 1) / nodes;
     const double near = direct_far(o) ? to_ranks * local / o->ranks : to_ranks, nvl = near * (local - 1) / local;
     const double read = nodes > 1 ? 1 + to_nodes : 1;
-    /* how often a token is written: to the send buffer, to the rank's own node, to ranks */
+    /* how often a token is written: to the send buffer, to the area of the rank's own node, and to ranks */
     const double write = (hybrid(o) || direct_far(o)) + (nodes > 1 ? to_nodes / nodes : 0) + near;
     const bool by_rdma = nodes > 1 && rdma / rdma_gbs > nvl / nvl_gbs;
     const double tokens_gbs = by_rdma ? rdma_gbs / rdma : nvl_gbs / nvl;
