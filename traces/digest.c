@@ -27,7 +27,7 @@ static bool stream_add(struct stream *stream, GChecksum *checksum)
     return true;
 }
 
-/* Adds an .ept by the checksums that it has of all its parts. */
+/* Adds the checksums of all parts of an .ept file, in place of its bytes. */
 static bool ept_add(const char *path, GChecksum *checksum)
 {
     g_autoptr(trace) trace = trace_open(path, NULL, NULL);

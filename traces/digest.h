@@ -1,7 +1,8 @@
-/* digest.h - digests of inputs, which tell apart two inputs of one name.  A digest depends on the contents, not on
- * where they are or how old they are.
+/* digest.h - digests of inputs, which tell apart two inputs of one name.  A digest depends on the contents, not on a
+ * file's place or age.
  *
- * A digest is the first DIGEST_CHARS hexadecimal digits of a SHA-256: enough against chance, not against forgers. */
+ * A digest is the first DIGEST_CHARS hexadecimal digits of a SHA-256.  They are enough against chance, but not against
+ * forgers. */
 #ifndef TRACES_DIGEST_H
 #define TRACES_DIGEST_H
 
@@ -12,10 +13,10 @@ enum { DIGEST_CHARS = 16 };
 /* The digest of a text in memory.  Free with g_free(). */
 char *digest_text(const char *text, size_t size_bytes);
 
-/* The digest of a file's bytes, decompressed if zstd has compressed them, so that a file and its compressed copy
- * have one digest.  Of an .ept only the checksums are read, so large files take no longer.  `words`, which say how
- * the file is read ("llama@8:"), are part of the digest.  path may name a shipped sample.  Returns NULL for a file
- * that cannot be read, or that is not regular (a pipe can be read only once).  Free with g_free(). */
+/* The digest of a file's bytes.  Bytes compressed by zstd are decompressed first, so that a file and its compressed
+ * copy have one digest.  Of an .ept only the checksums are read, so large files take no longer than small ones.
+ * `words` say how the file is read ("llama@8:"), and are part of the digest. path may name a shipped sample.  Returns
+ * NULL for a file that cannot be read, or that is not regular (a pipe can be read only once).  Free with g_free(). */
 char *digest_file(const char *words, const char *path);
 
 #endif

@@ -1,4 +1,4 @@
-/* edges.c - lists of messages: memory and sums. */
+/* edges.c - memory and sums of a list of messages. */
 #include "traces/edges_make.h"
 
 void edges_alloc(struct edges *e, uint32_t ranks, uint32_t count)

@@ -6,7 +6,7 @@
 #include "sim/error.h"
 #include "sim/rng.h"
 
-/* ---- drawn ---- */
+/* ---- loads that are drawn ---- */
 
 static bool draw_refuse(const char *spec, GError **error)
 {
@@ -21,7 +21,7 @@ bool edges_spec_drawn(const char *spec)
     return g_str_has_prefix(spec, "uniform:") || g_str_has_prefix(spec, "lognormal:");
 }
 
-/* Draws each target's popularity: how many times the mean it gets. */
+/* Draws each target's popularity: the bytes that it gets, relative to the mean over targets. */
 static double *popularity_draw(uint32_t ranks, double deviation, struct rng *rng)
 {
     double *popularity = g_new(double, ranks), sum = 0;
@@ -30,7 +30,7 @@ static double *popularity_draw(uint32_t ranks, double deviation, struct rng *rng
     return popularity;
 }
 
-/* Rounds a number of rows up or down by chance, so that the mean of the results is that number. */
+/* Rounds a number of rows up or down by chance, so that the mean of many results is that number. */
 static uint32_t rows_draw(double rows, struct rng *rng)
 {
     const double whole = floor(rows + rng_uniform(rng));
@@ -92,9 +92,9 @@ bool edges_make(const char *spec, uint32_t ranks, uint32_t row_bytes, uint64_t s
     return false;
 }
 
-/* ---- of a routing ---- */
+/* ---- the load of a routing ---- */
 
-/* Counts in rows[target] the tokens of source that go to each target. */
+/* Sets rows[target] to the number of the source's tokens that go to each target. */
 static void rows_count(const struct routing *routing, uint32_t source, uint32_t *rows, uint32_t *seen, uint32_t *token)
 {
     const struct routing_rank *rank = &routing->rank[source];

@@ -1,8 +1,9 @@
-/* edges_make.h - where lists of messages come from: files, specifications, routings.
+/* edges_make.h - makes lists of messages from files, specifications or routings.
  *
- * A file is text, compressed with zstd or not.  Its first line has the number of endpoints and the number of messages.
- * Each later line is a message: "source destination bytes".  Blank lines and everything after a # are skipped.  Sources
- * may come in any order; the messages of one source stay in the order of the file.  Knows no kernel. */
+ * A file is text, and may be compressed with zstd.  Its first line has the number of endpoints and the number of
+ * messages.  Each later line is a message: "source destination bytes".  Blank lines and everything after a # are
+ * skipped.  Sources may come in any order.  The messages of one source stay in the order of the file.  Knows no
+ * kernel. */
 #ifndef TRACES_EDGES_MAKE_H
 #define TRACES_EDGES_MAKE_H
 
@@ -14,13 +15,13 @@
 #define EDGES_ERROR (g_quark_from_static_string("eptwin-edges"))
 enum edges_error { EDGES_ERROR_INPUT };
 
-/* Reads a file.  False and *error: file, line, field, what was expected and found. */
+/* Reads a file.  False and *error (file, line, field, what was expected and found) on failure. */
 bool edges_read(const char *path, struct edges *edges, GError **error);
 
-/* Makes the load that --matrix names: a file; "uniform:BYTES", which is BYTES from every rank to every other rank;
- * or "lognormal:BYTES[:S]".  The lognormal load is made of rows of row_bytes.  A pair has BYTES on average, and more
- * if its target is popular: popularity is exp(S * N(0,1)), and S is 0.7 by default.  A drawn load is for `ranks`
- * ranks, and each source begins with the rank after it.  A file must have `ranks` endpoints, unless ranks is 0. */
+/* Makes the load that --matrix names: a file, "uniform:BYTES", or "lognormal:BYTES[:S]".  A uniform load is BYTES from
+ * every rank to every other rank.  A lognormal load is made of rows of row_bytes.  On average a pair has BYTES, and
+ * more if its target is popular: popularity is exp(S * N(0,1)), and S is 0.7 by default.  Both are for `ranks` ranks,
+ * and each source sends first to the rank after it.  A file must have `ranks` endpoints, unless ranks is 0. */
 bool edges_make(const char *spec, uint32_t ranks, uint32_t row_bytes, uint64_t seed, struct edges *edges,
                 GError **error);
 /* Whether the specification can be drawn for any number of ranks.  A file states its own number. */

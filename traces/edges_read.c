@@ -1,7 +1,7 @@
 /* edges_read.c - reads a list of messages from text.
  *
- * A file often has a million lines.  So numbers are read from a buffer without libc, and messages go into an array that
- * is sorted by source at the end. */
+ * A file often has a million lines.  Numbers are therefore read from a buffer without libc.  Messages go into an array,
+ * which is sorted by source at the end. */
 #include "traces/edges_make.h"
 
 #include "traces/stream.h"
@@ -44,7 +44,7 @@ static void blanks_skip(struct reader *r)
     while (next_peek(r) != '\n' && next_peek(r) != -1) r->at++;
 }
 
-/* Goes to the first character of the next line that is not empty; false at the end. */
+/* Moves to the first character of the next line that is not empty.  False at the end of the file. */
 static bool line_find(struct reader *r)
 {
     for (;;) {
@@ -56,7 +56,7 @@ static bool line_find(struct reader *r)
     }
 }
 
-/* Copies, for a message, the text that was found in place of a number. */
+/* Copies the text that stands in place of a number, for an error message. */
 static void word_copy(struct reader *r, char *text)
 {
     size_t length = 0;

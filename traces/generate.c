@@ -55,15 +55,15 @@ struct generator {
     uint32_t local_experts;
     double *popularity; /* [experts] or NULL */
     struct urn urn;
-    uint64_t places_taken; /* how many places ("round") or tokens ("strided", power laws) the rank has taken so far */
+    uint64_t places_taken; /* places ("round") or tokens ("strided", power laws) that the rank has used so far */
     int32_t *dealt;        /* for power laws: the experts of all tokens, rank by rank */
     uint32_t *order;       /* for "strided": the tokens of all ranks, rank by rank */
 };
 
 static bool is_dealt(enum shape shape) { return shape == SHAPE_POWER_LAW || shape == SHAPE_SAMPLED_POWER_LAW; }
 
-/* The seed of an independent stream for each (step, layer, purpose).  Odd constants keep these apart, and splitmix64
- * mixes them. */
+/* The seed of an independent stream of random numbers for each (step, layer, purpose).  Odd constants keep these seeds
+ * apart, and splitmix64 mixes them. */
 static uint64_t stream_seed(const struct routing_options *o, uint64_t purpose, uint64_t step)
 {
     return o->seed + step * UINT64_C(0xc2b2ae3d27d4eb4f) + o->layer * UINT64_C(0xd1b54a32d192ed03) +
@@ -128,8 +128,8 @@ static bool options_check(const struct generator *g, GError **error)
     return true;
 }
 
-/* Fills in the popularity of a distribution with one number: Zipf's exponent, or the deviation of the logarithm.  To
- * reach a wanted imbalance, the experts of a rank may also share a random factor of the rank, weighted by
+/* Fills in the popularity of a distribution with one number, which is Zipf's exponent or the deviation of the
+ * logarithm.  To reach a wanted imbalance, all experts of a rank may also share a random factor, weighted by
  * rank_weight. */
 static void popularity_fill(struct generator *g, double value)
 {
@@ -154,8 +154,7 @@ static void popularity_fill(struct generator *g, double value)
     for (uint32_t e = 0; e < n; e++) g->popularity[order[e]] = pow(e + 1, -value);
 }
 
-/* The most loaded rank's load over the mean load, in (token, expert) pairs of a sample drawn with the current
- * popularity. */
+/* The largest load of a rank over the mean load, in (token, expert) pairs of a sample with the current popularity. */
 static double imbalance_sample(struct generator *g)
 {
     enum { SAMPLE_TOKENS = 16384 };
@@ -180,10 +179,10 @@ static double imbalance_at(struct generator *g, double deviation)
     return imbalance_sample(g);
 }
 
-/* Finds the smallest deviation that gives the wanted imbalance: raises the deviation until the imbalance is reached,
- * then bisects.  A larger deviation does not always give more imbalance: in the end all tokens choose the same topk
- * experts, which may be on different ranks.  If independent experts never reach the imbalance, whole ranks are made
- * to differ. */
+/* Finds the smallest deviation that gives the wanted imbalance.  It raises the deviation until the imbalance is
+ * reached, then bisects.  A larger deviation does not always give more imbalance: in the end all tokens choose the same
+ * topk experts, which may be on different ranks.  If independent experts never reach the imbalance, the experts of a
+ * rank share a random factor. */
 static bool imbalance_search(struct generator *g, GError **error)
 {
     static const double rank_weights[] = { 0, 1, 3, 10 };
@@ -252,8 +251,8 @@ static void generator_clear(struct generator *g)
     g_free(g->order);
 }
 
-/* Deals a token's places to the ranks in rotation, and on each rank to its experts in rotation.  TensorRT-LLM's
- * benchmarks call this a perfect router. */
+/* Gives a token its experts for "round".  The places of a rank's tokens go to all ranks in rotation, and on each rank
+ * to its experts in rotation.  TensorRT-LLM's benchmarks call this a perfect router. */
 static void token_round(struct generator *g, uint32_t rank, int32_t *experts)
 {
     const struct routing_options *const o = g->options;
@@ -263,10 +262,10 @@ static void token_round(struct generator *g, uint32_t rank, int32_t *experts)
     }
 }
 
-/* Gives a token of the rank its experts for "strided".  The tokens of all ranks take the experts in turn, and are
- * given to the ranks in random order.  A token's experts are as far apart as possible.  If there are fewer tokens
- * than experts between two of a token's experts, the tokens are spread out, too.  (aiconfigurator's balanced_logits
- * and build_routing_plan.) */
+/* Gives a token its experts for "strided", as aiconfigurator's balanced_logits and build_routing_plan do.  The experts
+ * of a token are as far apart as possible: `stride` experts.  The first expert of token number n is n, modulo the
+ * number of experts.  If there are fewer than `stride` tokens, their first experts are spread over one stride.  Ranks
+ * get the tokens in random order. */
 static void token_strided(struct generator *g, uint32_t rank, int32_t *experts)
 {
     const struct routing_options *const o = g->options;
@@ -276,7 +275,7 @@ static void token_strided(struct generator *g, uint32_t rank, int32_t *experts)
     for (uint32_t k = 0; k < o->topk; k++) experts[k] = (int32_t)((at + k * stride) % o->experts);
 }
 
-/* Draws one token of a rank: first the experts that the distribution prescribes, then the urn's. */
+/* Draws one token of a rank.  The experts that the distribution prescribes come first, and the urn draws the others. */
 static void token_draw(struct generator *g, uint32_t rank, int32_t *experts)
 {
     const struct routing_options *const o = g->options;
@@ -308,7 +307,7 @@ static void token_draw(struct generator *g, uint32_t rank, int32_t *experts)
         for (; k < o->topk; k++) experts[k] = (int32_t)urn_draw_within(urn, home * g->local_experts, g->local_experts);
 }
 
-/* Draws gate weights as a softmax makes them: positive, descending, with the sum 1. */
+/* Draws gate weights like those of a softmax: positive, descending, with the sum 1. */
 static void token_weigh(struct rng *rng, uint32_t topk, float *weights)
 {
     double value[ROUTING_TOPK_MAX], sum = 0;

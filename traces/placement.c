@@ -1,7 +1,7 @@
 /* placement.c - which experts go to which ranks; see placement.h.
  *
- * eplb:N:G has a hierarchy, like DeepSeek's expert-parallel load balancer.  Group-limited routing sends a token to few
- * groups.  So keeping a group's experts on one node keeps traffic between nodes low.
+ * eplb:N:G works in three steps, like DeepSeek's expert-parallel load balancer.  Group-limited routing sends a token to
+ * few groups, so keeping a group's experts on one node keeps traffic between nodes low.
  *
  *     groups  --pack-->  nodes      by load, equally many a node
  *     experts --replicate--> slots  within a node: each further slot goes to the expert with most load a replica
@@ -19,7 +19,8 @@ struct item {
     double load;
 };
 
-/* Orders heavier items first, and equal ones by their numbers, so that the result is the same on every machine. */
+/* Puts heavier items first.  Equal items are in the order of their numbers, so that the result is the same on every
+ * machine. */
 static int item_compare(const void *a, const void *b)
 {
     const struct item *const left = a, *const right = b;
@@ -27,8 +28,8 @@ static int item_compare(const void *a, const void *b)
     return left->id < right->id ? -1 : left->id > right->id;
 }
 
-/* Packs items into packs of equal count: the heaviest item first, each into the lightest pack with room.  pack_of is
- * indexed by the item's index in the given order. */
+/* Packs items into packs of equally many items: the heaviest item first, each into the lightest pack with room.
+ * pack_of[i] gets the pack of item i. */
 static void items_pack(const double *loads, uint32_t count, uint32_t packs, uint32_t *pack_of)
 {
     g_autofree struct item *items = g_new(struct item, count);
@@ -54,7 +55,7 @@ static void placement_alloc(struct placement *p, uint32_t experts, uint32_t rank
     p->replicas = g_new(uint32_t, slots);
 }
 
-/* Fills in the list of each expert's slots, from expert_of. */
+/* Makes the list of each expert's slots from expert_of. */
 static void placement_index(struct placement *p)
 {
     for (uint32_t s = 0; s < p->slots; s++) p->replicas_start[p->expert_of[s] + 1]++;
@@ -105,7 +106,7 @@ static void node_fill(struct placement *p, const uint64_t *load, const uint32_t 
     }
 }
 
-/* Packs groups to nodes, then fills each node.  Without a hierarchy there is one node and one group. */
+/* Packs groups to nodes, then fills each node.  For placements without groups, there is one group on one node. */
 static void placement_balance(struct placement *p, const uint64_t *load, uint32_t groups, uint32_t nodes)
 {
     const uint32_t group_size = p->experts / groups, node_ranks = p->ranks / nodes;
@@ -157,7 +158,7 @@ static bool file_error(GError **error, const char *path, uint32_t line, const ch
                        line, expected, found);
 }
 
-/* Reads a line's experts into the array; skips comments. */
+/* Reads the experts in a line into the array, without comments. */
 static bool line_read(const char *path, uint32_t number, char *line, uint32_t experts, GArray *slots, GError **error)
 {
     char expected[48];
@@ -276,7 +277,7 @@ void placement_apply(const struct placement *p, const struct routing *in, struct
     routing_alloc(out, in->ranks, in->topk, p->slots, tokens, in->rank[0].weights != NULL);
     for (uint32_t r = 0; r < in->ranks; r++) {
         const size_t places = (size_t)tokens[r] * in->topk;
-        /* Sources start at different replicas, so that even a few tokens of each source spread evenly. */
+        /* each source starts at another replica, so that a few tokens of each source spread evenly, too */
         for (uint32_t e = 0; e < p->experts; e++) turn[e] = r;
         for (size_t i = 0; i < places; i++) {
             const int32_t expert = in->rank[r].experts[i];

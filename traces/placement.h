@@ -1,8 +1,8 @@
 /* placement.h - which rank holds which expert, and the routing after experts are moved or replicated.
  *
  * In a routing, expert e is on rank e / (experts / ranks).  A placement renames logical experts to slots ("physical
- * experts"), which are numbered in the same way: slot s is on rank s / (slots / ranks).  The placed routing has slots
- * instead of experts, and runs wherever the original does.
+ * experts"), which are numbered in the same way: slot s is on rank s / (slots / ranks).  The routing that results has
+ * slots instead of experts, and can be used wherever the original can.
  *
  * Knows routing and loads, no time. */
 #ifndef TRACES_PLACEMENT_H
@@ -18,10 +18,10 @@ enum placement_error { PLACEMENT_ERROR_SPEC, PLACEMENT_ERROR_FILE };
 
 /* Placements, by their text:
  *   identity        experts stay in order
- *   greedy          heaviest expert first, to the least loaded rank with room
- *   eplb:N          N redundant slots go to the heaviest experts, then all slots to ranks as with greedy
- *   eplb:N:G        like eplb:N, but the G groups of experts are packed to nodes first, and replicas and ranks are
- *                   chosen within each node; if groups do not divide over nodes, like eplb:N
+ *   greedy          the heaviest expert first, each to the least loaded rank with room
+ *   eplb:N          N redundant slots go to the heaviest experts; then all slots go to ranks as with greedy
+ *   eplb:N:G        like eplb:N, but the G groups of experts are packed to nodes first.  Replicas and ranks are then
+ *                   chosen within each node.  If the nodes cannot have equally many groups, it is eplb:N
  *   file:PATH       a line for each rank: the logical experts of its slots, separated by blanks; '#' begins a comment.
  *                   Or the JSON that SGLang, vLLM and vLLM Ascend read, with all layers (placement_json.h) */
 struct placement {
@@ -34,15 +34,15 @@ struct placement {
 struct placement_input {
     uint32_t experts, ranks, ranks_per_node;
     const uint64_t *load; /* [experts] how many earlier tokens chose each expert; the placement is made from this */
-    uint32_t layer;       /* the layer of a file that has several */
+    uint32_t layer;       /* the layer that is read from a file of several layers */
 };
 
 /* Makes the placement that spec names.  Clear it with placement_clear().  On failure *out is unchanged. */
 bool placement_make(const char *spec, const struct placement_input *input, struct placement *out, GError **error);
 void placement_clear(struct placement *placement);
 
-/* Sets *out to the routing `in` with slots instead of experts.  Tokens of a source take the replicas of an expert in
- * turn.  `in` must have the placement's experts and ranks (asserted).  Free *out with routing_free(). */
+/* Sets *out to the routing `in` with slots instead of experts.  The tokens of a source use the replicas of an expert in
+ * rotation.  `in` must have the placement's experts and ranks (asserted).  Free *out with routing_free(). */
 void placement_apply(const struct placement *placement, const struct routing *in, struct routing *out);
 
 /* Adds the routing's choices to load[experts]. */
@@ -52,7 +52,7 @@ struct routing_place_options {
     const char *spec;
     uint32_t ranks_per_node, layer;
 };
-/* Makes and applies the placement of a single routing, by that routing's load. */
+/* Makes a placement from the load of a single routing, and applies it to this routing. */
 bool routing_place(const struct routing *in, const struct routing_place_options *options, struct routing *out,
                    GError **error);
 

@@ -48,7 +48,7 @@ static bool experts_take(const char *path, const char *where, const json_t *list
     return true;
 }
 
-/* The list's element for a layer.  A list of one element holds for all layers. */
+/* The list's element for a layer.  If a list has one element, that element holds for all layers. */
 static const json_t *layer_of(const json_t *list, uint32_t layer)
 {
     return json_array_get(list, json_array_size(list) == 1 ? 0 : layer);
@@ -62,7 +62,7 @@ static bool layers_refuse(const char *path, const char *where, const json_t *lis
     return refuse(error, path, where, expected, json_is_array(list) ? found : "none");
 }
 
-/* Reads a map: the experts of slots.  Messages call the map `name`. */
+/* Reads a map, which lists the experts of slots.  `name` is what messages call the map. */
 static bool map_read(const char *path, const char *name, const json_t *map, const struct placement_input *in,
                      GArray *slots, GError **error)
 {

@@ -15,7 +15,7 @@ GArray *placement_json_read(const char *path, const char *text, size_t bytes, co
 
 enum placement_json { PLACEMENT_JSON_SGLANG, PLACEMENT_JSON_VLLM, PLACEMENT_JSON_VLLM_ASCEND };
 
-/* The placements layer[layers] as one document.  Free with g_free(). */
+/* All placements layer[layers] as one document.  Free with g_free(). */
 char *placement_json_text(const struct placement *layer, uint32_t layers, enum placement_json form);
 
 #endif

@@ -10,14 +10,14 @@ enum { SAMPLED_SHARE_MOST = 1024 };
 /* A uniform float.  PyTorch makes it from 24 bits of a random number. */
 static float uniform_draw(GRand *rand) { return (float)(g_rand_int(rand) & 0xffffff) * 0x1p-24f; }
 
-/* An exponential double.  PyTorch makes it from a uniform double, which it makes from 53 bits of two random numbers. */
+/* An exponential double.  PyTorch makes it from a uniform double, and that from 53 bits of two random numbers. */
 static double exponential_draw(GRand *rand)
 {
     const uint64_t high = g_rand_int(rand), bits = high << 32 | g_rand_int(rand);
     return -log(1 - (double)(bits & ((UINT64_C(1) << 53) - 1)) * 0x1p-53);
 }
 
-/* Draws the experts' shares, by the inverse of the distribution function, in floats like PyTorch. */
+/* Draws the experts' shares by the inverse of their distribution function, in floats as PyTorch does. */
 static void shares_draw(const struct power_law *law, GRand *rand, float *share)
 {
     const double tokens = (double)law->ranks * law->tokens;
@@ -32,8 +32,8 @@ static void shares_draw(const struct power_law *law, GRand *rand, float *share)
     }
 }
 
-/* Adds `step` to counts `left` times, each time for an expert of the next rank in turn: the rank's least loaded expert
- * if step is 1, otherwise its most loaded one.  Counts stay within their bounds. */
+/* Adds `step` (1 or -1) to single counts, `left` times in all.  The ranks take turns.  A rank's turn changes its least
+ * loaded expert if step is 1, else its most loaded one.  A count stays between 0 and the number of tokens. */
 static void counts_adjust(const struct power_law *law, int64_t *count, int64_t left, int step)
 {
     const int64_t all = (int64_t)law->ranks * law->tokens;
@@ -79,7 +79,7 @@ static void rank_make_first(const struct power_law *law, int64_t *count)
     }
 }
 
-/* The number of tokens of each expert, [experts].  The sum is the number of places of all tokens. */
+/* The number of tokens of each expert, [experts].  Their sum is the number of places of all tokens. */
 static int64_t *counts_make(const struct power_law *law)
 {
     const int64_t all = (int64_t)law->ranks * law->tokens, places = all * law->topk;
@@ -124,8 +124,8 @@ uint32_t *power_law_order(uint32_t tokens, uint32_t seed)
     return order;
 }
 
-/* Draws the experts of one token, in rising order: those whose share divided by an exponential draw is among the topk
- * largest. */
+/* Draws the experts of one token, in rising order.  Each expert's share is divided by an exponential draw, and the
+ * experts with the topk largest quotients are taken. */
 static void token_draw(const struct power_law *law, const float *share, GRand *rand, double *best, int32_t *expert)
 {
     uint32_t found = 0;
@@ -183,8 +183,8 @@ static int32_t *counts_deal(const struct power_law *law)
     for (uint32_t e = 0; e < law->experts; e++) expert[e] = e;
     g_qsort_with_data(expert, (gint)law->experts, sizeof expert[0], by_count, count);
     for (uint32_t i = 0; i < all; i++) place_of[order[i]] = i;
-    /* A list has each expert as often as it is chosen. It fills the first places of all tokens, then all second places,
-     * and so on. */
+    /* Imagine a list that has each expert as often as it is chosen.  It fills the first places of all tokens, then all
+     * second places, and so on. */
     uint64_t at = 0;
     for (uint32_t i = 0; i < law->experts; i++)
         for (int64_t n = 0; n < count[expert[i]]; n++, at++)

@@ -1,7 +1,7 @@
-/* routing.c - memory of one routing: one allocation for the ranks, one for all experts, one for all weights.
+/* routing.c - memory of one routing.
  *
- * Knows only the shape.  The experts of all ranks follow one another in memory, so that thousands of ranks need only
- * three allocations.  rank[0] owns experts and weights. */
+ * Knows only the shape.  The experts of all ranks follow one another in memory, and so do their weights.  So even
+ * thousands of ranks need only three allocations: ranks, experts and weights. rank[0] owns experts and weights. */
 #include "traces/routing.h"
 
 #include <assert.h>
@@ -15,7 +15,7 @@ void routing_alloc(struct routing *routing, uint32_t ranks, uint32_t topk, uint3
     size_t places = 0;
     for (uint32_t r = 0; r < ranks; r++) places += (size_t)tokens[r] * topk;
     struct routing_rank *const rank = g_new0(struct routing_rank, ranks);
-    /* At least one element, so that there is something to free even if no rank has tokens. */
+    /* at least one element, so that there is something to free even if no rank has tokens */
     int32_t *const experts_of = g_new(int32_t, places + 1);
     float *const weights_of = with_weights ? g_new0(float, places + 1) : NULL;
     memset(experts_of, 0xff, (places + 1) * sizeof *experts_of); /* all bits set is ROUTING_NONE */

@@ -1,7 +1,7 @@
 /* routing.h - the routing of one (step, layer): which experts every token of every rank goes to.
  *
- * Plain data, shared by the protocol (which reads it), the trace readers and generators (which make it) and
- * the statistics.  Needs nothing but libc. */
+ * It is plain data.  Trace readers and generators make it; protocols and statistics read it.  Needs nothing but
+ * libc. */
 #ifndef TRACES_ROUTING_H
 #define TRACES_ROUTING_H
 
@@ -16,16 +16,16 @@ struct routing_rank {
 };
 
 struct routing {
-    uint32_t ranks, topk, experts; /* expert e lives on rank e / (experts / ranks) */
+    uint32_t ranks, topk, experts; /* expert e is on rank e / (experts / ranks) */
     struct routing_rank *rank;     /* [ranks] */
 };
 
-/* Allocates rank[] and, for each rank, tokens[r] * topk experts set to ROUTING_NONE (and weights set to 0, if asked
- * for).  Aborts if memory runs out, like GLib.  Free with routing_free(). */
+/* Allocates rank[] and, for each rank, tokens[r] * topk experts, set to ROUTING_NONE.  If with_weights, also allocates
+ * weights, set to 0.  Aborts if memory runs out, like GLib.  Free with routing_free(). */
 void routing_alloc(struct routing *routing, uint32_t ranks, uint32_t topk, uint32_t experts, const uint32_t *tokens,
                    int with_weights);
 
-/* Frees what routing_alloc() made and clears the struct; a cleared struct is accepted. */
+/* Frees what routing_alloc() made, and clears the struct.  A cleared struct may be freed again. */
 void routing_free(struct routing *routing);
 
 #endif

@@ -36,7 +36,7 @@ void routing_statistics_clear(struct routing_statistics *s)
     *s = (struct routing_statistics){ 0 };
 }
 
-/* Whether value is among the first `count` seen.  Adds it if not. */
+/* Whether value is among the first `count` values of seen[].  If it is not, adds it. */
 static bool seen_before(uint32_t *seen, uint32_t *count, uint32_t value)
 {
     for (uint32_t i = 0; i < *count; i++)

@@ -1,4 +1,4 @@
-/* stream.c - plain and zstd-compressed files behind one function; see stream.h. */
+/* stream.c - reads plain and zstd-compressed files in one way; see stream.h. */
 #include "traces/stream.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@ struct stream {
     char *path;
     int file;
     uint64_t file_bytes;
-    uint64_t offset;       /* of the next read, in decompressed bytes */
+    uint64_t offset;       /* where the next read begins, in decompressed bytes */
     struct unzstd *unzstd; /* NULL if the file is not compressed */
 };
 
@@ -51,7 +51,7 @@ static bool file_append(int file, const char *path, const char *bytes, size_t si
     return true;
 }
 
-/* Copies a pipe into an unnamed file, so that it can be read twice and out of order. */
+/* Copies a pipe into an unnamed file, so that it can be read several times and in any order. */
 static int spool(int source, const char *path, GError **error)
 {
     const int file = file_unnamed(path, error);
@@ -69,7 +69,8 @@ static int spool(int source, const char *path, GError **error)
     return -1;
 }
 
-/* Reads at an offset of the file as it is stored.  *got is less than size only at the file's end. */
+/* Reads bytes at an offset of the stored file, without decompression.  *got is less than size only at the file's
+ * end. */
 static bool file_read(const struct stream *s, uint64_t offset, void *buffer, size_t size, size_t *got, GError **error)
 {
     *got = 0;
@@ -100,7 +101,7 @@ static bool stream_detect(struct stream *s, GError **error)
     return true;
 }
 
-/* The descriptor from which path is read: that of the file itself, or of a copy of a pipe. */
+/* Opens the descriptor from which path is read: the file's own, or that of a copy of a pipe. */
 static int path_open(const char *path, uint64_t *file_bytes, GError **error)
 {
     const bool standard = strcmp(path, "-") == 0;

@@ -9,11 +9,11 @@
 #include <string.h>
 #include "traces/generate.h"
 
-enum { TABLE_ROWS_MAX = 1 << 22 }; /* most rows of all blocks together, and most steps x layers */
+enum { TABLE_ROWS_MAX = 1 << 22 }; /* the most rows of all blocks, and the most (step, layer)s */
 
 struct block {
     uint32_t step, layer;
-    uint32_t ranks; /* how many rows are made */
+    uint32_t ranks; /* number of rows[], which are made when they are needed */
     struct table_rows *rows;
     bool weights;
 };
@@ -25,10 +25,10 @@ struct table {
     bool weights;
     GHashTable *by_number; /* (step << 32 | layer) -> block */
     GPtrArray *blocks;     /* owns the blocks */
-    struct block *last;    /* the block of the last call, because files give one block after another */
-    /* Set by table_serve(): */
+    struct block *last;    /* the block of the last call, which the next call probably asks for, too */
+    /* The two fields below are set by table_serve(). */
     uint32_t layers;
-    struct block **at; /* [steps][layers], or NULL where nothing was read */
+    struct block **at; /* [steps][layers]; NULL: nothing was read for it */
 };
 
 static void block_free(gpointer pointer)
@@ -148,7 +148,7 @@ static int number_compare(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
-/* The distinct numbers of steps or of layers, sorted.  Sets *count to how many there are. */
+/* The different numbers of steps, or of layers, in rising order.  *count gets how many they are. */
 static uint32_t *numbers_sort(const struct table *table, bool of_steps, uint32_t *count)
 {
     uint32_t *const numbers = g_new(uint32_t, table->blocks->len + 1);
@@ -170,7 +170,7 @@ static bool claim_check(const struct trace *trace, const char *field, uint32_t c
                        "%s: %s: expected at most %u (the file says so), found %u", trace->path, field, claimed, found);
 }
 
-/* Gives every block its place in [steps][layers]. */
+/* Puts every block at its place in [steps][layers]. */
 static bool blocks_place(struct table *table, const struct table_claims *claims, struct trace *trace, GError **error)
 {
     struct trace_info *const info = &trace->info;

@@ -1,6 +1,7 @@
 /* trace.c - opens a trace of any format, and makes the checks that all formats share.
  *
- * A path's "FORMAT:" or the file's first bytes decide which reader a file gets.  This file itself knows no format. */
+ * The "FORMAT:" before a path, or the file's first bytes, decide which reader a file gets.  This file knows no format
+ * itself. */
 #include "traces/trace.h"
 
 #include <string.h>
@@ -54,10 +55,10 @@ static enum path_format path_split(const char *path, uint32_t *number, const cha
     return PATH_ANY;
 }
 
-/* A model's token chooses at most TOPK_OF_MODELS_MAX experts, and a model has at most EXPERTS_OF_MODELS_MAX. */
+/* Models have at most EXPERTS_OF_MODELS_MAX experts.  A token of a model chooses at most TOPK_OF_MODELS_MAX of them. */
 enum { TOPK_OF_MODELS_MAX = 64, EXPERTS_OF_MODELS_MAX = 2048 };
 
-/* Opens a trace whose format is told by its first bytes. */
+/* Opens a trace whose format follows from its first bytes. */
 static bool trace_detect(struct trace *trace, struct stream *stream, const struct trace_options *options,
                          GError **error)
 {
@@ -71,7 +72,7 @@ static bool trace_detect(struct trace *trace, struct stream *stream, const struc
     const char *const text = (const char *)head;
     const char *const word = text + strspn(text, " \t\r\n");
     if (npy_magic(head, got)) {
-        /* int16 in three dimensions can be [ranks, tokens, topk] or [tokens, layers, topk], so it is refused. */
+        /* int16 in three dimensions may be [ranks, tokens, topk] or [tokens, layers, topk], so it is refused */
         struct npy npy;
         if (!npy_open(&npy, stream, error)) goto refuse;
         if (npy.kind == 'i' && npy.width == 2 && npy.dims == 3) {
@@ -99,7 +100,7 @@ refuse:
     return false;
 }
 
-/* Makes a message one line of text.  It may quote what was found, which can be any bytes. */
+/* Makes one line of a message.  It may quote parts of a file, which can be any bytes. */
 static void error_clean(GError **error)
 {
     if (!error || !*error) return;
@@ -183,7 +184,7 @@ void trace_close(struct trace *trace)
 
 const struct trace_info *trace_info(const struct trace *trace) { return &trace->info; }
 
-/* False, with an error that names the first expert that is out of range, if there is one. */
+/* If an expert is out of range, returns false, and the error names the first such expert. */
 static bool experts_refuse(const struct trace *trace, uint32_t step, uint32_t layer, const struct routing *routing,
                            GError **error)
 {
@@ -204,9 +205,9 @@ static bool experts_refuse(const struct trace *trace, uint32_t step, uint32_t la
 static bool experts_check(const struct trace *trace, uint32_t step, uint32_t layer, const struct routing *routing,
                           GError **error)
 {
-    /* Loops of a fixed length become vector instructions at any optimisation level. */
+    /* compilers make vector instructions of loops of a fixed length, at any optimisation level */
     enum { LANES = 16 };
-    uint32_t most[LANES] = { 0 }; /* -1 wraps to 0 */
+    uint32_t most[LANES] = { 0 }; /* experts + 1, so that -1 becomes 0 */
     for (uint32_t r = 0; r < routing->ranks; r++) {
         const int32_t *const experts = routing->rank[r].experts;
         const size_t places = (size_t)routing->rank[r].tokens * routing->topk;
@@ -219,11 +220,11 @@ static bool experts_check(const struct trace *trace, uint32_t step, uint32_t lay
     return most[0] <= routing->experts || experts_refuse(trace, step, layer, routing, error);
 }
 
-/* Checks that the choices of a token are different experts.  Counts, numbers of slots, and padding are exempt. */
+/* Checks that the experts of a token are different.  Counts, slots and padded tokens are not checked. */
 static bool places_check(const struct trace *trace, uint32_t step, uint32_t layer, const struct routing *routing,
                          GError **error)
 {
-    g_autofree uint64_t *seen = g_new0(uint64_t, routing->experts); /* the last token that named it, + 1 */
+    g_autofree uint64_t *seen = g_new0(uint64_t, routing->experts); /* [experts] 1 + the last token with the expert */
     uint64_t token = 0;
     for (uint32_t r = 0; r < routing->ranks; r++) {
         const int32_t *at = routing->rank[r].experts;

@@ -1,4 +1,4 @@
-/* trace_info.c - limits of a trace's sizes, whatever its format. */
+/* trace_info.c - checks limits of a trace's sizes, for all formats. */
 #include "traces/trace_source.h"
 #include "traces/generate.h"
 

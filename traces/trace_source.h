@@ -23,8 +23,8 @@ struct trace {
     const struct trace_source_ops *ops;
     void *state;
     struct trace_weights *weights;
-    bool array; /* whether only the array's shape suggests that these are choices of experts; then a token that names
-                 * an expert twice shows that they are not */
+    bool array; /* whether only the array's shape tells that it is routing; a token that names an expert twice then
+                 * shows that it is not */
 };
 
 bool npy_trace_open(struct trace *trace, struct stream *stream, const struct trace_options *options, GError **error);
@@ -33,22 +33,21 @@ bool counts_trace_open(struct trace *trace, struct stream *stream, const struct 
 bool csv_trace_open(struct trace *trace, struct stream *stream, const struct trace_options *options, GError **error);
 bool llama_trace_open(struct trace *trace, struct stream *stream, uint32_t topk, const struct trace_options *options,
                       GError **error);
-/* Opens JSON lines.  topk is for SGLang's lines, which do not state it; 0 if not given. */
+/* Opens JSON lines. topk is for SGLang's lines, which do not state it; 0: the user did not give it. */
 bool jsonl_trace_open(struct trace *trace, struct stream *stream, uint32_t topk, const struct trace_options *options,
                       GError **error);
-/* Opens a ZIP file.  token_major says that an array of three dimensions is [tokens, layers, topk], whatever its
- * name. */
+/* Opens a ZIP file.  If token_major, an array of three dimensions is [tokens, layers, topk], whatever its name. */
 bool zip_trace_open(struct trace *trace, struct stream *stream, bool token_major, const struct trace_options *options,
                     GError **error);
-/* Opens a file of torch.save.  Owns entries (zip.h) as it owns the stream. */
+/* Opens a file of torch.save.  Takes over entries (zip.h), as it takes over the stream. */
 bool pt_trace_open(struct trace *trace, struct stream *stream, GPtrArray *entries, const struct trace_options *options,
                    GError **error);
 bool splits_trace_open(struct trace *trace, struct stream *stream, uint32_t token_bytes,
                        const struct trace_options *options, GError **error);
 bool ept_trace_open(struct trace *trace, struct stream *stream, const struct trace_options *options, GError **error);
 
-/* Adds header and frame checksums of an .ept to checksum.  Reads no frame, so large files take no longer, and the
- * level of compression does not matter.  False if a checksum cannot be read. */
+/* Adds the checksums of an .ept file's header and frames to checksum.  Reads no frame, so large files take no longer
+ * than small ones, and the level of compression does not matter.  False if a checksum cannot be read. */
 bool ept_trace_digest(struct trace *trace, GChecksum *checksum);
 
 /* Checks the trace's dimensions against the limits of traces and routing.  *error names the dimension that exceeds its

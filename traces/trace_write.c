@@ -1,5 +1,5 @@
-/* trace_write.c - writes a trace: chooses the format, goes through the (step, layer)s, and lets files appear only
- * once they are complete. */
+/* trace_write.c - writes a trace: chooses the format, writes each (step, layer), and lets files appear only once they
+ * are complete. */
 #include "traces/trace_write.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ static const struct trace_format *const formats[] = {
     &trace_format_jsonl, &trace_format_jsonl_zst, &trace_format_vllm, &trace_format_llama,
 };
 
-/* The format with this name; without a name, the format with the longest ending that the path has. */
+/* The format with this name.  If word is NULL, the format with the longest ending that the path has. */
 static const struct trace_format *format_choose(const char *path, const char *word, GError **error)
 {
     for (size_t i = 0; i < G_N_ELEMENTS(formats); i++) {
@@ -29,7 +29,7 @@ static const struct trace_format *format_choose(const char *path, const char *wo
                       word ? word : path);
 }
 
-/* Adds one (step, layer) to the summary of the first pass. */
+/* Adds one (step, layer) to the summary that the first pass makes. */
 static void summary_add(struct trace_summary *s, const struct trace_info *info, uint32_t layer,
                         const struct routing *routing)
 {
@@ -60,7 +60,7 @@ struct walk {
     void *context;
 };
 
-/* Goes through all (step, layer)s once, for the writer or for the summary. */
+/* Produces all (step, layer)s once, for the writer or for the summary. */
 static bool walk_run(const struct walk *walk, struct trace_summary *summary, const struct trace_format *format,
                      struct trace_writer *writer, GError **error)
 {
@@ -78,7 +78,7 @@ static bool walk_run(const struct walk *walk, struct trace_summary *summary, con
     return true;
 }
 
-/* Lets both files appear, or none. */
+/* Lets both files appear if all is good, else neither. */
 static bool outputs_commit(struct trace_writer *w, bool good, GError **error)
 {
     if (!good) {

@@ -1,7 +1,8 @@
 /* trace_write.h - writes a trace in any format that can hold it.
  *
- * The writer asks the producer for each (step, layer) in order.  For numpy's formats, whose header comes first and
- * depends on the whole trace, it asks for each of them twice.  So a producer must give equal values both times. */
+ * The writer asks the producer for each (step, layer) in order.  The header of numpy's formats comes first and depends
+ * on the whole trace, so for these formats it asks for each (step, layer) twice.  A producer must give equal values
+ * both times. */
 #ifndef TRACES_TRACE_WRITE_H
 #define TRACES_TRACE_WRITE_H
 
@@ -19,9 +20,8 @@ struct trace_write_options {
     bool pad;                 /* numpy: fill up ranks that have fewer tokens with tokens that go nowhere */
 };
 
-/* Writes a trace of info's shape; path "-" is standard output.  On success, if note is not NULL, sets *note to NULL
- * or to a sentence about what the format cannot hold, which the caller frees.  On failure nothing is left under
- * path. */
+/* Writes a trace of info's shape.  Path "-" is standard output.  On success, if note is not NULL, *note gets NULL, or a
+ * sentence about what the format cannot hold.  The caller frees this sentence.  On failure no file is left at path. */
 bool trace_write(const char *path, const struct trace_write_options *options, const struct trace_info *info,
                  trace_producer *produce, void *context, char **note, GError **error);
 

@@ -1,4 +1,4 @@
-/* trace_writer.h - what the writer of one format gives to trace_write.c.  Internal to traces/. */
+/* trace_writer.h - the interface between trace_write.c and the writer of one format.  Internal to traces/. */
 #ifndef TRACES_TRACE_WRITER_H
 #define TRACES_TRACE_WRITER_H
 
@@ -10,8 +10,8 @@ struct trace_summary {
     bool none;              /* whether some place is -1 */
     bool ragged;            /* whether some rank has fewer tokens than another */
     bool weights_inexact;   /* whether some weight is not a half-precision number */
-    uint32_t *weight_steps; /* [layers] in how many steps the layer has weights */
-    uint32_t weight_layers; /* how many layers have weights in every step */
+    uint32_t *weight_steps; /* [layers] number of steps in which the layer has weights */
+    uint32_t weight_layers; /* number of layers that have weights in every step */
 };
 
 struct trace_writer {
@@ -20,7 +20,7 @@ struct trace_writer {
     const char *path;
     const struct trace_summary *summary; /* NULL unless the format has first_pass set */
     struct output *output, *weights_output;
-    uint32_t element_bytes; /* numpy */
+    uint32_t element_bytes; /* bytes of an element, for numpy's formats */
     GByteArray *scratch;
     void *state;
     char *note;

@@ -1,8 +1,8 @@
 /* traffic.c - routing with an exact traffic matrix.
  *
  * Knows numbers of tokens from ranks to ranks, or to experts, not their reasons.  The tokens of each source are drawn
- * separately.  The source's line of the matrix becomes a list of destinations, each as often as the matrix says, with
- * equal ones next to each other.  The list is dealt to the source's tokens in rotation:
+ * separately.  The source's row of the matrix becomes a list of destinations, in which each destination occurs as often
+ * as the matrix says, and equal ones are next to each other.  The list is dealt to the source's tokens in rotation:
  *
  *     destinations  2 2 2 2 0 0 0 1 1 1        tokens 5
  *     token         0 1 2 3 4 0 1 2 3 4        so token 0 goes to ranks 2 and 0
@@ -18,14 +18,13 @@
 
 struct row {
     const struct traffic_options *options;
-    uint32_t columns, source, experts_each; /* experts_each: the experts of a destination; 1 if destinations are
-                                             * experts */
-    bool pairs;                             /* whether the matrix counts (token, expert) pairs, not each token once */
+    uint32_t columns, source, experts_each; /* experts_each: experts of a destination; 1 if it is an expert */
+    bool pairs;                             /* whether the matrix counts (token, expert) pairs, and not tokens */
     const uint32_t *count;                  /* [columns] this source's row of the matrix */
     uint32_t *token_at;                     /* [tokens] random order of the tokens */
     uint32_t *column_at;                    /* [columns] random order of the destinations */
-    uint32_t *given;                        /* [tokens] destinations dealt so far */
-    uint32_t *destination;                  /* [tokens][topk] */
+    uint32_t *given;                        /* [tokens] number of destinations dealt to the token so far */
+    uint32_t *destination;                  /* [tokens][topk] the destinations dealt to the token */
     struct urn urn;
 };
 
@@ -35,7 +34,7 @@ static bool matrix_error(GError **error, uint32_t row, uint32_t column, const ch
                        "traffic: row %u column %u: expected %s, found '%s'", row, column, expected, found);
 }
 
-/* Reads one row of columns cells. */
+/* Reads one row of `columns` cells. */
 static bool row_parse(const char *text, uint32_t row, uint32_t ranks, uint32_t columns, uint32_t *counts,
                       GError **error)
 {
@@ -58,8 +57,7 @@ static bool row_parse(const char *text, uint32_t row, uint32_t ranks, uint32_t c
     return good;
 }
 
-/* Reads the matrix.  It has a column for each expert if the first row has as many cells as there are experts, else for
- * each rank. */
+/* Reads the matrix.  If the first row has as many cells as there are experts, columns are experts, else ranks. */
 static uint32_t *matrix_parse(const struct traffic_options *o, uint32_t *ranks, uint32_t *columns, GError **error)
 {
     g_auto(GStrv) rows = g_strsplit(o->matrix ? o->matrix : "", ";", -1);
@@ -110,7 +108,7 @@ static void shuffle(struct urn *urn, uint32_t *values, uint32_t count)
     }
 }
 
-/* Deals the row's destinations to the tokens, round and round. */
+/* Deals the row's destinations to the tokens in rotation. */
 static void row_deal(struct row *row)
 {
     const struct traffic_options *const o = row->options;
@@ -129,8 +127,9 @@ static void row_deal(struct row *row)
     }
 }
 
-/* Draws the experts of one token: one for each destination dealt to it.  If the matrix does not count pairs, the
- * token's other places get more experts of the same ranks, as evenly as their numbers of experts allow. */
+/* Draws the experts of one token: one for each destination that was dealt to it.  If the matrix does not count pairs,
+ * the token's other places get more experts of its destinations.  These share the places as evenly as their numbers of
+ * experts allow. */
 static void token_draw(struct row *row, uint32_t token, int32_t *experts)
 {
     const struct traffic_options *const o = row->options;

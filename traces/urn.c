@@ -1,19 +1,19 @@
-/* urn.c - distinct experts in score order without drawing scores.
+/* urn.c - draws distinct experts in the order of scores, without drawing the scores.
  *
- * Why this is exact.  The experts' scores |N(0,1)|+1 are independent and identically distributed.  So their
- * descending order is a uniformly random permutation of the experts, and top-k is its first k.  Drawing one expert
- * after another, uniformly out of those not drawn yet, gives such a permutation.
+ * Why this is exact.  The experts' scores |N(0,1)|+1 are independent and identically distributed.  So their descending
+ * order is a uniformly random permutation of the experts, and top-k is its first k.  Drawing one expert after another,
+ * uniformly out of those not drawn yet, gives such a permutation.
  *
- * Group-limited top-k keeps the topk_groups groups with the best maxima and takes the best k of their experts.
- * Along the permutation, groups first appear in the order of their maxima.  So the kept groups are the first
- * topk_groups distinct groups, and the result is the first k experts of the permutation without experts of other
- * groups.  Once all kept groups are known, the rest of the permutation is a uniformly random order of the undrawn
- * experts of the kept groups.  So only these need to be drawn from.
+ * Group-limited top-k keeps the topk_groups groups with the best maxima, and takes the best k of their experts.  Along
+ * the permutation, groups first appear in the order of their maxima.  So the kept groups are the first topk_groups
+ * distinct groups.  The result is the first k experts of the permutation without experts of other groups.  Once all
+ * kept groups are known, the experts not yet drawn of these groups follow in a uniformly random order.  So only these
+ * need to be drawn from.
  *
  * With popularity p, the scores are log p + Gumbel noise.  Their order has the distribution of draws without
  * replacement, with probabilities proportional to p among the remaining experts.  Drawing with replacement and
- * rejecting repeats gives the same distribution.  After RETRIES_MAX rejections, the draw weighs each remaining
- * expert instead. */
+ * rejecting repeats gives the same distribution.  After RETRIES_MAX rejections, the draw weighs each remaining expert
+ * instead. */
 #include "traces/urn.h"
 
 #include <assert.h>
@@ -21,7 +21,7 @@
 
 enum { RETRIES_MAX = 64 };
 
-/* Builds Walker's alias table: a draw of column i gives i with probability threshold[i] / 2^32, else alias[i]. */
+/* Builds Walker's alias table.  A draw of column i gives i with probability threshold[i] / 2^32, else alias[i]. */
 static void urn_alias_build(struct urn *urn)
 {
     const uint32_t n = urn->experts;
@@ -102,7 +102,8 @@ static inline uint32_t stream_bits(struct urn_stream *stream)
     return (uint32_t)stream->bits;
 }
 
-/* A number in [0, limit), by Lemire's multiplication.  Rejects the few values that would make the draw uneven. */
+/* A random number in [0, limit), by Lemire's multiplication.  Rejects the few values that would make the draw
+ * uneven. */
 static inline uint32_t stream_limit(struct urn_stream *stream, uint32_t limit)
 {
     uint64_t product = (uint64_t)stream_bits(stream) * limit;
@@ -156,7 +157,7 @@ static bool urn_allowed(const struct urn *urn, uint32_t expert)
                                                 urn->group_drawn[expert / urn->group_size] == urn->token);
 }
 
-/* Draws one of the experts that may still be drawn, with a probability by its weight. */
+/* Draws one of the experts that may still be drawn, with a probability in proportion to its popularity. */
 static uint32_t urn_draw_weighed(struct urn *urn)
 {
     double sum = 0;
@@ -170,7 +171,7 @@ static uint32_t urn_draw_weighed(struct urn *urn)
         at -= urn->popularity ? urn->popularity[e] : 1;
         if (at < 0) break;
     }
-    assert(last < urn->experts); /* fails if more experts are asked for than there are */
+    assert(last < urn->experts); /* more experts are asked for than there are */
     urn_take(urn, last);
     return last;
 }
@@ -184,8 +185,8 @@ uint32_t urn_draw(struct urn *urn)
     return urn_draw_weighed(urn);
 }
 
-/* Draws `count` experts, all with equal probability and without a limit on groups.  A local copy of the stream stays in
- * registers. */
+/* Draws `count` experts, all with equal probability and without a limit on groups.  It uses a local copy of the stream,
+ * which stays in registers. */
 static void urn_draw_plain(struct urn *urn, uint32_t count, int32_t *experts)
 {
     const uint32_t limit = urn->experts, token = urn->token;

@@ -1,15 +1,15 @@
-/* trace_chakra_command.c - `eptwin trace chakra`: the messages of a trace's dispatch and combine, as Chakra
- * execution traces (one file a rank) for other simulators.
+/* trace_chakra_command.c - `eptwin trace chakra`: the messages of a trace's dispatch and combine, as Chakra execution
+ * traces (one file a rank) for other simulators.
  *
- * Chakra's schema (mlcommons/chakra, et_def.proto) has no all-to-all with uneven sizes.  So each pair of ranks gets
- * a send node and a receive node, with their bytes:
+ * Chakra's schema (mlcommons/chakra, et_def.proto) has no all-to-all with uneven sizes.  So for each pair of ranks, the
+ * source gets a send node and the destination a receive node, with their bytes:
  *
  *     file:  length, GlobalMetadata { version }; length, Node; length, Node; ...          (lengths are varints)
  *     node:  id, name, type (5 send, 6 receive, 1 metadata), data_deps,
  *            attr { comm_src, comm_dst, comm_size, comm_tag }
  *
- * A metadata node ends each phase: it waits for the phase's nodes, and those of the next phase wait for it.  Times,
- * kernels, chunks and routes are left to the simulator. */
+ * A metadata node ends each phase.  It waits for the phase's nodes, and the nodes of the next phase wait for it.
+ * Times, kernels, chunks and routes are left to the simulator. */
 #include <string.h>
 #include "sim/new_file.h"
 #include "traces/commands/trace_command.h"
@@ -33,7 +33,7 @@ static const struct command_help chakra_help = {
 /* A rank's file under construction. */
 struct chakra_rank {
     GByteArray *bytes;
-    uint64_t next, barrier; /* the next node's id; the id of the node that ended the last phase, 0 in the first phase */
+    uint64_t next, barrier; /* next: id of the next node; barrier: id of the node that ended the last phase, or 0 */
     GArray *phase;          /* uint64_t: ids of this phase's nodes */
 };
 
@@ -82,7 +82,7 @@ static GByteArray *node_begin(struct chakra_rank *rank, const char *name, enum n
     return node;
 }
 
-/* Appends a send or receive node.  tag is the phase's, equal on both sides. */
+/* Appends a send or receive node.  Both nodes of a message have the tag of their phase. */
 static void message_append(struct chakra_rank *rank, const char *name, enum node_type type, const uint32_t ends[2],
                            uint64_t bytes, uint32_t tag)
 {
@@ -114,7 +114,8 @@ static void phase_end(struct chakra_rank *rank, const char *name)
     g_array_set_size(rank->phase, 0);
 }
 
-/* Appends a phase of all ranks.  If `back`, it goes from destinations to sources, as combine does. */
+/* Appends a phase to the files of all ranks.  If `back`, the messages go from destinations to sources, as combine's
+ * do. */
 static void phase_append(struct chakra_rank *rank, const struct routing_statistics *s, uint64_t token_bytes, bool back,
                          uint32_t tag, const char *name)
 {
@@ -163,7 +164,7 @@ static bool chakra_make(struct chakra *c, GError **error)
     return true;
 }
 
-/* Writes the files of all ranks, or none. */
+/* Writes the files of all ranks.  If one fails, writes none. */
 static bool chakra_write(const struct chakra *c, const char *prefix, GError **error)
 {
     const uint32_t ranks = trace_info(c->trace)->ranks;

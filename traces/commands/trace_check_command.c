@@ -22,7 +22,7 @@ static const struct command_help diff_help = {
     "Example:\n  eptwin trace diff captured.npy.zst captured.ept",
 };
 
-/* Adds all of a trace to statistics.  *empty counts the (step, layer)s without tokens, *weighted those with weights. */
+/* Adds a whole trace to statistics.  *empty counts the (step, layer)s without tokens, *weighted those with weights. */
 static bool check_read(struct trace *trace, struct routing_statistics *s, uint64_t *empty, uint64_t *weighted,
                        GError **error)
 {
@@ -91,7 +91,8 @@ int trace_command_check(int argc, char **argv)
 }
 
 struct difference {
-    uint64_t experts, weights, tokens; /* places with another expert, or weight; ranks with another token count */
+    uint64_t experts, weights,
+        tokens; /* how many experts of places, weights of places, and token counts of ranks differ */
     bool found;
     uint32_t step, layer, rank; /* where the first difference is */
     size_t place;

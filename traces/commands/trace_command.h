@@ -12,7 +12,7 @@
 command_function trace_command_info, trace_command_check, trace_command_convert, trace_command_slice,
     trace_command_merge, trace_command_generate, trace_command_remap, trace_command_diff, trace_command_chakra;
 
-/* A subcommand's name and the texts of its --help: the line after "eptwin trace NAME [OPTION]", a paragraph,
+/* A subcommand's name, and the texts of its --help: the line after "eptwin trace NAME [OPTION]", a paragraph, and
  * examples. */
 struct command_help {
     const char *name, *usage, *summary, *examples;
@@ -26,7 +26,7 @@ bool command_parse(const struct command_help *help, GOptionEntry *entries, int *
 /* Prints the error as "eptwin trace NAME: ..." and frees it; returns the exit status. */
 int command_refuse(const struct command_help *help, GError *error);
 
-/* Options about an input that several subcommands have. */
+/* Options for an input, which several subcommands have. */
 struct command_input {
     int experts;
     char *weights;
@@ -41,7 +41,7 @@ struct command_input {
 /* clang-format on */
 struct trace *command_open(const char *path, const struct command_input *input, GError **error);
 
-/* Options about an output that several subcommands have. */
+/* Options for an output, which several subcommands have. */
 struct command_output {
     char *format, *dtype, *weights, *provenance, *model;
     int level;
@@ -68,7 +68,7 @@ void command_output_clear(struct command_output *output);
 bool command_write(const struct command_help *help, const char *path, const struct command_output *output,
                    const struct trace_info *info, trace_producer *produce, void *context, GError **error);
 
-/* Fills in info->tokens_max and info->weights by producing everything once. */
+/* Fills in info->tokens_max and info->weights.  For this it produces the whole trace once. */
 bool command_measure_shape(struct trace_info *info, trace_producer *produce, void *context, GError **error);
 
 /* Sets *ranges to the numbers that an option's text names (sim/ranges.h), which must be below limit.  If text is NULL,

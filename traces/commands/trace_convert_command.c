@@ -1,4 +1,4 @@
-/* trace_convert_command.c - `eptwin trace convert`, `slice` and `merge`: write routing that exists to another file. */
+/* trace_convert_command.c - `eptwin trace convert`, `slice` and `merge`: write existing routing to another file. */
 #include <stdlib.h>
 #include <string.h>
 #include "traces/commands/trace_command.h"
@@ -157,7 +157,7 @@ static void routing_append(const struct routing *from, struct routing *to, uint3
     }
 }
 
-/* Reads a (step, layer) of all traces and joins their ranks, one trace after another. */
+/* Reads one (step, layer) of all traces, and joins their ranks: those of the first trace come first. */
 static bool merge_ranks(const struct merge *m, uint32_t step, uint32_t layer, struct routing *out, GError **error)
 {
     g_autofree struct routing *parts = g_new0(struct routing, m->count);

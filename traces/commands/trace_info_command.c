@@ -27,7 +27,7 @@ static const char *const quantity_names[QUANTITY_COUNT] = {
 enum { EXPERT_BINS = 11 };
 static const double expert_bin_upper[EXPERT_BINS] = { 0.1, 0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 4, 8, 1e300 };
 
-/* The sums over all (step, layer)s, for the means, and the worst (step, layer). */
+/* Sums over all (step, layer)s, from which means are computed, and the (step, layer) with the worst imbalance. */
 struct spread_sum {
     struct load_spread sum;
     double worst;
@@ -56,7 +56,7 @@ static void spread_add(struct spread_sum *s, const uint64_t *load, uint64_t coun
     }
 }
 
-/* Adds the experts of a (step, layer) to the bins, by their load over the mean. */
+/* Counts the experts of a (step, layer) in bins of their load, relative to the mean load. */
 static void expert_bins_add(uint64_t bins[EXPERT_BINS], const struct routing_statistics *s)
 {
     uint64_t sum = 0;
@@ -188,7 +188,8 @@ static void distinct_print(const char *what, const uint64_t *histogram, uint32_t
     }
 }
 
-/* Adds counts, which are read as tokens of rank 0, to statistics for as many ranks as share the experts. */
+/* Adds counts to statistics.  The trace has them as tokens of rank 0, but the statistics have as many ranks as share
+ * the experts. */
 static void counts_add(struct info *info, uint32_t step, uint32_t layer, const struct routing *routing)
 {
     struct routing shared = *routing;
@@ -219,7 +220,7 @@ static bool blocks_read(struct info *info, const char *steps_text, const char *l
     return good;
 }
 
-/* Checks --ranks, which is only for counts: a trace of choices states its number of ranks. */
+/* Checks --ranks, which is only allowed for counts.  A trace of choices states its number of ranks. */
 static bool ranks_check(const struct trace_info *i, int ranks, GError **error)
 {
     if (!ranks || (i->counts && ranks > 0 && i->experts % (uint32_t)ranks == 0)) return true;

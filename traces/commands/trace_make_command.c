@@ -1,4 +1,4 @@
-/* trace_make_command.c - `eptwin trace generate` and `remap`: make routing that nobody captured. */
+/* trace_make_command.c - `eptwin trace generate` and `remap`: make routing that was not captured. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/statvfs.h>
@@ -222,7 +222,7 @@ struct remap {
     struct placement *placements; /* [layers], or NULL */
 };
 
-/* Divides the tokens of all ranks, in their order, into equal parts for `ranks` ranks. */
+/* Divides the tokens of all ranks, in the order of ranks, into equal parts for `ranks` ranks. */
 static void routing_regroup(const struct routing *in, uint32_t ranks, struct routing *out)
 {
     uint64_t total = 0, done = 0;

@@ -14,7 +14,7 @@ bool command_parse(const struct command_help *help, GOptionEntry *entries, int *
     char **words;
     if (!command_line_parse(&line, *argc, *argv, &words, error)) return false;
     const int count = (int)g_strv_length(words);
-    for (int i = 0; i < count; i++) (*argv)[1 + i] = words[i]; /* argv has room, and keeps them until the end */
+    for (int i = 0; i < count; i++) (*argv)[1 + i] = words[i]; /* argv has room for the words, and keeps them */
     g_free(words);
     *argc = 1 + count;
     if (count >= files_min && count <= files_max) return true;

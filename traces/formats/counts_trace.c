@@ -1,8 +1,8 @@
-/* counts_trace.c - how often each expert was chosen, in a numpy array: [steps, layers, experts] or [layers,
+/* counts_trace.c - numpy arrays that count how often each expert was chosen: [steps, layers, experts] or [layers,
  * experts].
  *
- * SGLang's expert distribution recorder and load balancers keep it in this form.  Counts name neither tokens nor
- * sources.  Each count is read as that many tokens of rank 0 with only that expert. */
+ * SGLang's expert distribution recorder and load balancers write such arrays.  Counts name neither tokens nor sources.
+ * Each count is read as that many tokens of rank 0 with only that expert. */
 #include "traces/formats/npy.h"
 #include "traces/trace_source.h"
 

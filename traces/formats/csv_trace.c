@@ -4,7 +4,7 @@
  *     step,layer,rank,token,expert0,expert1,weight0,weight1
  *     0,0,0,0,17,3,0.61,0.39
  *
- * The whole trace is held in memory (table.h).  For long traces there is .ept. */
+ * The whole trace is held in memory (table.h).  Long traces should be .ept files. */
 #include <math.h>
 #include <string.h>
 #include "traces/formats/text_read.h"
@@ -15,10 +15,10 @@ struct csv_reader {
     struct text_reader text;
     uint32_t topk;
     bool weights;                   /* whether the header has weight columns */
-    uint32_t number[COLUMNS_FIXED]; /* step, layer, rank, token of this line */
+    uint32_t number[COLUMNS_FIXED]; /* the line's step, layer, rank and token */
     int32_t experts[ROUTING_TOPK_MAX];
     float weight[ROUTING_TOPK_MAX];
-    uint32_t weight_count; /* how many weights of this line are not empty */
+    uint32_t weight_count; /* how many weights of the line are not empty */
 };
 
 static const char *const fixed_names[COLUMNS_FIXED] = { "step", "layer", "rank", "token" };

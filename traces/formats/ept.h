@@ -17,9 +17,9 @@ static const uint8_t ept_magic_bytes[8] = { 0x89, 'E', 'P', 'T', '\r', '\n', 0x1
 
 enum {
     EPT_VERSION = 1,
-    EPT_TEXT_MAX = 1 << 16, /* most bytes of model, and of provenance */
+    EPT_TEXT_MAX = 1 << 16, /* the most bytes of model, and of provenance */
     EPT_FLAG_WEIGHTS = 1,   /* some frame has weights */
-    EPT_TYPE_NONE = 0x80,   /* all bits set in an index means -1 */
+    EPT_TYPE_NONE = 0x80,   /* an index with all bits set means -1 */
 };
 
 struct ept_header {
@@ -35,9 +35,9 @@ _Static_assert(sizeof(struct ept_header) == 48, "header on disk");
 struct ept_entry {
     uint64_t offset;       /* of the frame in the file */
     uint32_t stored_bytes; /* of the frame in the file */
-    uint32_t raw_bytes;    /* decompressed: u32 tokens[ranks], indices, weights */
-    uint32_t tokens;       /* of all ranks */
-    uint8_t index_type;    /* bytes of an index: 1, 2 or 4; | EPT_TYPE_NONE */
+    uint32_t raw_bytes;    /* bytes of the decompressed frame: u32 tokens[ranks], indices, weights */
+    uint32_t tokens;       /* number of tokens of all ranks */
+    uint8_t index_type;    /* bytes of an index (1, 2 or 4), with or without EPT_TYPE_NONE */
     uint8_t weight_type;   /* bytes of a weight: 0 (none), 2 (half) or 4 (float) */
     uint16_t reserved;     /* 0 */
 };

@@ -1,4 +1,5 @@
-/* ept_trace.c - reads .ept files: the index once, then any (step, layer) by one read and one decompression.
+/* ept_trace.c - reads .ept files.  The index is read once.  Any (step, layer) then takes one read and one
+ * decompression.
  *
  * Whatever the file's size, memory holds only the index (24 bytes for each (step, layer)) and the largest frame
  * read. */
@@ -16,7 +17,7 @@ struct ept_trace {
     uint64_t frames_start, frames_end;
     uint8_t *index; /* the decompressed index: a copy of the header, then entries */
     const uint8_t *entries;
-    uint8_t *stored, *raw; /* buffers, grown to the largest frame read */
+    uint8_t *stored, *raw; /* buffers, as large as the largest frame read so far */
     size_t stored_size, raw_size;
 };
 
@@ -28,7 +29,7 @@ static bool ept_error(const struct trace *trace, GError **error, uint64_t offset
                        offset, field, expected, found);
 }
 
-/* Decompresses one zstd frame of known size, checksum included. */
+/* Decompresses one zstd frame of known size, and checks its checksum. */
 static bool frame_inflate(struct trace *trace, uint64_t offset, const uint8_t *stored, size_t stored_bytes,
                           uint8_t *raw, size_t raw_bytes, GError **error)
 {
@@ -41,7 +42,7 @@ static bool frame_inflate(struct trace *trace, uint64_t offset, const uint8_t *s
                        trace->path, offset, ZSTD_getErrorName(size));
 }
 
-/* Checks the limits of a decompressed part (STREAM_FREE_BYTES, STREAM_RATIO_MAX). */
+/* Checks that a decompressed part is within the limits STREAM_FREE_BYTES and STREAM_RATIO_MAX. */
 static bool growth_check(const struct trace *trace, uint64_t offset, uint64_t stored, uint64_t raw, GError **error)
 {
     return raw <= STREAM_FREE_BYTES || raw / STREAM_RATIO_MAX <= stored ||
@@ -139,7 +140,7 @@ static bool index_read(struct trace *trace, GError **error)
     if (!growth_check(trace, footer_at, footer.index_stored_bytes, footer.index_raw_bytes, error)) return false;
     g_autofree uint8_t *stored = g_malloc(footer.index_stored_bytes + 1);
     e->index = g_malloc(footer.index_raw_bytes + e->frames_start + 1);
-    uint8_t *const head = e->index + footer.index_raw_bytes; /* the file's own header, to compare with the copy */
+    uint8_t *const head = e->index + footer.index_raw_bytes; /* the file's own header, which the copy must equal */
     bool good = stream_read_raw(e->stream, footer.index_offset, stored, footer.index_stored_bytes, "index", error) &&
                 frame_inflate(trace, footer.index_offset, stored, footer.index_stored_bytes, e->index,
                               footer.index_raw_bytes, error) &&
@@ -155,7 +156,7 @@ static bool index_read(struct trace *trace, GError **error)
     return good;
 }
 
-/* Widens `count` indices to int32_t.  Compilers turn a call with a constant count into vector instructions at any
+/* Widens `count` indices to int32_t.  If a call's count is constant, compilers make vector instructions of it at any
  * optimisation level. */
 static inline void indices_widen_some(const uint8_t *bytes, unsigned type, size_t count, int32_t *out)
 {

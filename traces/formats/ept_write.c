@@ -1,4 +1,4 @@
-/* ept_write.c - writes .ept files: see ept.h for the layout. */
+/* ept_write.c - writes .ept files; see ept.h for the layout. */
 #include <string.h>
 #include <zstd.h>
 #include "traces/formats/ept.h"
@@ -6,8 +6,9 @@
 #include "traces/trace_writer.h"
 
 /* Levels of zstd.  Routing compresses because some experts are chosen more often, not because of repeats, so level 1
- * gets nearly all of the gain.  If all experts are chosen equally often (random routing), a level that does not
- * compress literals loses a few percent and decodes several times faster. */
+ * gets nearly all of the gain.  If all experts are chosen equally often (random routing), the gain is less than
+ * GAIN_LEAST_PERCENT.  LEVEL_FLAT, which does not compress literals, then loses a few percent, but decodes
+ * several times faster. */
 enum { LEVEL_DEFAULT = 1, LEVEL_FLAT = -5, GAIN_LEAST_PERCENT = 8 };
 
 struct ept_writer {
@@ -73,7 +74,7 @@ static uint8_t index_type(const struct routing *routing, const struct routing_ra
 {
     bool none = type & EPT_TYPE_NONE;
     for (size_t i = 0; i < places && !none; i++) none = rank->experts[i] < 0;
-    /* -1 is stored with all bits set.  So if any place is -1, the highest expert must be below that value. */
+    /* -1 is stored with all bits set, so if any place is -1, no expert may have this value */
     const uint32_t above = routing->experts + none;
     return (uint8_t)((above <= 256 ? 1 : above <= 65536 ? 2 : 4) | (none ? EPT_TYPE_NONE : 0));
 }
@@ -84,7 +85,7 @@ static void indices_append(GByteArray *raw, const int32_t *experts, size_t place
     g_byte_array_set_size(raw, (guint)(start + places * width));
     uint8_t *const out = raw->data + start;
     for (size_t i = 0; i < places; i++)
-        memcpy(out + i * width, &experts[i], width); /* the low bytes; -1 has all bits set in any width */
+        memcpy(out + i * width, &experts[i], width); /* the low bytes, of which -1 has all bits set */
 }
 
 static void weights_append(GByteArray *raw, const float *weights, size_t places, unsigned width)

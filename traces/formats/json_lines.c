@@ -1,4 +1,4 @@
-/* json_lines.c - errors of a line of JSON, in one form. */
+/* json_lines.c - error messages about a line of JSON. */
 #include "traces/formats/json_lines.h"
 
 bool json_lines_error(const struct json_lines *r, GError **error, const char *field, const char *expected,

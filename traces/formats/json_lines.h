@@ -11,17 +11,17 @@ struct json_lines {
     struct stream *stream;
     struct table *table; /* made when the first line is read */
     uint64_t line;
-    uint32_t topk; /* the user's, for lines that do not state it; 0 if not given */
+    uint32_t topk; /* the number that the user gave, for lines that do not state topk; 0: none */
 };
 
 /* Sets *error to "path: line N: field: expected ..., found ...".  Returns false. */
 bool json_lines_error(const struct json_lines *r, GError **error, const char *field, const char *expected,
                       const char *found);
-/* The value's type in words: "an object", ...; "nothing" for NULL. */
+/* The value's type in words, such as "an object"; "nothing" for NULL. */
 const char *json_lines_type(const json_t *value);
 
-/* Adds the routed experts of a request, which are in base64 (routed_json.c).  False if the object has none (without
- * *error) or if they are wrong (with *error). */
+/* Adds the routed experts of a request, which are in base64 (routed_json.c).  If the object has none, returns false
+ * without *error.  If they are wrong, returns false with *error. */
 bool routed_json_add(struct json_lines *r, const json_t *object, GError **error);
 
 #endif

@@ -1,13 +1,15 @@
-/* llama_trace.c - llama.cpp's expert log.  Each line is one choice, "layer,expert", and K lines of a layer are a token.
+/* llama_trace.c - llama.cpp's expert log.  Each line is one choice, "layer,expert".  Each K lines of a layer are a
+ * token.
  *
- * The log has no steps, so a layer with a lower number than the previous one begins a new step.  There is one rank. */
+ * The log has no steps, so a line whose layer is lower than the previous line's begins a new step.  There is one
+ * rank. */
 #include <string.h>
 #include "traces/formats/text_read.h"
 
 struct llama_reader {
     struct text_reader text;
     uint32_t topk;
-    uint32_t layer; /* the layer of this line */
+    uint32_t layer; /* the line's layer */
     int32_t expert;
     uint32_t step, layer_last, places;
     struct table_rows *rows;

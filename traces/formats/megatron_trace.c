@@ -12,8 +12,8 @@
 #include "traces/generate.h"
 
 enum { CHUNK_BYTES = 1 << 18, LINE_BYTES_MAX = 1 << 28 };
-/* A line may hold VALUES_FREE values, and VALUES_TIMES_MAX more for each byte of the file.  There are limits because a
- * value takes many times the memory of its bytes. */
+/* A line may hold VALUES_FREE values, and VALUES_TIMES_MAX more for each byte of the file.  They are limited because a
+ * value takes many times as much memory as its text. */
 enum { VALUES_FREE = 1 << 20, VALUES_TIMES_MAX = 4 };
 
 static bool number_get(const struct json_lines *r, const json_t *object, const char *field, uint32_t limit,
@@ -30,7 +30,7 @@ static bool number_get(const struct json_lines *r, const json_t *object, const c
     return true;
 }
 
-/* The value of one place of a token, in a flat array or a list of tokens. */
+/* The value at one place of a token.  The array is flat, or a list of tokens. */
 static const json_t *place_get(const json_t *array, uint32_t topk, uint32_t token, uint32_t place)
 {
     const json_t *const first = json_array_get(array, 0);

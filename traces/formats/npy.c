@@ -156,18 +156,18 @@ bool npy_check_end(struct npy *npy, GError **error)
                        stream_path(npy->stream), end);
 }
 
-/* One element of any integer type.  Unsigned 64-bit values beyond INT64_MAX count as INT64_MAX. */
+/* One element of any integer type.  Unsigned 64-bit values beyond INT64_MAX become INT64_MAX. */
 static inline int64_t element_integer(const struct npy *npy, const uint8_t *at)
 {
     uint64_t value = 0;
-    memcpy(&value, at, npy->width); /* little-endian file on a little-endian machine */
+    memcpy(&value, at, npy->width); /* the file and the machine are little-endian */
     if (npy->kind == 'u') return value > INT64_MAX ? INT64_MAX : (int64_t)value;
     const unsigned shift = 64 - 8 * npy->width;
     return (int64_t)(value << shift) >> shift;
 }
 
-/* Widens `count` elements to int32_t, and checks their range.  The common types have loops that become vector
- * instructions at any optimisation level. */
+/* Widens `count` elements to int32_t, and checks their range.  Compilers make vector instructions of the loops for
+ * common types, at any optimisation level. */
 static bool chunk_integers(const struct npy *npy, const uint8_t *bytes, uint64_t first, size_t count, int32_t *out,
                            GError **error)
 {
@@ -218,7 +218,7 @@ static bool chunk_floats(const struct npy *npy, const uint8_t *bytes, uint64_t f
     return true;
 }
 
-/* Reads `count` elements in chunks, as integers or, if floats is not NULL, as floats. */
+/* Reads `count` elements in chunks, as floats if floats is not NULL, else as integers. */
 static bool npy_read(struct npy *npy, uint64_t first, uint64_t count, int32_t *integers, float *floats, GError **error)
 {
     const bool wants_floats = floats != NULL;

@@ -1,6 +1,6 @@
 /* npy.h - numpy's .npy files: the header, and elements by position, as integers or floats.
  *
- * Knows numpy's format (versions 1 to 3, C order, little-endian integers and floats), nothing of routing. */
+ * Knows numpy's format (versions 1 to 3, C order, little-endian integers and floats).  Knows nothing of routing. */
 #ifndef TRACES_NPY_H
 #define TRACES_NPY_H
 
@@ -24,7 +24,7 @@ struct npy {
 /* Whether these first bytes of a file are numpy's. */
 bool npy_magic(const uint8_t *bytes, size_t size);
 
-/* Reads the header and, for a plain file, checks that the file is as long as it says. */
+/* Reads the header.  If the file is not compressed, checks that it is as long as its header says. */
 bool npy_open(struct npy *npy, struct stream *stream, GError **error);
 
 /* Reads count elements from position `first` on.  Integers must fit int32_t.  Floats are rounded to float and must
@@ -38,7 +38,8 @@ bool npy_check_end(struct npy *npy, GError **error);
 /* The header that numpy itself would write, with its padding.  Free with g_byte_array_unref(). */
 GByteArray *npy_header(const char *descr, const uint64_t *shape, uint32_t dims);
 
-/* Convert from and to IEEE 754 half precision.  half_from_float() returns false if the value is not exactly a half. */
+/* These convert from and to IEEE 754 half precision. half_from_float() returns false if the value is not exactly a
+ * half. */
 float half_to_float(uint16_t half);
 bool half_from_float(float value, uint16_t *half);
 

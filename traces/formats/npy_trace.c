@@ -1,8 +1,8 @@
-/* npy_trace.c - routing in numpy arrays: [steps, layers, ranks, tokens, topk], with its weights.
+/* npy_trace.c - routing in numpy arrays [steps, layers, ranks, tokens, topk], with its weights.
  *
- * Leading dimensions that are missing count as 1, so one rank's topk_idx [tokens, topk] is a trace, too. Nothing is
- * kept in memory.  A plain file is read at the place of the step and layer.  A compressed file is read forwards, and
- * from its start again if an earlier part is asked for. */
+ * Missing leading dimensions count as 1, so one rank's topk_idx [tokens, topk] is a trace, too.  Nothing is kept in
+ * memory.  Of a plain file, only the asked (step, layer) is read.  A compressed file is read forwards, and again from
+ * its start if an earlier part is asked for. */
 #include "traces/formats/npy_trace.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@ struct npy_trace {
     struct npy npy;
 };
 
-/* Spreads the array's shape over five dimensions. */
+/* Sets shape[5] to the array's shape, with 1 for missing leading dimensions. */
 static bool shape_spread(const struct npy *npy, uint64_t shape[5], GError **error)
 {
     if (npy->dims < 2 || npy->dims > 5)
@@ -54,7 +54,7 @@ static void npy_trace_close(struct trace *trace)
 
 static const struct trace_source_ops npy_trace_ops = { npy_trace_read, npy_trace_close };
 
-/* The highest expert of the whole array, which is read once from start to end. */
+/* The highest expert of the whole array.  The array is read once, from start to end. */
 static bool npy_trace_highest(struct npy *npy, int32_t *highest, GError **error)
 {
     enum { CHUNK = 1 << 16 };
@@ -102,7 +102,7 @@ bool npy_trace_open(struct trace *trace, struct stream *stream, const struct tra
 struct trace_weights {
     struct stream *stream;
     struct npy npy;
-    uint32_t *layer_at; /* [trace's layers] the layer in the file; UINT32_MAX if it has no weights */
+    uint32_t *layer_at; /* [layers of the trace] the layer's index in the file; UINT32_MAX: it has no weights */
     uint64_t shape[5];
 };
 
@@ -114,7 +114,8 @@ void trace_weights_close(struct trace_weights *weights)
     g_free(weights);
 }
 
-/* Reads a list like "0,4,-": the trace's layer that each layer of the file belongs to, or "-" for none. */
+/* Reads a list such as "0,4,-".  It has for each layer of the file the trace's layer that it belongs to, or "-" for
+ * none. */
 static bool weights_layers_parse(struct trace_weights *w, const struct trace_info *info, const char *list,
                                  GError **error)
 {

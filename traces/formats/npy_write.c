@@ -1,7 +1,8 @@
-/* npy_write.c - writes traces as numpy arrays: [steps, layers, ranks, tokens, topk], with weights in a separate
- * file; and vLLM's int16 [tokens, layers, topk].
+/* npy_write.c - writes traces as numpy arrays [steps, layers, ranks, tokens, topk], with weights in a separate file.
+ * Also writes vLLM's int16 arrays [tokens, layers, topk].
  *
- * Arrays cannot be ragged: every rank must have the same number of tokens, or be padded with tokens that go nowhere. */
+ * An array has equally many tokens for each rank.  So all ranks must have the same number of tokens, or be padded with
+ * tokens that go nowhere. */
 #include <string.h>
 #include "traces/formats/npy.h"
 #include "traces/trace_writer.h"
@@ -16,7 +17,7 @@ static const struct dtype {
     { "i2", "<i2", 2, true, INT16_MAX },  { "i4", "<i4", 4, true, INT32_MAX },   { "i8", "<i8", 8, true, INT64_MAX },
 };
 
-/* The first type that holds all experts (and -1), or the type that the user names. */
+/* The type that the user names, else the narrowest type that holds all experts (and -1). */
 static const struct dtype *dtype_choose(const struct trace_writer *w, GError **error)
 {
     const char *const asked = w->options->dtype;
@@ -155,8 +156,8 @@ static bool npy_end(struct trace_writer *w, GError **error)
     return true;
 }
 
-/* Begins vLLM's array, which has one step and one rank, with all layers of a token next to each other.  Layers come one
- * after another, so the array is kept in memory until all have come. */
+/* Begins vLLM's array.  It has one step and one rank, and all layers of a token are next to each other.  Because layers
+ * are given one after another, the array is kept in memory until all are there. */
 static bool vllm_begin(struct trace_writer *w, GError **error)
 {
     const struct trace_info *const info = w->info;

@@ -1,12 +1,13 @@
-/* npz_trace.c - ZIP files: numpy's .npz, whose array is then read like an .npy, and files of torch.save. */
+/* npz_trace.c - reads ZIP files: numpy's .npz, of which one array is then read like an .npy, and files of
+ * torch.save. */
 #include <string.h>
 #include "traces/formats/zip.h"
 #include "traces/trace_source.h"
 
-/* Names that engines give to the routing in a file of several arrays. */
+/* Names of the array of routing, as engines write them into files of several arrays. */
 static const char *const known[] = { "routed_experts.npy", "topk_idx.npy", "topk_ids.npy", "topk_indices.npy" };
 
-/* The array that is routing: the one with a known name, or the only array. */
+/* The array of routing: the one with a known name, or the only array. */
 static const struct zip_entry *array_choose(const GPtrArray *entries, const char *path, GError **error)
 {
     const struct zip_entry *only = NULL;

@@ -12,7 +12,7 @@ struct pickle {
     const uint8_t *bytes;
     size_t size, at, opcode_at;
     uint8_t opcode;
-    GPtrArray *slabs; /* arrays of SLAB_VALUES values; `used` values of the last array are taken */
+    GPtrArray *slabs; /* arrays of SLAB_VALUES values, of which the last has `used` values in use */
     size_t used;
     GPtrArray *stack;
     GHashTable *memo; /* number -> value */
@@ -94,7 +94,7 @@ static bool number_take(struct pickle *p, size_t size, uint64_t *number)
     const uint8_t *bytes;
     *number = 0;
     if (!argument(p, size, &bytes)) return false;
-    memcpy(number, bytes, size); /* both little-endian */
+    memcpy(number, bytes, size); /* the file and the machine are little-endian */
     return true;
 }
 
@@ -116,7 +116,7 @@ static bool integer_push(struct pickle *p, size_t bytes, bool is_signed)
     return true;
 }
 
-/* LONG1: pushes a number of up to 8 bytes.  0 bytes mean 0. */
+/* LONG1: pushes a number of up to 8 bytes.  A number of no bytes is 0. */
 static bool long_push(struct pickle *p)
 {
     uint64_t length;
@@ -176,7 +176,7 @@ static bool name_push(struct pickle *p)
     return true;
 }
 
-/* BINPERSID: turns ("storage", type, key, place, elements) into a storage, which is a tensor without shape. */
+/* BINPERSID: pops ("storage", type, key, place, elements) and pushes a storage, which is a tensor without shape. */
 static bool storage_push(struct pickle *p)
 {
     const struct pickle_value *const id = pop(p);
@@ -269,7 +269,7 @@ static bool items_add(struct pickle *p, struct pickle_value *to, guint first, en
 }
 
 /* Adds the topmost `count` values to the list or dictionary below them: 1 for APPEND, 2 for SETITEM.  If count is 0,
- * adds all values above the mark. */
+ * adds all values above the last mark. */
 static bool container_extend(struct pickle *p, guint count, enum pickle_type type)
 {
     guint first = p->stack->len - count;
@@ -282,7 +282,8 @@ static bool container_extend(struct pickle *p, guint count, enum pickle_type typ
     return true;
 }
 
-/* TUPLE1 to TUPLE3: makes a tuple of the topmost `count` values.  If count is 0, takes all values above the mark. */
+/* TUPLE1 to TUPLE3: makes a tuple of the topmost `count` values.  If count is 0, takes all values above the last
+ * mark. */
 static bool tuple_push(struct pickle *p, guint count)
 {
     guint first = p->stack->len - count;
@@ -325,7 +326,7 @@ static bool kept_put(struct pickle *p, size_t bytes)
     return number_take(p, bytes, &number) && memo_put(p, number);
 }
 
-/* Skips the bytes of an opcode that does not matter: PROTO or FRAME. */
+/* Skips the bytes of PROTO or FRAME, which are not needed. */
 static bool skip(struct pickle *p, size_t bytes)
 {
     const uint8_t *ignored;

@@ -1,10 +1,10 @@
 /* pickle.h - the pickle that torch.save writes, as plain values: numbers, texts, lists, dictionaries, tensors.
  *
- * A pickle is a program.  This machine runs the few opcodes that build such values and refuses every other opcode.  A
- * pickle may call only three names: those of a tensor, of its storage, and of an empty OrderedDict.  So no name in a
- * file is ever looked up or run.
+ * A pickle is a program.  This module runs the few opcodes that build such values, and refuses every other opcode.  A
+ * pickle may call only three names: those of a tensor, of its storage, and of an empty OrderedDict.  They are
+ * built in, so no name in a file is ever looked up or run.
  *
- * Knows no files and no tensors' bytes. */
+ * Knows no files, and does not read the bytes of tensors. */
 #ifndef TRACES_PICKLE_H
 #define TRACES_PICKLE_H
 
@@ -22,27 +22,26 @@ enum pickle_type {
     PICKLE_LIST, /* or a tuple */
     PICKLE_DICT,
     PICKLE_TENSOR,
-    PICKLE_INSIDE, /* only between opcodes: a mark, a name, a storage */
+    PICKLE_INSIDE, /* a mark, a name or a storage, which exist only between opcodes */
 };
 
 struct pickle_tensor {
     const char *storage;            /* its bytes are in the file's entry data/STORAGE */
     char kind;                      /* 'i', 'u', 'f', or 'b' for truth values */
     uint32_t width;                 /* bytes of an element */
-    uint64_t storage_count, offset; /* number of elements of the storage; index of the tensor's first element in it */
+    uint64_t storage_count, offset; /* elements of the storage; the tensor's first element in it */
     uint32_t dims;
     uint64_t shape[PICKLE_DIMS_MAX], stride[PICKLE_DIMS_MAX]; /* strides in elements */
 };
 
 struct pickle_value {
     enum pickle_type type;
-    uint32_t inside; /* which PICKLE_INSIDE */
+    uint32_t inside; /* which kind of PICKLE_INSIDE */
     union {
-        int64_t integer;  /* INTEGER, BOOL */
-        double number;    /* FLOAT */
-        char *text;       /* TEXT; cut at its first NUL */
-        GPtrArray *items; /* the items (struct pickle_value) of a LIST, or key, value, key, value, ... of a DICT; NULL
-                           * if empty */
+        int64_t integer;  /* of INTEGER and BOOL */
+        double number;    /* of FLOAT */
+        char *text;       /* of TEXT; cut at its first NUL */
+        GPtrArray *items; /* items of a LIST; key, value, key, value, ... of a DICT; NULL: there are none */
         struct pickle_tensor *tensor;
     };
 };
@@ -56,8 +55,8 @@ void pickle_free(struct pickle *pickle);
 const struct pickle_value *pickle_root(const struct pickle *pickle);
 
 uint32_t pickle_count(const struct pickle_value *list);                                     /* 0: no list, or empty */
-const struct pickle_value *pickle_item(const struct pickle_value *list, uint32_t index);    /* NULL: none */
-const struct pickle_value *pickle_member(const struct pickle_value *dict, const char *key); /* NULL: none */
-const char *pickle_type_name(const struct pickle_value *value); /* "a list", ... of messages; NULL: "nothing" */
+const struct pickle_value *pickle_item(const struct pickle_value *list, uint32_t index);    /* NULL: there is none */
+const struct pickle_value *pickle_member(const struct pickle_value *dict, const char *key); /* NULL: there is none */
+const char *pickle_type_name(const struct pickle_value *value); /* for messages: "a list", ...; "nothing" for NULL */
 
 #endif

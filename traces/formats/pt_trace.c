@@ -76,14 +76,14 @@ static int64_t view_at(const struct view *v, uint64_t element)
     return (int64_t)(bits << shift) >> shift;
 }
 
-/* The index of the element (a, b, 0, ...). */
+/* The element's index in the storage: element (a, b, 0, ...) of the tensor. */
 static uint64_t view_place(const struct view *v, uint64_t a, uint64_t b)
 {
     const struct pickle_tensor *const t = v->tensor;
     return t->offset + a * t->stride[0] + (t->dims > 1 ? b * t->stride[1] : 0);
 }
 
-/* Adds a token with its experts.  The first is at `element`, the others follow at distance `stride`. */
+/* Adds a token with its experts.  The first expert is at `element`, and each later one is `stride` elements further. */
 static bool token_add(struct pt *pt, const struct view *v, const char *where, uint32_t layer, uint32_t step,
                       uint64_t element, uint64_t stride, GError **error)
 {
@@ -101,14 +101,14 @@ static bool token_add(struct pt *pt, const struct view *v, const char *where, ui
     return true;
 }
 
-/* The experts of the token added last. */
+/* The experts of the token that was added last. */
 static int32_t *row_last(struct pt *pt, uint32_t step, uint32_t layer)
 {
     const struct table_rows *const rows = table_rows(pt->table, step, layer, 0);
     return rows->experts + (size_t)(rows->tokens - 1) * table_topk(pt->table);
 }
 
-/* Makes the table for the first tensor.  Later tensors must have its top-k. */
+/* For the first tensor, makes the table.  For a later tensor, checks that its top-k is that of the table. */
 static bool table_fit(struct pt *pt, const char *where, uint64_t layers, uint64_t topk, GError **error)
 {
     char found[64];
@@ -142,7 +142,8 @@ static bool slots_rename(const struct pt *pt, const struct view *map, uint32_t l
     return true;
 }
 
-/* How many places of a token are used anywhere in the tensor.  The recorder's buffer may have more than the model. */
+/* The number of places that tokens of the tensor use.  The recorder's buffer may have more places than the model's
+ * top-k. */
 static uint32_t places_used(const struct view *v)
 {
     const struct pickle_tensor *const t = v->tensor;
@@ -203,7 +204,7 @@ static bool records_read(struct pt *pt, const struct pickle_value *records, cons
     return true;
 }
 
-/* ---- counts, read when they are asked for ---- */
+/* ---- counts, which are read when they are asked for ---- */
 
 static uint64_t counts_sum(const struct view *v, uint32_t step, uint32_t layer)
 {
@@ -250,7 +251,7 @@ static void counts_close(struct trace *trace)
 
 static const struct trace_source_ops counts_ops = { counts_read, counts_close };
 
-/* Serves counts.  The trace takes over what *pt owns. */
+/* Makes the counts the trace's source.  The trace takes over what *pt owns. */
 static bool counts_serve(struct pt *pt, const struct view *v, const struct trace_options *options, GError **error)
 {
     struct trace *const trace = pt->trace;
@@ -299,7 +300,7 @@ static bool layers_read(struct pt *pt, const struct pickle_value *list, GError *
     return true;
 }
 
-/* Reads a tensor [tokens, layers, topk], or [sequences, tokens, layers, topk], one sequence after another. */
+/* Reads a tensor [tokens, layers, topk], or [sequences, tokens, layers, topk], whose sequences follow one another. */
 static bool routed_read(struct pt *pt, const struct pickle_value *value, GError **error)
 {
     static const char where[] = "routed_experts";
@@ -320,7 +321,7 @@ static bool routed_read(struct pt *pt, const struct pickle_value *value, GError 
     return true;
 }
 
-/* ---- all together ---- */
+/* ---- the whole file ---- */
 
 static bool pickle_open(struct pt *pt, GError **error)
 {

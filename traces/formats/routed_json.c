@@ -1,12 +1,12 @@
-/* routed_json.c - the routing that engines return so that reinforcement learning can replay it: one request a line,
- * with its routed experts in base64, integers [tokens, layers, topk], little-endian:
+/* routed_json.c - the routing that engines return so that reinforcement learning can replay it.  Each line is one
+ * request.  Its routed experts are in base64, as little-endian integers [tokens, layers, topk]:
  *
  *     {"routed_experts": {"data": "AQACAA==", "shape": [1, 1, 2], "dtype": "int16", "start": 0}}
  *     {"meta_info": {"routed_experts": "AQAAAAIAAAA=", "prompt_tokens": 1, "completion_tokens": 1}}
  *
- * vLLM, LightLLM and verifiers state the shape.  verifiers states no dtype, which follows from the bytes.  SGLang
- * states neither: its integers are int32, it has an entry for each token but the last, and the user must give topk.
- * Requests follow one another as tokens of a rank. */
+ * vLLM, LightLLM and verifiers state the shape. verifiers states no dtype, which follows from the bytes.  SGLang states
+ * neither.  Its integers are int32, it has an entry for each token but the last, and the user must give topk.  Requests
+ * follow one another as tokens of one rank. */
 #include <string.h>
 #include "traces/formats/json_lines.h"
 #include "traces/generate.h"
@@ -53,8 +53,8 @@ static bool shape_take(const struct json_lines *r, const json_t *shape, struct p
     return true;
 }
 
-/* Takes what SGLang's meta_info states about a payload: the number of tokens.  The user gives topk, and the number of
- * layers follows from the bytes. */
+/* Takes the number of tokens of a payload from SGLang's meta_info.  The user gives topk, and the number of layers
+ * follows from the bytes. */
 static bool meta_take(const struct json_lines *r, const json_t *meta, struct payload *p, GError **error)
 {
     const json_int_t prompt = json_integer_value(json_object_get(meta, "prompt_tokens"));
@@ -71,7 +71,7 @@ static bool meta_take(const struct json_lines *r, const json_t *meta, struct pay
     return true;
 }
 
-/* Computes what the payload does not state, from the number of its bytes. */
+/* Computes the sizes that the payload does not state, from the number of its bytes. */
 static bool payload_fit(const struct json_lines *r, struct payload *p, size_t bytes, GError **error)
 {
     char expected[96], found[48];
@@ -126,7 +126,7 @@ static bool payload_read(struct json_lines *r, struct payload *p, GError **error
     return payload_add(r, p, data, error);
 }
 
-/* Adds one request's experts if the value is a payload.  *known says whether it is. */
+/* Sets *known to whether the value is a payload.  If it is, adds the experts of its request. */
 static bool value_take(struct json_lines *r, const json_t *value, const json_t *meta, bool *known, GError **error)
 {
     struct payload p = { .data = json_object_get(value, "data") };
@@ -142,7 +142,7 @@ static bool value_take(struct json_lines *r, const json_t *value, const json_t *
            payload_read(r, &p, error);
 }
 
-/* Reads the members of an object that may hold payloads.  Lists hold choices, or a conversation's messages. */
+/* Reads the members of an object that may hold payloads.  Its lists hold choices, or the messages of a conversation. */
 static bool object_take(struct json_lines *r, const json_t *object, bool *known, GError **error)
 {
     static const char *const inner[] = { "meta_info", "tokens" }, *const lists[] = { "choices", "trajectory" };

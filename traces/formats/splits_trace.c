@@ -1,7 +1,7 @@
 /* splits_trace.c - PyTorch's all-to-all split sizes, one line a rank.
  *
- * A matrix of split sizes has no experts and no tokens, only the count from each source to each destination.  It is
- * read as that many tokens with one expert each, the first (and only) expert of the destination.  So the same bytes
+ * A matrix of split sizes has no experts and no tokens, only the count from each source to each destination.  A count
+ * is read as that many tokens with one expert each, the first (and only) expert of the destination.  So the same bytes
  * move between the same ranks, and nothing is invented. */
 #include <string.h>
 #include "traces/table.h"
@@ -36,7 +36,7 @@ static bool split_add(struct splits_reader *r, uint32_t destination, const char 
     const uint64_t tokens = bytes / r->token_bytes;
     if (tokens > SPLITS_TOKENS_MAX || (r->tokens += tokens) > SPLITS_TOKENS_MAX)
         return splits_error(r, error, "split size", "at most 2^26 tokens in all", word);
-    /* A few digits must not take much memory, just as a few compressed bytes must not. */
+    /* Limits the memory that a few digits may take, by the limit for a few compressed bytes. */
     if (!stream_check_growth(r->stream, r->tokens * sizeof(int32_t), NULL))
         return splits_error(r, error, "split size", "at most 1000 tokens a byte of the file", word);
     struct table_rows *const rows = table_rows(r->table, r->step, 0, r->source);
@@ -45,7 +45,7 @@ static bool split_add(struct splits_reader *r, uint32_t destination, const char 
     return true;
 }
 
-/* Reads one line: the splits of one rank.  A step has as many lines as columns. */
+/* Reads one line: the splits of one rank.  A step has as many lines as a line has columns. */
 static bool splits_line(struct splits_reader *r, char *line, GError **error)
 {
     g_auto(GStrv) words = g_strsplit_set(line, ", \t\r[]", -1);
@@ -105,7 +105,7 @@ bool splits_trace_open(struct trace *trace, struct stream *stream, uint32_t toke
     good = good && splits_parse(&reader, text->str, error);
     stream_close(stream);
     if (good) {
-        /* One expert a rank unless the user says otherwise: expert d must be on rank d. */
+        /* There is one expert a rank unless the user says otherwise, because expert d must be on rank d. */
         const struct table_claims claims = {
             .steps = reader.step, .layers = 1, .ranks = reader.ranks, .experts = reader.ranks
         };

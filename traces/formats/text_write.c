@@ -1,4 +1,4 @@
-/* text_write.c - writes traces as text: .csv, Megatron-Core's JSON lines, llama.cpp's layer,expert lines. */
+/* text_write.c - writes traces as text: .csv, Megatron-Core's JSON lines, and llama.cpp's lines "layer,expert". */
 #include <string.h>
 #include "traces/trace_writer.h"
 
@@ -20,7 +20,7 @@ static void integer_append(GByteArray *text, int64_t value, char after)
     g_byte_array_append(text, (const uint8_t *)digits + at, (guint)(sizeof digits - (size_t)at));
 }
 
-/* Appends the shortest decimal that reads back as an equal float, and the character `after`. */
+/* Appends the weight as the shortest decimal that reads back as an equal float, and then the character `after`. */
 static void weight_append(GByteArray *text, float weight, char after)
 {
     char digits[G_ASCII_DTOSTR_BUF_SIZE], format[8];

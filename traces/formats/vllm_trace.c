@@ -1,6 +1,5 @@
-/* vllm_trace.c - vLLM's array of routed experts, integers [tokens, layers, topk], as one step of one rank.  verl's
- * array is a batch, [sequences, tokens, layers, topk].  Its sequences are read one after another, and padding is
- * left out. */
+/* vllm_trace.c - vLLM's array of routed experts, integers [tokens, layers, topk], as one step of one rank. verl's array
+ * is a batch, [sequences, tokens, layers, topk].  Its sequences are read one after another, without their padding. */
 #include <string.h>
 #include "traces/formats/npy.h"
 #include "traces/generate.h"
@@ -35,7 +34,7 @@ bool vllm_trace_open(struct trace *trace, struct stream *stream, const struct tr
         return false;
     }
     const bool batch = npy.dims == 4;
-    trace->array = !batch; /* in a batch, padding names one expert several times */
+    trace->array = !batch; /* padding in a batch repeats an expert */
     if (!vllm_check(&npy, trace->path, error)) {
         stream_close(stream);
         return false;

@@ -1,6 +1,6 @@
-/* zip.h - the entries of a ZIP file in memory, as torch.save and numpy.savez write it.
+/* zip.h - the entries of a ZIP file in memory, as torch.save and numpy.savez write them.
  *
- * Knows ZIP by libarchive (stored and deflated entries, ZIP64), not the entries' contents. */
+ * Reads ZIP by libarchive (stored and deflated entries, ZIP64).  Does not know the entries' contents. */
 #ifndef TRACES_ZIP_H
 #define TRACES_ZIP_H
 
