@@ -1,9 +1,9 @@
-/* probe_checks.c - whether a host meets the needs of GPUDirect RDMA, IBGDA, GDRCopy, libfabric/CXI and large
+/* probe_checks.c - whether a host meets the requirements of GPUDirect RDMA, IBGDA, GDRCopy, libfabric/CXI and large
  * registrations.
  *
- * Each check reads one file or variable and reports its value.  A value that cannot be read is unknown, never met.
- * The requirements are those of DeepEP's guide to NVSHMEM, of NVIDIA's GPUDirect RDMA documentation, and of the Alps
- * guide to NVSHMEM over libfabric. */
+ * Each check reads one file or variable and reports its value.  If it cannot be read, the check is unknown, never
+ * met.  The requirements are those of DeepEP's guide to NVSHMEM, of NVIDIA's GPUDirect RDMA documentation, and of
+ * the Alps guide to NVSHMEM over libfabric. */
 #include <string.h>
 
 #include "replay/probe/probe.h"
@@ -31,7 +31,7 @@ static void add(const struct list *l, const char *topic, const char *name, enum 
     g_array_append_val(l->host->check, check);
 }
 
-/* Whether the kernel has the module.  /proc/modules lists loaded modules; only /sys/module lists built-in ones. */
+/* Whether the kernel has the module.  /proc/modules lists loaded modules.  Built-in ones are only in /sys/module. */
 static bool module_loaded(const struct list *l, const char *name)
 {
     g_autofree char *folder = g_strdup_printf("/sys/module/%s", name), *line = g_strdup_printf("%s ", name);
@@ -60,8 +60,8 @@ static void environment_keep(struct probe_source *source)
     probe_source_keep(source, "/proc/self/environ", text->str, text->len);
 }
 
-/* The value of an environment variable of this process, or of the process that saved the tree; NULL if it is not set or
- * not known. */
+/* Returns the value of an environment variable of this process or, for a captured host, of the process that captured
+ * it.  NULL if the variable is not set or not known. */
 static char *variable(const struct list *l, const char *name)
 {
     if (probe_source_live(l->source)) return g_strdup(g_getenv(name));
@@ -136,7 +136,7 @@ static void gpudirect_checks(const struct list *l)
         l->host->iommu == PROBE_YES ? "DMA is translated" : "off, or passing through");
 }
 
-/* How many NICs "mlx5_0:1,mlx5_1:1" names, and whether one has a count, as in "mlx5_0:1:8". */
+/* How many NICs a list like "mlx5_0:1,mlx5_1:1" names, and whether an entry has a count, as in "mlx5_0:1:8". */
 static uint32_t hca_list_count(const char *list)
 {
     g_auto(GStrv) item = g_strsplit(list, ",", -1);

@@ -1,19 +1,21 @@
 /* probe_cluster.c - writes what probe found as a cluster file: the node, its NICs, and a network if one is known.
  *
- * Rates come from the negotiated PCIe link and from the port, each with its source.  Values that only a measurement
- * can tell (latencies, the work of a GPU's SMs) come from the included file.  Knows the keys, not the model. */
+ * Rates come from the negotiated PCIe link and from the port, and a comment names the source of each.  Values that
+ * only a measurement can give (latencies, the work of a GPU's SMs) come from the included file.  This file knows the
+ * keys of cluster files, but not the model. */
 #include "replay/probe/probe.h"
 
 #include <string.h>
 
 #include "replay/probe/probe_ibnet.h"
 
-/* The share of payload in PCIe's bytes: TLPs of 256 bytes of payload carry 24 to 28 bytes more (PROTOCOLS.md 5.3). */
+/* The share of PCIe's bytes that is payload.  A TLP with 256 bytes of payload has 24 to 28 bytes more (PROTOCOLS.md
+ * 5.3). */
 #define PCIE_PAYLOAD_SHARE 0.90
-/* The share of its data rate that a port reaches: 46.4 to 48.4 of 50 GB/s (PROTOCOLS.md 5.4). */
+/* The share of its data rate that a port reaches, which is 46.4 to 48.4 of 50 GB/s (PROTOCOLS.md 5.4). */
 #define PORT_SHARE         0.934
 
-/* How many different values value() has over the devices.  NULL does not count. */
+/* Returns how many different values value() has over the devices.  NULL does not count as a value. */
 static uint32_t count_distinct(const struct probe_host *host, const char *(*value)(const struct probe_pci *))
 {
     g_autoptr(GHashTable) seen = g_hash_table_new(g_str_hash, g_str_equal);
@@ -23,8 +25,8 @@ static uint32_t count_distinct(const struct probe_host *host, const char *(*valu
 }
 
 static const char *root_of(const struct probe_pci *pci) { return pci->root; }
-/* The PCIe switch above the device: the bridge below the root port, which is the switch's upstream port.  NULL if the
- * device is at the root complex. */
+/* Returns the PCIe switch above the device: its upstream port, which is the bridge below the root port.  NULL if
+ * there is no switch above the device. */
 static const char *switch_of(const struct probe_pci *pci) { return pci->bridge_count > 2 ? pci->bridge[1] : NULL; }
 
 static double pcie_gbs_least(const struct probe_host *host)
@@ -82,8 +84,8 @@ static void nic_append(const struct probe_host *host, GString *out)
                                nic->mtu_bytes >= 4200 ? 4096u : 1024u, nic->mtu_bytes);
 }
 
-/* Returns the total rate of all cables between the two switches of cable `first`, and sets *cables to their number.
- * Returns 0 if the cables were counted for an earlier one of them. */
+/* Returns the total rate of all cables between the two switches that cable `first` connects, and sets *cables to
+ * their number.  Returns 0 if `first` is not the first of these cables, because they have then been counted. */
 static uint64_t bundle(const struct probe_ibnet *net, guint first, guint *cables)
 {
     const struct probe_cable *c = &g_array_index(net->cable, struct probe_cable, first);
@@ -113,8 +115,9 @@ static void uplinks_append(const struct probe_ibnet *net, GString *out)
     }
 }
 
-/* Appends a line for each cable to a host.  Hosts get numbers in the order in which their names appear.  Each port of a
- * host counts as one of its NICs.  Returns the number of hosts, and sets *nics_most to the most NICs of a host. */
+/* Appends a line for each cable to a host.  Hosts are numbered in the order in which their names first appear.  Each
+ * port of a host counts as one of its NICs.  Returns the number of hosts, and sets *nics_most to the largest number
+ * of NICs of one host. */
 static guint hosts_append(const struct probe_ibnet *net, guint *nics_most, GString *out)
 {
     g_autoptr(GHashTable) nics = g_hash_table_new(g_str_hash, g_str_equal);

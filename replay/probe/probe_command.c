@@ -1,4 +1,5 @@
-/* probe_command.c - eptwin probe: describes this host, or a host as a captured tree or a tool's output shows it. */
+/* probe_command.c - `eptwin probe`: describes this host, a host of which a tree was captured, or what a tool's
+ * output says. */
 #include <glib.h>
 #include <stdio.h>
 #include <string.h>
@@ -65,7 +66,8 @@ static void findings_clear(struct findings *f)
     if (f->net) probe_ibnet_free(f->net);
 }
 
-/* Reads `ibstat`.  Completes the host found earlier, if it has these NICs; else describes these NICs alone. */
+/* Reads the output of `ibstat`.  If the host found earlier has these NICs, completes them.  Otherwise describes
+ * these NICs alone. */
 static bool ibstat_tell(const char *text, const char *path, struct findings *f, GString *out, GError **error)
 {
     struct probe_host *nics = probe_ibstat_parse(text, path, error);
@@ -81,7 +83,8 @@ static bool ibstat_tell(const char *text, const char *path, struct findings *f, 
     return true;
 }
 
-/* Reads a tool's output, whose contents tell its kind.  Of several outputs of a kind the last one counts. */
+/* Reads the output of a tool, and finds out which tool it is.  If there are several outputs of a tool, the last one
+ * counts. */
 static bool file_tell(const char *path, struct findings *f, GString *out, GError **error)
 {
     gsize size = 0;

@@ -19,8 +19,7 @@
 
 enum { PORTS_MAX = 4096, CABLES_MAX = 1 << 20 };
 
-/* InfiniBand Architecture Specification, volume 2: the signalling rate of a lane, and the rate of the data in it,
- * Mbit/s. */
+/* InfiniBand Architecture Specification, volume 2: signalling rate of a lane, and data rate of a lane, in Mbit/s. */
 static const struct {
     const char *name;
     double signal_mbps;
@@ -42,8 +41,8 @@ uint64_t probe_ib_rate(const char *text)
     return 0;
 }
 
-/* The data rate of a text like "4X 25.78125 Gbps" in bits a second; 0 if it is not a rate.  The number in the text is a
- * lane's signalling rate. */
+/* Returns the data rate of a text like "4X 25.78125 Gbps" in bits a second; 0 if the text is not a rate.  The number
+ * in the text is the signalling rate of a lane. */
 static uint64_t signalled_rate(const char *text)
 {
     char *end;
@@ -57,7 +56,7 @@ static uint64_t signalled_rate(const char *text)
     return 0;
 }
 
-/* The text between the next two quotes, and in *rest the text after them; NULL if there are no two quotes. */
+/* Returns the text between the next two quotes; NULL if there are no two quotes.  *rest is the text after them. */
 static char *quoted(const char *text, const char **rest)
 {
     const char *from = strchr(text, '"'), *to = from ? strchr(from + 1, '"') : NULL;
@@ -103,7 +102,7 @@ static bool switch_read(struct probe_ibnet *net, const char *line, uint32_t numb
     return true;
 }
 
-/* Whether the cable has already been added from its other end.  Remembers the cable. */
+/* Returns whether the cable has already been added from its other end, and remembers it. */
 static bool cable_known(struct probe_ibnet *net, const struct probe_cable *c)
 {
     g_autofree char *other = g_strdup_printf("%s[%u] %s", c->to, c->to_port, c->from);
@@ -111,8 +110,8 @@ static bool cable_known(struct probe_ibnet *net, const struct probe_cable *c)
     return g_hash_table_contains(net->between, other);
 }
 
-/* Adds a cable of the switch.  A cable between switches is added only from the end that appears first.  The part of
- * the name from its first blank on is dropped ("node018 HCA-1"). */
+/* Adds a cable of the switch.  A cable between switches is added only once, from the end that appears first.  A
+ * host's name ends at its first blank ("node018 HCA-1" names node018). */
 static bool cable_add(struct probe_ibnet *net, struct probe_switch *sw, const struct probe_cable *c, const char *name)
 {
     const char *blank = name ? strchrnul(name, ' ') : NULL;
@@ -170,10 +169,10 @@ static bool netdiscover_read(struct probe_ibnet *net, char **line, GError **erro
 
 /* ---- iblinkinfo ---- */
 
-/* Two whole numbers in sequence, the second followed by brackets: "48    1[  ]". */
+/* Reads two whole numbers before brackets, as in "48    1[  ]". */
 static bool end_read(const char *text, uint32_t *lid, uint32_t *port, const char **rest)
 {
-    enum { LID_MAX = 1 << 20 }; /* 48 KiB unicast LIDs in a subnet, more with extended ones */
+    enum { LID_MAX = 1 << 20 }; /* a subnet has about 49,000 unicast LIDs; extended LIDs allow more */
     char *end;
     const uint64_t first = g_ascii_strtoull(text, &end, 10), second = g_ascii_strtoull(end, &end, 10);
     if (first < 1 || first > LID_MAX || second < 1 || second > PORTS_MAX || *end != '[') return false;
@@ -185,11 +184,11 @@ static bool end_read(const char *text, uint32_t *lid, uint32_t *port, const char
 
 struct linkinfo_line {
     uint32_t lid, port, peer_lid, peer_port;
-    uint64_t rate_bps; /* 0: the port is down */
+    uint64_t rate_bps; /* 0 if the port is down */
     char *peer;
 };
 
-/* Reads the line of a port; false and *error if it is not such a line. */
+/* Reads the line of a port.  False and *error if it is not such a line. */
 static bool linkinfo_line_read(const char *line, const char *source, uint32_t number, struct linkinfo_line *out,
                                GError **error)
 {
@@ -237,7 +236,8 @@ static char *header_name(const char *line)
     return g_strndup(name + 1, size && name[size] == ':' ? size - 1 : size);
 }
 
-/* Reads the lines outside blocks of adapters twice: first to find which LIDs are switches, then to read the cables. */
+/* Reads the lines outside blocks of adapters twice.  The first time finds which LIDs are switches, and the second
+ * time reads the cables. */
 static bool linkinfo_read(struct probe_ibnet *net, char **line, GError **error)
 {
     bool good = true;
@@ -272,7 +272,7 @@ static bool linkinfo_read(struct probe_ibnet *net, char **line, GError **error)
     return good;
 }
 
-/* The rate that most cables of a kind have.  If two rates are equally frequent, the higher one. */
+/* Returns the rate that most cables of a kind have.  Of two equally frequent rates, it is the higher one. */
 static uint64_t usual_rate(const struct probe_ibnet *net, bool host)
 {
     g_autoptr(GHashTable) count = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL);

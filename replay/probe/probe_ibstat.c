@@ -19,9 +19,9 @@ enum { VENDOR_MELLANOX = 0x15b3, NIC_PORTS_MAX = 16, RATE_GBPS_MAX = 10000 };
 struct ibstat {
     const char *source;
     struct probe_host *host;
-    struct probe_nic *nic; /* the NIC named last */
-    uint32_t port;         /* the port of this NIC named last, from 1; 0: none yet */
-    bool active;           /* the lines that follow are of the port that counts */
+    struct probe_nic *nic; /* the NIC that was named last */
+    uint32_t port;         /* number of the port that was named last, from 1; 0: none yet */
+    bool active;           /* whether the current port is the one that gives rate and state */
 };
 
 static bool fail(const struct ibstat *s, uint32_t line, const char *expected, const char *found, GError **error)
@@ -48,7 +48,7 @@ static bool nic_read(struct ibstat *s, const char *start, uint32_t line, GError 
     return true;
 }
 
-/* Reads a CA type like "MT4129".  NICs of other makers leave it out or write something else. */
+/* Reads a CA type like "MT4129".  For NICs of other makers, it is missing or has another form. */
 static bool type_read(struct ibstat *s, const char *value, uint32_t line, GError **error)
 {
     uint64_t device;
@@ -122,7 +122,7 @@ static bool line_read(struct ibstat *s, char *text, uint32_t line, GError **erro
         if (fields[i].of_port && !s->port) return fail(s, line, "Port N: before it", start, error);
         return fields[i].read(s, g_strstrip(start + strlen(fields[i].name)), line, error);
     }
-    return true; /* GUIDs, firmware, lids */
+    return true; /* lines that are not used: GUIDs, firmware, LIDs */
 }
 
 struct probe_host *probe_ibstat_parse(const char *text, const char *source_name, GError **error)

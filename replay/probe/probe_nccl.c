@@ -1,8 +1,9 @@
 /* probe_nccl.c - reads NCCL's topology XML, which NCCL_TOPO_DUMP_FILE writes and NCCL_TOPO_FILE takes.
  *
- * GLib's markup parser reads it, because it can read everything that the files contain.  Shipped files name only PCI
- * functions, so the class tells a GPU or NIC if no <gpu> or <net> is inside it.  In virtual machines a width of 0 and a
- * bridge of 2.5 GT/s mean "not known". <net speed> is in Mbit/s, for the port of this function. */
+ * GLib's markup parser can read everything that these files contain.  The files that NCCL ships name only PCI
+ * functions.  So a function without a <gpu> or <net> inside it is a GPU or NIC if its PCI class says so.  In virtual
+ * machines, a width of 0 and a bridge of 2.5 GT/s mean "not known".  <net speed> is in Mbit/s, for the port of this
+ * function. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,8 +14,8 @@ enum { DEPTH_MAX = 64, CLASS_NVIDIA_GPU = 0x0302, CLASS_NET = 0x02, CLASS_BRIDGE
 struct level {
     char name[16];
     char busid[32];
-    struct probe_pci pci; /* of a <pci>: as read; strings unused */
-    bool named;           /* it has become a GPU or a NIC */
+    struct probe_pci pci; /* of a <pci>, as read; its strings are not used */
+    bool named;           /* whether the function is known to be a GPU, a NIC or a bridge */
 };
 
 struct reader {
@@ -38,7 +39,7 @@ static uint64_t number(const char **names, const char **values, const char *name
     return text ? g_ascii_strtoull(text, NULL, base) : 0;
 }
 
-/* Sets the path of the function that is being read: every <pci> above it is a bridge. */
+/* Sets the path of the function that is being read.  Each <pci> around it is a bridge above it. */
 static void pci_place(struct probe_pci *pci, const struct reader *r)
 {
     const struct level *own = NULL;
@@ -51,7 +52,8 @@ static void pci_place(struct probe_pci *pci, const struct reader *r)
     char *const *bridge = pci->bridge;
     const uint32_t bridges = pci->bridge_count;
     pci->busid = g_strdup(own->busid);
-    /* The bridge stands for the root complex, because NCCL puts all devices of one root complex below one bridge. */
+    /* The uppermost bridge stands for the root complex, because NCCL puts all devices of a root complex below one
+     * bridge. */
     pci->root = g_strdup(bridges ? bridge[0] : own->busid);
     pci->class_code = own->pci.class_code;
     pci->vendor = own->pci.vendor;
@@ -150,14 +152,14 @@ static void element_start(GMarkupParseContext *context, const char *element, con
         if (r->host->gpu_count) {
             struct probe_gpu *gpu = &r->host->gpu[r->host->gpu_count - 1];
             gpu->c2c = true;
-            gpu->pci.gts = 0; /* its PCIe port carries no traffic */
+            gpu->pci.gts = 0; /* the PCIe port of a GPU with C2C carries no traffic */
         }
     } else if (!strcmp(element, "net")) {
         net_read(r, names, values);
     }
 }
 
-/* Ends a function.  If no element inside it has named it, its class tells whether it is a GPU or a NIC. */
+/* Ends a function.  If no element inside it said what it is, its class says whether it is a GPU or a NIC. */
 static void pci_end(struct reader *r, const struct level *level)
 {
     const uint32_t class = level->pci.class_code >> 8;
@@ -180,7 +182,7 @@ static void element_end(GMarkupParseContext *context, const char *element, void 
         pci_end(r, &level);
     }
     r->depth--;
-    /* An element inside a <pci> names it, so that a bridge is not taken for a device. */
+    /* A <pci> with a <pci> inside is a bridge, so it must not be taken for a device. */
     if (r->depth && !strcmp(element, "pci") && !strcmp(r->level[r->depth - 1].name, "pci"))
         r->level[r->depth - 1].named = true;
 }

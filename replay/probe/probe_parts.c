@@ -1,5 +1,6 @@
-/* probe_parts.c - the GPUs and NICs that probe knows by name, and where the paths of two devices of a host meet. PCI
- * identifiers are public (the PCI ID repository, driver sources); rates and link counts come from data sheets. */
+/* probe_parts.c - the GPUs and NICs that probe knows by name, and how near two devices of a host are.  PCI
+ * identifiers are public (the PCI ID repository, sources of drivers).  Rates and numbers of links come from data
+ * sheets. */
 #include <string.h>
 
 #include "replay/probe/probe.h"
@@ -50,7 +51,7 @@ const char *probe_near_name(enum probe_near near)
 
 double probe_pcie_gbs(uint32_t width, double gts)
 {
-    const double coding = gts > 6 ? 128.0 / 130.0 : 0.8; /* generations 1 and 2 send 10 bits for 8 */
+    const double coding = gts > 6 ? 128.0 / 130.0 : 0.8; /* generations 1 and 2 send 10 bits for each 8 bits of data */
     return width * gts * coding / 8;
 }
 
@@ -122,7 +123,8 @@ static enum probe_near near_of(const struct probe_pci *a, const struct probe_pci
     uint32_t same = 0;
     while (same < a->bridge_count && same < b->bridge_count && !strcmp(a->bridge[same], b->bridge[same])) same++;
     if (!same) return PROBE_NEAR_PHB;
-    /* From the last common bridge down to each device: a "single bridge" means at most the two ports of one switch. */
+    /* Counts the bridges from the last common one down to each device.  If there is at most one, both devices are on
+     * the same PCIe switch, which has two bridges between its ports. */
     const uint32_t down = MAX(a->bridge_count, b->bridge_count) - same;
     return down <= 1 ? PROBE_NEAR_PIX : PROBE_NEAR_PXB;
 }
@@ -148,7 +150,7 @@ uint32_t probe_nearest_nic(const struct probe_host *host, uint32_t gpu)
     for (uint32_t n = 0; n < host->nic_count; n++) {
         const enum probe_near near = probe_host_near(host, gpu, n);
         if (near == PROBE_NEAR_UNKNOWN || near > best_near) continue;
-        uint32_t users = 0; /* how many earlier GPUs are as near to this NIC */
+        uint32_t users = 0; /* how many earlier GPUs are as near to this NIC as this GPU */
         for (uint32_t g = 0; g < gpu; g++) users += probe_host_near(host, g, n) == near;
         if (near == best_near && users >= best_users) continue;
         best = n;

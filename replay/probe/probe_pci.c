@@ -1,8 +1,9 @@
-/* probe_pci.c - GPUs and NICs of a host from sysfs: PCIe paths, widths and speeds, access control, ports.
+/* probe_pci.c - reads the GPUs and NICs of a host from sysfs: their PCIe paths, widths and speeds, access control,
+ * and ports.
  *
- * A device's place in /sys/devices is its path from the root complex through bridges.  PCIe capabilities are read
- * from the configuration space (PCI Express Base Specification 5.0, sections 7.5.3 and 7.7.8), which only root can
- * read completely. */
+ * A device's folder in /sys/devices names the bridges from the root complex to the device.  PCIe capabilities are
+ * read from the configuration space (PCI Express Base Specification 5.0, sections 7.5.3 and 7.7.8).  Only root can
+ * read all of it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -22,7 +23,7 @@ enum {
     CAPABILITIES_MAX = 48,
     EXTENDED_FIRST = 0x100,
     EXTENDED_ACS = 0x000d,
-    ACS_REDIRECT = 1 << 2 | 1 << 3, /* P2P request and completion redirect */
+    ACS_REDIRECT = 1 << 2 | 1 << 3, /* ACS redirects peer-to-peer requests, and completions */
     CONTROL = 0x08,
     CONTROL_RELAXED = 1 << 4,
     CONTROL_2 = 0x28,
@@ -52,7 +53,7 @@ static uint32_t word_at(const char *config, gsize size, uint32_t offset, uint32_
     return value;
 }
 
-/* The offset of the PCI Express capability; 0 if it cannot be read. */
+/* Returns the offset of the PCI Express capability; 0 if it cannot be read. */
 static uint32_t express_find(const char *config, gsize size)
 {
     uint32_t at = word_at(config, size, CAPABILITY_LIST, 1) & 0xfc;
@@ -106,7 +107,7 @@ static bool busid_is(const char *text)
     return sscanf(text, "%x:%x:%x.%x%c", &domain, &bus, &device, &function, &rest) == 4;
 }
 
-/* Reads the path to a device from the name of its folder, like
+/* Reads the path to a device from its folder's name, like
  * "/sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:18:00.0". */
 static void path_read(struct probe_pci *pci, struct probe_source *source, const char *folder)
 {
@@ -119,7 +120,7 @@ static void path_read(struct probe_pci *pci, struct probe_source *source, const 
         if (!busid_is(*p) || !p[1] || pci->bridge_count == PROBE_BRIDGES_MAX) continue;
         pci->bridge[pci->bridge_count++] = g_strdup(*p);
         const enum probe_known acs = acs_read(source, at->str);
-        /* Skips the root port, whose redirection concerns only what is above it. */
+        /* The root port is skipped, because its redirection does not concern traffic below it. */
         if (pci->bridge_count == 1) continue;
         if (acs == PROBE_YES || pci->acs_redirect == PROBE_UNKNOWN) pci->acs_redirect = acs;
     }
@@ -138,7 +139,7 @@ static void pci_read(struct probe_pci *pci, struct probe_source *source, const c
     pci->width_max = (uint32_t)number_read(source, folder, "max_link_width", 10);
     pci->gts = speed_read(source, folder, "current_link_speed");
     pci->gts_max = speed_read(source, folder, "max_link_speed");
-    if (pci->width > 32) pci->width = 0; /* 63 and 255 stand for "unknown" */
+    if (pci->width > 32) pci->width = 0; /* sysfs shows 63 or 255 if the width is unknown */
     if (pci->width_max > 32) pci->width_max = 0;
     control_read(pci, source, folder);
     path_read(pci, source, folder);
@@ -194,8 +195,8 @@ static uint32_t mtu_read(struct probe_source *source, const char *device)
     return (uint32_t)number_read(source, folder, "mtu", 10);
 }
 
-/* Adds a NIC from its class folder ("infiniband", "cxi").  Sets *folder to the folder of the NIC's files, and
- * *device to that of its PCI function's files.  NULL once there are too many NICs. */
+/* Adds a NIC of a class in sysfs ("infiniband", "cxi").  Sets *folder to the NIC's folder, and *device to the folder
+ * of its PCI function.  NULL if there are too many NICs. */
 static struct probe_nic *class_nic_add(struct probe_host *host, struct probe_source *source, const char *class_name,
                                        const char *name, char **folder, char **device)
 {
@@ -229,7 +230,7 @@ static void rdma_read(struct probe_host *host, struct probe_source *source, cons
     nic->mtu_bytes = mtu_read(source, device);
 }
 
-/* Reads a Cassini NIC, which is in a class of its own. */
+/* Reads a Cassini NIC.  It is in the class "cxi". */
 static void cxi_read(struct probe_host *host, struct probe_source *source, const char *name)
 {
     g_autofree char *folder = NULL, *device = NULL;
@@ -247,7 +248,7 @@ static bool gpu_is(uint16_t vendor, uint32_t class_code)
     return vendor == VENDOR_AMD && (class == CLASS_ACCELERATOR || class == CLASS_3D || class >> 8 == CLASS_DISPLAY);
 }
 
-/* Whether the PCI function is a known NIC that no RDMA driver has already shown. */
+/* Whether the PCI function is a known NIC that has no RDMA driver, so that it has not been added yet. */
 static bool nic_is(const struct probe_host *host, const struct probe_pci *pci)
 {
     const uint32_t class = pci->class_code >> 8;
@@ -298,12 +299,12 @@ static void cpu_read(struct probe_host *host, struct probe_source *source)
         if (!g_str_has_prefix(*n, "node") || !g_ascii_isdigit((*n)[4])) continue;
         g_autofree char *path = g_strdup_printf("/sys/devices/system/node/%s/cpulist", *n);
         g_autofree char *cpus = probe_source_line(source, path);
-        host->numa_nodes += cpus && *cpus; /* memory-only nodes (HBM of a GH200) hold no CPUs */
+        host->numa_nodes += cpus && *cpus; /* nodes without CPUs, such as the HBM of a GH200, do not count */
     }
 }
 
-/* Finds whether an IOMMU translates DMA.  Groups exist only with an IOMMU; groups of type "identity" are not
- * translated. */
+/* Finds whether an IOMMU translates DMA.  There are groups only if there is an IOMMU.  It does not translate for
+ * groups of type "identity". */
 static void iommu_read(struct probe_host *host, struct probe_source *source)
 {
     g_auto(GStrv) group = probe_source_list(source, "/sys/kernel/iommu_groups");

@@ -1,8 +1,9 @@
 /* probe_smi.c - reads what `nvidia-smi topo -m` prints: a matrix of GPUs and NICs, then affinities and a legend.
  *
- * Columns are separated by tabs or by runs of blanks, headers may be underlined by terminal codes, and three headings
- * hold a blank ("CPU Affinity").  Rows may be fewer than columns (an excerpt).  NICs are NICn with a legend, or named.
- * A cell is a word of probe_near_name(), NV# for a number of NVLinks, or X for the device itself. */
+ * Columns are separated by tabs or by blanks.  Terminal codes may underline the headings, and three headings contain
+ * a blank ("CPU Affinity").  An excerpt may have fewer rows than columns.  NICs are named by their device, or they
+ * are called NIC0, NIC1, ..., and a legend gives their names.  A cell is a word of probe_near_name(), NV# for a
+ * number of NVLinks, or X for the device itself. */
 #include <string.h>
 
 #include "replay/probe/probe.h"
@@ -11,7 +12,7 @@ enum { COLUMNS_MAX = 2 * PROBE_DEVICES_MAX };
 
 struct matrix {
     const char *source;
-    char *column[COLUMNS_MAX]; /* the headings before the affinities */
+    char *column[COLUMNS_MAX]; /* headings, up to those of the affinities */
     uint32_t column_count, gpu_columns;
     struct probe_host *host;
     uint32_t rows; /* rows of GPUs read so far */
@@ -32,7 +33,7 @@ static void terminal_codes_strip(char *line)
     *to = 0;
 }
 
-/* Cuts the next word off the line, in place.  NULL at the line's end. */
+/* Cuts off the next word of the line, in place.  Returns NULL at the end of the line. */
 static char *word_next(char **rest)
 {
     char *word = *rest + strspn(*rest, " \t\r");
@@ -46,7 +47,7 @@ static bool header_read(struct matrix *m, char *line)
 {
     char *rest = line, *word;
     while ((word = word_next(&rest)) && m->column_count < COLUMNS_MAX) {
-        if (!strcmp(word, "CPU") || !strcmp(word, "NUMA")) break; /* affinities; a GPU's own NUMA node */
+        if (!strcmp(word, "CPU") || !strcmp(word, "NUMA")) break; /* the affinities begin here */
         m->column[m->column_count++] = g_strdup(word);
         m->gpu_columns += g_str_has_prefix(word, "GPU");
     }
@@ -66,8 +67,8 @@ static enum probe_near near_parse(const char *word)
     return PROBE_NEAR_UNKNOWN;
 }
 
-/* Makes the headings of a table without any: the GPUs are the columns up to the last in which any row has an X or a
- * number of NVLinks. */
+/* Makes the headings of a table that has none.  Columns up to the last one that has an X or a number of NVLinks in
+ * any row are GPUs.  Later columns are NICs. */
 static void header_make(struct matrix *m, char **line)
 {
     uint32_t gpus = 0, columns = 0;
@@ -116,7 +117,7 @@ static bool row_read(struct matrix *m, uint32_t line_number, char *rest, GError 
     return true;
 }
 
-/* Reads a line of the legend: "  NIC0: mlx5_0" gives a column its device's name. */
+/* Reads a line of the legend, like "  NIC0: mlx5_0", which names the device of a column. */
 static void legend_read(struct matrix *m, const char *line)
 {
     while (*line == ' ' || *line == '\t') line++;

@@ -1,8 +1,8 @@
 /* probe_source.c - reads the files of a host, either in place or from a captured tree.
  *
- * A folder is opened once, and every path below it is opened with openat2(RESOLVE_IN_ROOT), so that links stay
- * inside.  An archive is loaded whole (libarchive) into a table of paths, and links are followed in that table.
- * What was read is kept in such a table, too, and --save writes it. */
+ * A folder is opened once.  Every path below it is opened with openat2(RESOLVE_IN_ROOT), so that no link leads out
+ * of it.  An archive is loaded whole (libarchive) into a table of paths, and links are followed in that table.
+ * Files that have been read in place are kept in such a table, too, and --save writes it. */
 #include "replay/probe/probe_source.h"
 
 #include <archive.h>
@@ -25,15 +25,15 @@ enum node_kind { NODE_FOLDER, NODE_FILE, NODE_LINK };
 
 struct node {
     enum node_kind kind;
-    char *data; /* a file's bytes and a NUL; a link's target */
+    char *data; /* the bytes of a file and a NUL, or the target of a link */
     gsize size;
 };
 
 struct probe_source {
     int root; /* descriptor of the folder; -1 for an archive */
     bool live;
-    GHashTable *tree; /* path without the first '/' -> struct node: those of the archive, or those that have been
-                       * read */
+    GHashTable *tree; /* path without the first '/' -> struct node: all of an archive, or those that were read in
+                       * place */
 };
 
 static void node_free(void *data)
@@ -115,7 +115,7 @@ static bool archive_load(GHashTable *tree, const char *path, GError **error)
     return good;
 }
 
-/* The node at path after following links, or NULL if there is none.  At most `rest` links are followed. */
+/* Returns the node at path after links have been followed, at most `rest` of them.  NULL if there is none. */
 static const struct node *tree_find(GHashTable *tree, const char *path, bool follow_last, int rest)
 {
     g_auto(GStrv) part = g_strsplit(path, "/", -1);
@@ -186,8 +186,8 @@ static int open_inside(const struct probe_source *source, const char *path, uint
 
 /* ---- reading ---- */
 
-/* Reads a file, at most PROBE_TEXT_MAX bytes.  Returns NULL unless it is a regular file; the descriptor does not block,
- * because some files of sysfs block or fail when read. */
+/* Reads a regular file, up to PROBE_TEXT_MAX bytes.  Returns NULL for anything else.  The file is opened without
+ * blocking, because some files of sysfs block or fail when they are read. */
 static char *file_read(const struct probe_source *source, const char *path, gsize *size)
 {
     const int fd = open_inside(source, path, O_RDONLY | O_NONBLOCK);

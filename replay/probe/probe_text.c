@@ -1,5 +1,5 @@
-/* probe_text.c - a host's description for a terminal: its devices, which devices are near each other, and which
- * requirements the host meets. */
+/* probe_text.c - writes a host's description for a terminal: its devices, which of them are near each other, and
+ * which requirements the host meets. */
 #include "replay/probe/probe.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 
 enum { COLUMNS_MAX = 16 };
 
-/* A table under construction, with cells row by row; "?" stands for what is not known. */
+/* A table in the making, with its cells row by row.  "?" stands for an unknown value. */
 struct sheet {
     const char *const *titles;
     const char *format;
@@ -25,7 +25,7 @@ static void sheet_cell(struct sheet *sheet, const char *format, ...)
     va_end(arguments);
 }
 
-/* Appends the table without the columns that have no known value. */
+/* Appends the table.  Columns without a known value are left out. */
 static void sheet_append(struct sheet *sheet, GString *out)
 {
     const guint columns = (guint)strlen(sheet->format), rows = sheet->cell->len / columns;
@@ -122,8 +122,8 @@ static void checks_append(const struct probe_host *host, GString *out)
     }
 }
 
-/* Appends the GPUs' numbers of NVLinks, and which GPUs differ.  GPUs of one domain should have equally many links; a
- * GPU with none is faulty or partitioned off. */
+/* Appends how many NVLinks each GPU has, and which GPUs differ.  GPUs of a domain should have equally many.  A GPU
+ * without any is faulty or partitioned off. */
 static void nvlink_append(const struct probe_host *host, GString *out)
 {
     uint32_t most = 0;
