@@ -1,5 +1,5 @@
-/* replay_command.c - `eptwin replay`: reads the options, decides what will run, starts the ranks.  Wrong input is
- * found here, before any rank starts. */
+/* replay_command.c - `eptwin replay`: reads the options, decides what will run, and starts the ranks.  Wrong input
+ * is found here, before any rank starts. */
 #include "replay/replay.h"
 
 #include <sched.h>
@@ -39,8 +39,8 @@ static uint32_t cpu_count(void)
     return sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? (uint32_t)CPU_COUNT(&cpus) : 1;
 }
 
-/* Checks that the timeout of masking is at most half that of barriers, because ranks wait in barriers for ranks that
- * still wait for dead ones. */
+/* Checks that the timeout of masking is at most half that of barriers.  A rank may wait in a barrier for a rank that
+ * still waits for a dead one, and must not give up first. */
 static bool patience_check(const struct replay_plan *plan, const struct kernel_job *job, GError **error)
 {
     const uint64_t most_ps = (uint64_t)plan->command->timeout_s * PS_PER_S / 2;
@@ -60,7 +60,7 @@ static bool item_make(const struct replay_plan *plan, struct replay_item *item, 
            patience_check(plan, item->job, error);
 }
 
-/* Makes the plan's items, ordered by step, then by layer. */
+/* Makes the items of the plan, sorted by step, then by layer. */
 static bool items_make(struct replay_plan *plan, const struct ranges *steps, const struct ranges *layers,
                        GError **error)
 {
@@ -130,7 +130,7 @@ static void plan_clear(struct replay_plan *plan)
     g_free(plan->work_text);
 }
 
-/* Refuses --cluster, because a replay runs on this host, whatever cluster the case is predicted for. */
+/* Refuses --cluster: a replay always runs on this host. */
 static bool cluster_check(const struct replay_plan *plan, GError **error)
 {
     if (!plan->case_options->cluster) return true;
@@ -139,7 +139,7 @@ static bool cluster_check(const struct replay_plan *plan, GError **error)
                        plan->case_options->cluster);
 }
 
-/* The limits of --timeline-spans and its default. */
+/* The limit and the default of --timeline-spans. */
 enum { TIMELINE_SPANS_MAX = 100000000, TIMELINE_SPANS_DEFAULT = 1000000 };
 
 /* Checks the options of the timeline, which shows one iteration of one layer. */
@@ -166,7 +166,7 @@ static bool schedule_refuse(GError **error, const char *option, const char *expe
     return error_false(error, LIVE_ERROR, LIVE_BAD_INPUT, "--%s: expected %s, found %s", option, expected, found);
 }
 
-/* Applies the schedule to the case, as `eptwin step --work` does. */
+/* Applies the schedule to the case, in the same way as `eptwin step --work`. */
 static bool schedule_check(struct replay_plan *plan, int layers, GError **error)
 {
     struct case_options *c = plan->case_options;
@@ -198,7 +198,7 @@ static bool metrics_check(const struct replay_plan *plan, GError **error)
     return (predicted || !plan->predicted) && new_file_possible(plan->metrics, error);
 }
 
-/* Fills the plan, the command and the case from the command line. */
+/* Sets the plan, the command and the case from the command line. */
 static bool options_parse(int argc, char **argv, struct replay_plan *plan, GError **error)
 {
     gint warmup = 3, repeat = 10, schedule_layers = 0, timeline_spans = TIMELINE_SPANS_DEFAULT;
@@ -252,7 +252,7 @@ static bool options_parse(int argc, char **argv, struct replay_plan *plan, GErro
     return fine && cluster_check(plan, error) && live_command_check(plan->command, error);
 }
 
-/* Checks that --ranks, --world-size, mpirun and --num-ranks agree on the number of ranks. */
+/* Checks that --num-ranks is the number of ranks that --ranks, --world-size or mpirun gives. */
 static bool ranks_settle(struct replay_plan *plan, GError **error)
 {
     const struct live_command *command = plan->command;
@@ -265,8 +265,8 @@ static bool ranks_settle(struct replay_plan *plan, GError **error)
     return true;
 }
 
-/* Sets *count to how many ranks, from rank 0 on, share a host with rank 0.  Ranks of one host must have consecutive
- * numbers.  Collective. */
+/* Sets *count to the number of ranks on the host of rank 0.  Collective.  Ranks of a host must have consecutive
+ * numbers. */
 static bool ranks_local_count(struct bootstrap *b, uint32_t *count, GError **error)
 {
     char name[HOST_NAME_MAX + 1] = "";
@@ -278,7 +278,7 @@ static bool ranks_local_count(struct bootstrap *b, uint32_t *count, GError **err
     return fine;
 }
 
-/* Makes the ranks of a host a node, unless the user says otherwise. */
+/* Makes the ranks of a host one node, unless the user gave another number. */
 static bool node_settle(struct replay_plan *plan, GError **error)
 {
     uint32_t local = 0;
@@ -287,7 +287,7 @@ static bool node_settle(struct replay_plan *plan, GError **error)
     return true;
 }
 
-/* Refuses a run with a network that nothing would cross, because its record would name a network that was not used. */
+/* Refuses a network if no rank would use it, because the record would name a network that carried nothing. */
 static bool network_check(const struct replay_plan *plan, GError **error)
 {
     const struct kernel_job *job = plan->item[0].job;

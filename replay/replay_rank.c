@@ -1,7 +1,8 @@
-/* replay_rank.c - what one rank of a replay does: for every item a fresh world (words and heap start at zero),
- * then warm-ups and timed repetitions of all phases, each after a barrier.
+/* replay_rank.c - what one rank of a replay does.  For every item it makes a new world, in which words and heap are
+ * zero.  Then it runs warm-ups and timed repetitions of all phases.  Each phase begins after a barrier.
  *
- * The kernels come from the case's family; the world steps them.  Knows no trace file and no record format. */
+ * The kernels come from the case's family, and the world steps them.  This file knows no trace file and no record
+ * format. */
 #include "replay/replay.h"
 
 #include <string.h>
@@ -25,14 +26,14 @@ struct replay_rank {
     struct progress *progress;
     double *time_us, *start_us;       /* [phase][repeat] of this rank */
     struct contention_effort *effort; /* [phase][repeat] of this rank */
-    bool watched; /* ranks only share memory, so that CPU time that they lack was used by other processes */
+    bool watched; /* whether ranks only share memory, so that CPU time which they lack was used by other processes */
     struct waits *waits;
     struct replay_timeline *timeline; /* NULL if not wanted */
-    double *waits_us;                 /* [phase][rank] the sum over the iterations counted so far; NULL if not wanted */
-    uint32_t waits_count;             /* how many iterations are in these sums */
+    double *waits_us;                 /* [phase][rank] sum over the counted iterations so far; NULL if not wanted */
+    uint32_t waits_count;             /* number of iterations in these sums */
 };
 
-/* Makes the rank's world and kernels for its item.  Collective.  False and *error if the world cannot be made. */
+/* Makes the rank's world and kernels for its item.  Collective.  False and *error on failure. */
 static bool rank_open(struct replay_rank *r, GError **error)
 {
     struct fabric_needs needs;
@@ -77,8 +78,8 @@ static void rank_phase_show(struct replay_rank *r, const char *phase, uint64_t s
     waits_end(r->waits);
 }
 
-/* Runs one kernel and reads the clock before and after.  All ranks start it together, as closely as a barrier allows.
- * Watched ranks also wait until all are done, so that the time over which CPU use is counted is equal for all ranks. */
+/* Runs one kernel, and reads the clock before and after it.  A barrier makes all ranks start as closely together as
+ * it can.  Watched ranks then wait until all are done, so that CPU use is counted over an equal time on all ranks. */
 static bool rank_phase_run(struct replay_rank *r, uint32_t phase, struct rank_time *t, GError **error)
 {
     const struct kernel_launch *kernel = kernel_rank_launch(r->rank, phase);
@@ -114,7 +115,7 @@ static bool rank_check(struct replay_rank *r, uint32_t iteration, GError **error
                        r->bootstrap->rank, r->item->step, r->item->layer, iteration, failed, text);
 }
 
-/* Adds to waits_us how long this rank waited for each other in the phase that has just ended. */
+/* Adds to waits_us how long this rank waited for each other rank in the phase that has just ended. */
 static void rank_waits_add(struct replay_rank *r, uint32_t phase)
 {
     const uint32_t ranks = r->bootstrap->rank_count;
@@ -123,8 +124,8 @@ static void rank_waits_add(struct replay_rank *r, uint32_t phase)
     for (uint32_t peer = 0; peer < ranks; peer++) r->waits_us[(size_t)phase * ranks + peer] += waits_us(r->waits, peer);
 }
 
-/* Runs all phases once.  Keeps the times as those of counted iteration `place`, or drops them if place is not below the
- * number of counted iterations. */
+/* Runs all phases once.  If `place` is below the number of counted iterations, keeps the times as those of this
+ * iteration.  Otherwise drops them. */
 static bool rank_iterate_once(struct replay_rank *r, uint32_t place, GError **error)
 {
     const uint32_t phases = kernel_phase_count(r->item->job);
@@ -143,8 +144,8 @@ static bool rank_iterate_once(struct replay_rank *r, uint32_t place, GError **er
     return true;
 }
 
-/* Runs all iterations.  Checks the outputs twice: after the first iteration, and after the last one, by which time
- * every buffer has been reused many times. */
+/* Runs all iterations.  Checks the outputs after the first iteration and after the last one, when every buffer has
+ * been reused many times. */
 static bool rank_iterate(struct replay_rank *r, GError **error)
 {
     const struct replay_plan *plan = r->plan;
@@ -156,7 +157,7 @@ static bool rank_iterate(struct replay_rank *r, GError **error)
     return true;
 }
 
-/* Exchanges when kernels began, if all ranks have one clock. */
+/* If all ranks have one clock, exchanges the times at which kernels began. */
 static bool rank_gather_starts(struct replay_rank *r, struct replay_result *result, GError **error)
 {
     if (!live_world_one_clock(r->world)) return true;
@@ -165,7 +166,7 @@ static bool rank_gather_starts(struct replay_rank *r, struct replay_result *resu
     return bootstrap_allgather(r->bootstrap, r->start_us, bytes, result->start_us, error);
 }
 
-/* Marks the disturbed times, equally on all ranks. */
+/* Marks the times that other processes disturbed.  All ranks mark the same times. */
 static bool rank_disturbed(struct replay_rank *r, struct replay_result *result, GError **error)
 {
     const uint32_t times = result->phases * result->repeat, ranks = result->ranks;
@@ -189,8 +190,8 @@ static bool iteration_disturbed(const struct replay_result *result, uint32_t ite
     return false;
 }
 
-/* Repeats disturbed iterations, each once.  If more than half were disturbed, the machine is busy, and repeating would
- * not help.  With masking nothing is repeated, because masks depend on the iterations. */
+/* Repeats each disturbed iteration once.  If more than half are disturbed, the machine is busy, and repeating would
+ * not help.  With masking nothing is repeated, because which ranks are masked depends on the iterations before. */
 static bool rank_repeat(struct replay_rank *r, struct replay_result *result, GError **error)
 {
     uint32_t count = 0;
@@ -203,7 +204,7 @@ static bool rank_repeat(struct replay_rank *r, struct replay_result *result, GEr
     return rank_disturbed(r, result, error) && (!r->plan->check || rank_check(r, r->plan->warmup, error));
 }
 
-/* Runs one more iteration, only for the timeline.  Rank 0 writes the file. */
+/* Runs one more iteration, for the timeline only.  Rank 0 writes the file. */
 static bool rank_show(struct replay_rank *r, GError **error)
 {
     if (!r->timeline) return true;
@@ -211,7 +212,7 @@ static bool rank_show(struct replay_rank *r, GError **error)
     bool good = rank_iterate_once(r, UINT32_MAX, error);
     replay_timeline_on(r->timeline, false);
     if (!good) return false;
-    g_autoptr(GError) unwritten = NULL; /* if rank 0 cannot open the file, it still joins all exchanges */
+    g_autoptr(GError) unwritten = NULL; /* if rank 0 cannot open the file, it must still join all exchanges */
     struct timeline_file *file = r->bootstrap->rank == 0 ? timeline_file_open(r->plan->timeline, &unwritten) : NULL;
     good = replay_timeline_gather(r->timeline, r->bootstrap, live_world_one_clock(r->world),
                                   timeline_file_timeline(file), error) &&
@@ -221,7 +222,7 @@ static bool rank_show(struct replay_rank *r, GError **error)
     return timeline_file_close(file, good, error);
 }
 
-/* Gives each rank all ranks' times, traffic, waits and masks. */
+/* Gives every rank the times, traffic, waits and masks of all ranks. */
 static bool rank_gather(struct replay_rank *r, struct replay_result *result, GError **error)
 {
     struct bootstrap *b = r->bootstrap;
@@ -241,7 +242,8 @@ static bool rank_gather(struct replay_rank *r, struct replay_result *result, GEr
     return bootstrap_allgather(b, mask, result->ranks, result->masked, error);
 }
 
-/* Runs an item.  r says what to run and with which ranks; its other members are filled in for this item only. */
+/* Runs an item.  r says which item, and with which ranks.  This function sets the other members of r, for this item
+ * only. */
 static bool rank_item_run(struct replay_rank r, struct replay_result *result, GError **error)
 {
     *result = (struct replay_result){
@@ -259,7 +261,8 @@ static bool rank_item_run(struct replay_rank r, struct replay_result *result, GE
         r.waits_us = g_new0(double, (gsize)result->phases * result->ranks);
         result->waits_us = g_new0(double, (gsize)result->ranks * result->phases * result->ranks);
     }
-    /* The exchange in rank_gather() also keeps every rank's memory alive until no rank writes to it any more. */
+    /* The last exchange, in rank_gather(), also ensures that a rank frees its memory only when no rank writes to it
+     * any more. */
     const bool fine = rank_open(&r, error) && rank_iterate(&r, error) && rank_repeat(&r, result, error) &&
                       rank_show(&r, error) && rank_gather(&r, result, error);
     rank_close(&r);
@@ -296,7 +299,7 @@ static bool items_run(struct replay_rank *r, struct replay_result *result, struc
     return contention_end(r->bootstrap, &watch, contention, error);
 }
 
-/* Whether the option may differ between hosts because it only names a file. */
+/* Whether the option may differ between hosts, because it is only the name of a file. */
 static bool option_is_path(const char *name)
 {
     static const char *const paths[] = { "cluster", "trace", "trace-weights", NULL };
@@ -332,7 +335,7 @@ bool replay_agree(const struct replay_plan *plan, struct bootstrap *b, GError **
     return agree_run(b, text, error);
 }
 
-/* Writes the whole text to a new file, so that a monitor never reads half of it. */
+/* Writes the whole text to a new file, which then replaces the old one, so that a monitor never reads half of it. */
 static bool metrics_write(const struct replay_plan *plan, const struct record *record, GError **error)
 {
     if (!plan->metrics) return true;

@@ -1,10 +1,10 @@
 /* replay_record.c - makes the rows of a record (reports/record.h) from the times of all ranks.
  *
- * A rank's rows are the median time over the repetitions (for several steps or layers, the mean of their medians), the
- * 90th percentile and minimum of all times, and how long after the first rank it began.  Rows for all ranks are the
- * mean over the ranks and _max, _min and _p90 over the ranks.  For several steps or layers there is also slowest_us,
- * the mean of their slowest ranks' times.  Bandwidths are the bytes that the public tests count, divided by the rank's
- * time. */
+ * A rank has four rows of times: the median over the repetitions, the 90th percentile and the minimum of all times,
+ * and how long after the first rank it began.  If there are several steps or layers, the first is the mean of their
+ * medians.  Rows for all ranks are the mean over the ranks, and with _median, _max, _min and _p90 the other
+ * statistics over the ranks.  If there are several steps or layers, slowest_us is the mean over them of the slowest
+ * rank's time.  Bandwidths are the bytes that the public tests count, divided by the rank's time. */
 #include "replay/replay.h"
 
 #include <math.h>
@@ -27,7 +27,7 @@ static void rows_of_rank(struct record *record, const char *phase, int32_t rank,
     if (sum->messages > 0) record_add(record, phase, rank, "message_us", time_us / sum->messages, "us");
 }
 
-/* How long after the first rank this rank began the phase: the median over repetitions. */
+/* How long after the first rank this rank began the phase: the median over the repetitions, in us. */
 static double arrival_us(const struct replay_result *result, uint32_t rank, uint32_t phase)
 {
     const double *mine = &result->start_us[replay_result_place(result, rank, phase)];
@@ -41,7 +41,7 @@ static double arrival_us(const struct replay_result *result, uint32_t rank, uint
     return stats_median(late, result->repeat);
 }
 
-/* Adds one rank's rows of one phase over result[pick[0 .. count)]. */
+/* Adds the rows of one rank and one phase, over the items whose indices are in pick. */
 static struct rank_summary rows_of_items(struct record *record, const char *name, int32_t rank,
                                          const struct replay_result *result, const GArray *pick, uint32_t phase)
 {
@@ -67,7 +67,7 @@ static struct rank_summary rows_of_items(struct record *record, const char *name
     return sum;
 }
 
-/* The time of a phase of an item: its slowest rank's median over the repetitions. */
+/* The time of a phase of an item: the median over the repetitions, on the rank where it is largest. */
 static double slowest_us(const struct replay_plan *plan, const struct replay_result *item, uint32_t phase)
 {
     const uint32_t last = plan->warmup + plan->repeat - 1;
@@ -78,7 +78,7 @@ static double slowest_us(const struct replay_plan *plan, const struct replay_res
     return slowest;
 }
 
-/* Adds the rows of several items together: the mean of their times and, over all layers, the sum. */
+/* Adds the rows of several items together: the mean of their times, and the sum over all layers. */
 static void rows_of_slowest(struct record *record, const struct replay_plan *plan, const char *name,
                             const struct replay_result *result, const GArray *pick, uint32_t phase)
 {
@@ -94,7 +94,7 @@ static void rows_of_slowest(struct record *record, const struct replay_plan *pla
         record_add(record, name, RECORD_ALL, "layers_us", sum / pick->len * layers, "us");
 }
 
-/* Adds the rows of each rank that survives until the last iteration, and those over all these ranks. */
+/* Adds rows of each rank that is not absent in the last iteration, and rows over all these ranks. */
 static void rows_of_phase(struct record *record, const struct replay_plan *plan, const char *name,
                           const struct replay_result *result, const GArray *pick, uint32_t phase)
 {
@@ -122,7 +122,7 @@ static void rows_of_phase(struct record *record, const struct replay_plan *plan,
     if (plan->steps || plan->layers) rows_of_slowest(record, plan, name, result, pick, phase);
 }
 
-/* Adds how long each rank waited for each other, as the mean over the items. */
+/* Adds how long each rank waited for each other rank: the mean over the items. */
 static void rows_of_waits(struct record *record, const struct replay_plan *plan, const struct replay_result *result,
                           uint32_t phase)
 {
@@ -152,8 +152,8 @@ static void rows_of_layers(const struct replay_plan *plan, const char *name, con
     }
 }
 
-/* Adds the steps and layers that ran to the header, written as in predictions of several steps or layers.  Items are
- * sorted by step, then by layer. */
+/* Adds to the header which steps and layers ran, in the form that predictions of several steps or layers use.  Items
+ * are sorted by step, then by layer. */
 static void items_record(const struct replay_plan *plan, struct record *record)
 {
     struct ranges steps = { 0 }, layers = { 0 };
@@ -181,7 +181,7 @@ void replay_record_header(const struct replay_plan *plan, const struct bootstrap
     record_set(record, "checks", "%s", plan->check ? "passed" : "not run");
 }
 
-/* Marks the ranks that any living rank has masked at the end of any item. */
+/* Adds to the header the ranks that some living rank has masked by the end of some item. */
 static void masked_fill(const struct replay_plan *plan, const struct replay_result *result, struct record *record)
 {
     const uint32_t ranks = result[0].ranks;
@@ -196,8 +196,8 @@ static void masked_fill(const struct replay_plan *plan, const struct replay_resu
     if (result[0].masked) record_set(record, "ranks-masked", "%s", text);
 }
 
-/* Adds to the header how many times of each phase were taken while other processes used CPUs of the ranks, like
- * "dispatch 3/10|combine 1/10". */
+/* Adds to the header, for each phase, how many of its times were taken while other processes used the ranks' CPUs.
+ * An example is "dispatch 3/10|combine 1/10". */
 static void disturbed_fill(const struct replay_plan *plan, const struct replay_result *result, struct record *record)
 {
     const uint32_t phases = result[0].phases, repeat = result[0].repeat;

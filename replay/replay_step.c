@@ -17,20 +17,20 @@
 enum { BATCHES_MAX = 2, NAMES_MAX = STEP_COMPUTE_OPS + UINT8_MAX };
 
 static const uint64_t WORK_SPIN_PS = 100 * PS_PER_US;      /* a sleep may last this much longer than requested */
-static const uint64_t WORK_SLEEP_MAX_PS = 500 * PS_PER_US; /* longest sleep at a time, because links must be polled */
+static const uint64_t WORK_SLEEP_MAX_PS = 500 * PS_PER_US; /* longest sleep at a time; links must be polled in
+                                                            * between */
 
 struct replay_step;
 
-/* A stream.  Its worker runs the stream's kernels one after another, each once the kernels that it waits for have
- * ended. */
+/* A stream.  Its worker runs the stream's kernels one after another.  A kernel begins when those that it waits for
+ * have ended. */
 struct stream {
     struct fabric_worker worker;
     struct replay_step *step;
-    uint32_t at; /* the kernel that runs now or next */
+    uint32_t at; /* the kernel that runs or, between kernels, the next one */
     bool runs;
     uint64_t until_ps;            /* when the current timed work ends */
-    struct fabric_worker **inner; /* the workers of the current communication that are not done; their number, and the
-                                   * array's size */
+    struct fabric_worker **inner; /* workers of the current communication that are not done */
     uint32_t inner_count, inner_max;
 };
 
@@ -38,7 +38,8 @@ struct stream {
 struct batch {
     struct live_world *world;
     struct kernel_rank *rank;
-    uint32_t next;                /* the batch's communication kernel that runs now or next */
+    uint32_t next;                /* the communication kernel of this batch that runs or, between kernels, the next
+                                   * one */
     struct kernel_launch *launch; /* the launch of kernel `next`; NULL until it is prepared */
 };
 
@@ -49,11 +50,11 @@ struct replay_step {
     const struct schedule *schedule;
     double rows;
     struct stream stream[SCHEDULE_STREAMS_MAX];
-    uint32_t *gate;                /* [kernels] the earlier kernel that the host awaits before it launches this one, or
-                                    * SCHEDULE_NONE */
+    uint32_t *gate;                /* [kernels] the earlier kernel whose end the host awaits before it launches this
+                                    * one, or SCHEDULE_NONE */
     struct replay_step_span *span; /* [repeat][kernels] */
-    double *delay_us;              /* [repeat] how long others used the CPU that this rank wanted */
-    struct replay_step_span *now;  /* [kernels] of this iteration; the end is 0 until the kernel has ended */
+    double *delay_us;              /* [repeat] how long this rank waited for a CPU that others used */
+    struct replay_step_span *now;  /* [kernels] of this iteration; end_us is 0 until the kernel has ended */
 };
 
 static uint32_t kernel_count(const struct replay_step *s) { return s->schedule->kernels->len; }
@@ -77,7 +78,8 @@ static bool kernel_ready(const struct replay_step *s, uint32_t kernel)
     return true;
 }
 
-/* The batch's next communication kernel, from kernel `from` on; the number of kernels if there is none. */
+/* Returns the first communication kernel of the batch, from kernel `from` on.  If there is none, returns the number
+ * of kernels. */
 static uint32_t comm_next(const struct replay_step *s, uint32_t batch, uint32_t from)
 {
     for (; from < kernel_count(s); from++) {
@@ -87,8 +89,8 @@ static uint32_t comm_next(const struct replay_step *s, uint32_t batch, uint32_t 
     return from;
 }
 
-/* Prepares the launch of the batch's next communication, which with payload computes the experts' output.  This is not
- * communication, so it is done during timed work. */
+/* Prepares the launch of the batch's next communication kernel.  With payload, this computes the output of the
+ * experts.  That is not communication, so it is done during timed work. */
 static void comm_prepare(struct replay_step *s, uint32_t batch)
 {
     struct batch *b = &s->batch[batch];
@@ -118,9 +120,9 @@ static void kernel_begin(struct replay_step *s, struct stream *stream)
     if (launch->worker_count) memcpy(stream->inner, launch->worker, sizeof *stream->inner * launch->worker_count);
 }
 
-/* Returns whether the stream's timed work has ended.  If not, and no communication of this rank runs, sleeps until
- * shortly before the end.  On a busy machine, a process that has slept gets the CPU back at once, while a process
- * that has spun has to wait for it. */
+/* Returns whether the stream's timed work has ended.  If it has not, and this rank does not communicate, sleeps
+ * until shortly before the end.  On a busy machine, a process that wakes up gets a CPU at once.  A process that has
+ * spun has to wait for one. */
 static bool work_ended(const struct replay_step *s, const struct stream *stream)
 {
     const uint64_t now_ps = fabric_now_ps(step_fabric(s));
@@ -128,7 +130,7 @@ static bool work_ended(const struct replay_step *s, const struct stream *stream)
     for (uint32_t i = 0; i < SCHEDULE_STREAMS_MAX; i++) {
         const struct stream *other = &s->stream[i];
         if (!other->runs || schedule_kernel(s->schedule, other->at)->op != STEP_COMM) continue;
-        sched_yield(); /* timed work leaves the CPU to ranks that communicate */
+        sched_yield(); /* leaves the CPU to ranks that communicate */
         return false;
     }
     const uint64_t left_ps = stream->until_ps - now_ps;
@@ -139,12 +141,12 @@ static bool work_ended(const struct replay_step *s, const struct stream *stream)
     return false;
 }
 
-/* Steps the stream's kernel, and returns whether it has ended.  Sets *moved if something happened. */
+/* Steps the stream's kernel, and returns whether it has ended.  Sets *moved if the kernel progressed. */
 static bool kernel_ended(const struct replay_step *s, struct stream *stream, bool *moved)
 {
     const struct schedule_kernel *k = schedule_kernel(s->schedule, stream->at);
     if (k->op != STEP_COMM) {
-        *moved = true; /* timed work never hangs, because it does not wait for other ranks */
+        *moved = true; /* timed work waits for no other rank, so it never hangs */
         return work_ended(s, stream);
     }
     struct fabric *fabric = live_world_fabric(s->batch[k->batch].world);
@@ -238,7 +240,7 @@ static bool step_check(const struct replay_step *s, uint32_t iteration, GError *
     return true;
 }
 
-/* How long this thread has waited for a CPU so far; 0 if the operating system does not count it. */
+/* How long this thread has waited for a CPU so far, in us; 0 if the operating system does not count it. */
 static double delay_us(void)
 {
     g_autofree char *text = NULL;
@@ -316,7 +318,7 @@ static void step_close(struct replay_step *s)
     g_free(s->now);
 }
 
-/* ---- what came out ---- */
+/* ---- results ---- */
 
 void replay_step_sum_up(const struct schedule *schedule, const struct kernel_job *job,
                         const struct replay_step_span *span, uint32_t ranks, struct replay_step_sum *sum)
@@ -354,7 +356,7 @@ static void row_add(struct record *record, const char *phase, const char *metric
     record_add(record, phase, RECORD_ALL, metric, stats_median(values, count), "us");
 }
 
-/* Adds medians over the counted iterations. */
+/* Adds rows with the medians over the counted iterations. */
 static void rows_add(struct record *record, const struct replay_step *s, const struct replay_step_sum *sum,
                      uint32_t count)
 {
@@ -428,8 +430,8 @@ bool replay_step_main(struct bootstrap *b, const struct replay_plan *plan, GErro
         const size_t bytes = sizeof *s.span * plan->repeat * kernel_count(&s);
         all = g_malloc(bytes * b->rank_count);
         delay = g_new(double, (gsize)b->rank_count * plan->repeat);
-        good = bootstrap_allgather(b, s.span, bytes, all, error) && /* this also keeps all ranks' memory alive until
-                                                                     * then */
+        good = bootstrap_allgather(b, s.span, bytes, all, error) && /* the exchange also ensures that no rank frees
+                                                                     * memory to which others still write */
                bootstrap_allgather(b, s.delay_us, sizeof *delay * plan->repeat, delay, error);
     }
     if (good && b->rank == 0) good = record_make(&s, all, delay, &contention, error);

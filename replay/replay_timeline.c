@@ -1,6 +1,7 @@
-/* replay_timeline.c - the recording fabric of a rank, and how the entries of all ranks become one timeline.
+/* replay_timeline.c - the fabric of a rank that records its operations, and how the entries of all ranks become one
+ * timeline.
  *
- * Knows operations and clocks; knows no kernel and no link. */
+ * This file knows operations and clocks, but no kernel and no link. */
 #include "replay/replay_timeline.h"
 
 #include <assert.h>
@@ -11,14 +12,14 @@
 enum {
     TRACK_KERNEL,
     TRACKS_OF_KERNEL,
-    TRACKS_A_WORKER = 2, /* operations, waits */
+    TRACKS_A_WORKER = 2, /* one for operations, one for waits */
     TEXTS_MAX = 4096,
     TEXT_BYTES = WAITS_TEXT_BYTES,
-    BLOCK_BYTES = 1 << 18, /* bytes that a rank sends in one exchange */
+    BLOCK_BYTES = 1 << 18, /* most bytes that a rank sends in one exchange */
     CLOCK_ROUNDS = 16,
 };
 
-/* Kinds of entries, with the names that a simulated timeline has. */
+/* Kinds of entries.  They have the same names as in a simulated timeline. */
 enum entry_name {
     NAME_STORE,
     NAME_LOAD,
@@ -27,9 +28,9 @@ enum entry_name {
     NAME_POST_SIGNAL,
     NAME_POST_PUT_SIGNAL,
     NAME_POST_GET,
-    NAME_WORK, /* the first kind of work; the others follow */
+    NAME_WORK, /* the first kind of work; the other kinds follow */
     NAME_WAIT = NAME_WORK + FABRIC_WORK_STAGE + 1,
-    NAME_PHASE, /* the entry's text names it */
+    NAME_PHASE, /* named by the entry's text */
     NAME_COUNT,
 };
 static const char *const names[NAME_COUNT] = {
@@ -51,7 +52,7 @@ static const char *const names[NAME_COUNT] = {
     [NAME_PHASE] = "",
 };
 
-/* The form in which entries cross the bootstrap. */
+/* An entry, in the form in which ranks send it to rank 0. */
 struct entry {
     uint64_t begin_ps, end_ps;
     uint64_t size_bytes;
@@ -69,7 +70,7 @@ struct replay_timeline {
     struct entry *entry; /* a ring */
     uint32_t entries_max;
     uint64_t entry_count; /* number of entries recorded so far */
-    GHashTable *numbers;  /* text -> index + 1, so that no index is NULL */
+    GHashTable *numbers;  /* text -> its index + 1, because 0 means "not found" */
     GByteArray *texts;    /* TEXT_BYTES each */
 };
 
@@ -86,7 +87,7 @@ static void entry_add(struct replay_timeline *t, const struct entry *entry)
     t->entry[t->entry_count++ % t->entries_max] = *entry;
 }
 
-/* The index of a text.  Texts are kept while there is room; all later new texts have the last index. */
+/* Returns the index of a text.  Texts are kept while there is room.  After that, all new texts get the last index. */
 static uint32_t text_number(struct replay_timeline *t, const char *text)
 {
     const uint32_t known = GPOINTER_TO_UINT(g_hash_table_lookup(t->numbers, text));
@@ -266,9 +267,9 @@ struct clock {
     uint64_t bound_ps;
 };
 
-/* Compares each rank's clock with rank 0's.  Each rank reports when it sent, and when it had received from all others.
- * A rank and rank 0 each received after the other had sent.  This gives two bounds of the difference between their
- * clocks, and their middle is the estimate.  Of all rounds, the one with the closest bounds counts. */
+/* Compares each rank's clock with rank 0's.  In each round, every rank reports when it sent, and when it had
+ * received from all others.  Each of two ranks received after the other had sent, which gives two bounds for the
+ * difference between their clocks.  Their middle is the estimate.  The round with the closest bounds counts. */
 static bool clocks_compare(struct replay_timeline *t, struct bootstrap *b, struct clock *clock, GError **error)
 {
     g_autofree uint64_t *sent = g_new(uint64_t, b->rank_count), *heard = g_new(uint64_t, b->rank_count);
@@ -290,12 +291,13 @@ static bool clocks_compare(struct replay_timeline *t, struct bootstrap *b, struc
 
 /* ---- bringing all together ---- */
 
-/* The sizes of what a rank sends: its entries, how many it has lost, its texts. */
+/* How many entries a rank sends, how many it has lost, and how many texts it sends. */
 struct share {
     uint64_t entries, lost, texts;
 };
 
-/* Brings size[rank] bytes of every rank to rank 0's all[rank], block by block.  On other ranks all[] gets NULLs. */
+/* Brings size[rank] bytes of every rank to all[rank] on rank 0, block by block.  On other ranks, all[] is set to
+ * NULLs. */
 static bool bytes_gather(struct bootstrap *b, const uint8_t *mine, const uint64_t *size, GByteArray **all,
                          GError **error)
 {
@@ -322,7 +324,7 @@ static void bytes_free(GByteArray **all, uint32_t count)
     g_free(all);
 }
 
-/* The entries of the ring in the order in which they were recorded. */
+/* Returns the entries of the ring in the order in which they were recorded. */
 static struct entry *entries_ordered(const struct replay_timeline *t, uint64_t count)
 {
     struct entry *ordered = g_new(struct entry, count + 1);
@@ -330,13 +332,13 @@ static struct entry *entries_ordered(const struct replay_timeline *t, uint64_t c
     return ordered;
 }
 
-/* All ranks' entries, as rank 0 has them. */
+/* The entries of all ranks, on rank 0. */
 struct merge {
     struct timeline *timeline;
     uint32_t ranks;
     GByteArray **entries, **texts;
     const struct clock *clock;
-    int64_t first_ps; /* by the clock of rank 0 */
+    int64_t first_ps; /* time of the first entry, by the clock of rank 0 */
     GArray *signals;  /* struct signal_sent, sorted by from, to and time */
 };
 
@@ -367,7 +369,8 @@ static uint32_t entry_track(const struct entry *e)
     return TRACKS_OF_KERNEL + e->worker * TRACKS_A_WORKER + (e->name == NAME_WAIT);
 }
 
-/* A rank's text by its number, made fit for JSON because it comes from another process.  The caller frees it. */
+/* Returns a rank's text by its number.  It comes from another process, so it is made fit for JSON.  The caller frees
+ * it. */
 static char *merge_text(const struct merge *m, uint32_t rank, uint32_t number)
 {
     if (((uint64_t)number + 1) * TEXT_BYTES > m->texts[rank]->len) return g_strdup("");
@@ -389,11 +392,11 @@ static int signal_order(const void *a, const void *b)
     return x->begin_ps < y->begin_ps ? -1 : x->begin_ps > y->begin_ps;
 }
 
-/* The last signal from one rank to another that had begun by time_ps, or NULL. */
+/* Returns the last signal from one rank to another that had begun by time_ps, or NULL. */
 static const struct signal_sent *signal_before(const struct merge *m, uint32_t from, uint32_t to, uint64_t time_ps)
 {
     const struct signal_sent key = { .from = from, .to = to, .begin_ps = time_ps };
-    guint low = 0, high = m->signals->len; /* no signal before `low` is after the key */
+    guint low = 0, high = m->signals->len; /* all signals before `low` are at or before the key */
     while (low < high) {
         const guint middle = (low + high) / 2;
         if (signal_order(&g_array_index(m->signals, struct signal_sent, middle), &key) <= 0) low = middle + 1;
@@ -404,7 +407,7 @@ static const struct signal_sent *signal_before(const struct merge *m, uint32_t f
     return last->from == from && last->to == to ? last : NULL;
 }
 
-/* If e is a wait for a rank, draws an arrow to its end from the last signal of that rank. */
+/* If e is a wait for a rank, draws an arrow from the last signal of that rank to the end of the wait. */
 static void merge_arrow(const struct merge *m, uint32_t rank, const struct entry *e)
 {
     if (e->name != NAME_WAIT || e->peer < 0 || (uint32_t)e->peer >= m->ranks || (uint32_t)e->peer == rank) return;
@@ -437,7 +440,7 @@ static void merge_span(const struct merge *m, uint32_t rank, const struct entry 
                                });
 }
 
-/* Names a process and those of its tracks on which something happened. */
+/* Names a rank's process and those of its tracks that have entries. */
 static void merge_names(const struct merge *m, uint32_t rank)
 {
     char name[80];
@@ -461,7 +464,7 @@ static bool entry_sound(const struct entry *e)
     return e->name < NAME_COUNT && e->begin_ps <= e->end_ps && e->end_ps <= INT64_MAX && e->worker < UINT32_MAX / 4;
 }
 
-/* Fills in m's first time and signals. */
+/* Finds the time of the first entry, and all signals. */
 static void merge_look(struct merge *m)
 {
     m->first_ps = INT64_MAX;
@@ -499,7 +502,7 @@ static void merge_all(struct merge *m, const struct share *share)
     g_array_free(m->signals, TRUE);
 }
 
-/* How many bytes of entries and of texts each rank has to send: as many as it counted, up to the limits. */
+/* Computes how many bytes of entries and of texts each rank sends: as many as it has, up to the limits. */
 static void shares_sizes(const struct share *share, uint32_t ranks, uint32_t entries_max, uint64_t *entries,
                          uint64_t *texts)
 {
