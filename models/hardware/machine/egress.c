@@ -5,8 +5,7 @@
 
 static uint64_t left_ps(const struct egress *e, uint32_t cpc) { return e->cpc[cpc].asked_ps - e->cpc[cpc].sent_ps; }
 
-/* The least time that a CPC with bytes to send has left, of all CPCs except `but`.  UINT64_MAX: no other has bytes to
- * send. */
+/* The least remaining link time of any CPC that has bytes to send, except `but`.  UINT64_MAX: there is no such CPC. */
 static uint64_t least_left_ps(const struct egress *e, uint32_t but)
 {
     uint64_t least = UINT64_MAX;
@@ -32,7 +31,7 @@ static void advance(struct egress *e, uint64_t now_ps)
 {
     while (e->active && e->done_ps < now_ps) {
         const uint64_t each_ps = (now_ps - e->done_ps) / e->active, least_ps = least_left_ps(e, UINT32_MAX);
-        if (!each_ps) return; /* less than a picosecond for each CPC: counted next time */
+        if (!each_ps) return; /* less than a picosecond for each CPC; the next call counts it */
         send_each(e, each_ps < least_ps ? each_ps : least_ps);
     }
     if (!e->active) e->done_ps = now_ps;
@@ -46,7 +45,7 @@ uint64_t egress_ask(struct egress *e, uint32_t cpc, uint64_t now_ps, uint64_t li
     return e->cpc[cpc].asked_ps += link_ps;
 }
 
-enum { LOOKS = 8 }; /* the next look comes after at least 1/LOOKS of the remaining time */
+enum { LOOKS = 8 }; /* a waiting store asks again after at least 1/LOOKS of its remaining time */
 
 uint64_t egress_look(struct egress *e, uint32_t cpc, uint64_t mark, uint64_t now_ps)
 {

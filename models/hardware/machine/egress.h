@@ -25,8 +25,8 @@ struct egress {
 /* Asks for link_ps of the links' time for a CPC.  Returns a mark for egress_look(). */
 uint64_t egress_ask(struct egress *e, uint32_t cpc, uint64_t now_ps, uint64_t link_ps);
 
-/* Returns 0 if everything up to the mark has been sent.  Otherwise returns a later time at which to ask again: when the
- * mark will be sent if nobody asks for more, or earlier if another CPC may run out of bytes earlier. */
+/* Returns 0 if everything up to the mark has been sent.  Otherwise returns a later time at which to ask again.  That is
+ * when the mark will be sent if nobody asks for more.  It is earlier if another CPC may run out of bytes first. */
 uint64_t egress_look(struct egress *e, uint32_t cpc, uint64_t mark, uint64_t now_ps);
 
 /* Fills sm_cpc[sms] with the CPC of each thread block of a kernel on `sms` SMs.  paired: two blocks make a cluster. */

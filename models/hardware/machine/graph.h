@@ -56,15 +56,15 @@ struct graph {
     GHashTable *names;                 /* name -> part + 1 */
 };
 
-/* How fast a GPU's stores to its peers leave it, and how fast its peers' stores come in. */
+/* How fast a GPU's stores to its peers leave it, and how fast its peers' stores come in, in bits/s. */
 struct graph_peer_rates {
     uint64_t out_bps, in_bps;             /* 0: never the limit */
     uint64_t built_out_bps, built_in_bps; /* before any fault */
 };
 
-/* The rates with which links are made, in bits/s, before a fault or a line of [links] changes them: of a NIC's port, of
- * PCIe, and of a GPU's stores to its peers and from them.  0: the cluster has no such links.  A library chooses the
- * sizes of its kernels by the nominal rates (nic_line_bps, nvlink_line_bps). */
+/* The rates, in bits/s, that the cluster gives to a NIC's port, to PCIe, and to a GPU's stores to and from its peers.
+ * A fault or a line of [links] may change the rate of a link later.  0: the cluster has no such links.  A library
+ * chooses the sizes of its kernels by the nominal rates (nic_line_bps, nvlink_line_bps). */
 struct graph_made_with {
     uint64_t nic_bps, pcie_bps, peers_out_bps, peers_in_bps, nic_line_bps, nvlink_line_bps;
 };
@@ -73,17 +73,18 @@ struct graph_made_with graph_made_with(const struct cluster *cluster);
  * cluster gives no rate for PCIe. */
 bool graph_peers_by_pcie(const struct cluster *from, struct cluster *to);
 
-/* How many GPUs of a node are used when it has ranks_per_node ranks, and how many NICs a node has. */
+/* How many GPUs a node uses if it has ranks_per_node ranks (0 or 1: all of them), and how many NICs a node has. */
 uint32_t graph_node_gpus(const struct cluster *cluster, uint32_t ranks_per_node);
 uint32_t graph_node_nics(const struct cluster *cluster, uint32_t gpus);
 
-/* Makes the graph of a cluster with that many nodes, each of `gpus` GPUs (0: as the cluster says).  The cluster must
- * outlive it.  Returns NULL and sets *error if a link has no end or is given twice, or if a NIC has no switch or cannot
- * reach another NIC.  The error names file and line if there are any. */
+/* Makes the graph of a cluster with `nodes` nodes, each of `gpus` GPUs (0: as the cluster says).  The cluster must
+ * outlive the graph.  Returns NULL and sets *error if a link has no end or is given twice, or if a NIC has no switch or
+ * cannot reach another NIC.  *error names the file, and the line if it is known. */
 struct graph *graph_new(const struct cluster *cluster, uint32_t nodes, uint32_t gpus, GError **error);
 void graph_free(struct graph *graph);
 
-/* Whether every node has a port that is up, and each such port reaches all others.  *error names one that does not. */
+/* Whether every node has a port that is up, and each such port reaches all others.  *error names the node or the port
+ * that fails. */
 bool graph_reaches(const struct graph *graph, GError **error);
 
 /* Whether each GPU of a node reaches its ports and, over PCIe, its peers, by at most ROUTE_INSIDE_MAX links. */
@@ -91,7 +92,7 @@ bool graph_node_reaches(const struct graph *graph, uint32_t node, GError **error
 
 struct part *graph_part(const struct graph *graph, uint32_t part);
 struct link *graph_link(const struct graph *graph, uint32_t link);
-/* The part of that name, or UINT32_MAX. */
+/* The part called `name`, or UINT32_MAX. */
 uint32_t graph_find(const struct graph *graph, const char *name);
 /* The link from one part to another, if it is not down; else UINT32_MAX. */
 uint32_t graph_link_between(const struct graph *graph, uint32_t from, uint32_t to);
@@ -104,19 +105,19 @@ uint32_t graph_port(const struct graph *graph, uint32_t node, uint32_t port);
 uint32_t graph_gpu_ports(const struct graph *graph, uint32_t gpu, uint32_t *count);
 /* The first GPU that uses a port of its node; 0 if none does. */
 uint32_t graph_port_gpu(const struct graph *graph, uint32_t port);
-/* The port of a node that is on to_switch, for cross-rail traffic that goes by NVLink.  UINT32_MAX: the traffic leaves
- * by the GPU's own port, because it does not go by NVLink, because that port is on the switch, or because no port of
- * the node is. */
+/* The port of a node that connects to to_switch, for cross-rail traffic that goes by NVLink.  UINT32_MAX: the traffic
+ * leaves by the GPU's own port `own`.  That is so if cross-rail traffic does not go by NVLink, if `own` connects to
+ * to_switch, or if no port of the node does. */
 uint32_t graph_relay_port(const struct graph *graph, uint32_t node, uint32_t own, uint32_t to_switch);
 /* The rates of a GPU's NVLinks.  If it has none: the rates that the cluster's [nvlink] gives for stores over PCIe. */
 struct graph_peer_rates graph_gpu_peer_rates(const struct graph *graph, uint32_t node, uint32_t gpu);
 /* The rates at which a port sends and receives, with faults, in bits/s; 0 if it is down. */
 uint64_t graph_port_out_bps(const struct graph *graph, uint32_t node, uint32_t port);
 uint64_t graph_port_in_bps(const struct graph *graph, uint32_t node, uint32_t port);
-/* The rate of the fastest port; 0: there is none. */
+/* The rate of the fastest port, in bits/s; 0: there is no port. */
 uint64_t graph_line_bps(const struct graph *graph);
-/* The least rates with faults: of peers' stores into a GPU, and of a port in its slower direction.  0: there is no such
- * limit. */
+/* The least rates after faults, in bits/s.  *peers_bps is that of peers' stores into a GPU.  *port_bps is that of a
+ * port in its slower direction.  0: there is no such limit. */
 void graph_least_in(const struct graph *graph, uint64_t *peers_bps, uint64_t *port_bps);
 /* The rate of copies between a GPU's memory and the host's, where NICs do not reach GPU memory.  0: these copies are
  * never the limit. */
@@ -124,7 +125,8 @@ uint64_t graph_staging_bps(const struct graph *graph, uint32_t node, uint32_t gp
 /* The switch that a port is connected to; UINT32_MAX if its link is down. */
 uint32_t graph_port_switch(const struct graph *graph, uint32_t port_part);
 
-/* Faults of the link between a and b, in both directions: its rate is multiplied by factor, or it goes down. */
+/* These put a fault on the link between a and b, in both directions. graph_scale() multiplies its rate by factor;
+ * graph_cut() takes it down. */
 void graph_scale(struct graph *graph, uint32_t a, uint32_t b, double factor);
 void graph_cut(struct graph *graph, uint32_t a, uint32_t b);
 

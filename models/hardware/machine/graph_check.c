@@ -80,7 +80,7 @@ bool graph_node_reaches(const struct graph *g, uint32_t node, GError **error)
     return true;
 }
 
-/* Checks nodes with links that are down.  There is no way around NVLink, so its links must not be down. */
+/* Checks each node in which a link is down.  There is no way around NVLink, so its links must not be down. */
 static bool links_inside_check(const struct graph *g, GError **error)
 {
     for (uint32_t i = 0; i < g->link->len; i++) {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 enum { PARTS_MAX = 1 << 20, LINKS_MAX = 1 << 22, PLACES_MAX = 64 };
-enum { NODES_PER_LEAF = 16, LEAVES_PER_POD = 4, SPINES = 4 }; /* used if the file does not say */
+enum { NODES_PER_LEAF = 16, LEAVES_PER_POD = 4, SPINES = 4 }; /* used if the cluster file gives none */
 
 /* ---- nodes ---- */
 
@@ -91,8 +91,8 @@ static void node_pcie(struct graph *g, uint32_t node)
     if (c->staging) node_stage(g, node, root[0]);
 }
 
-/* Finds a part of the node by its name, which does not contain the node.  Adds a root complex or a PCIe switch that is
- * not there yet.  UINT32_MAX: there is no such GPU or NIC, or the name is too long. */
+/* Finds a part of the node by its name within the node, as "nic0".  Adds a root complex or a PCIe switch that is not
+ * there yet.  UINT32_MAX: there is no such GPU or NIC, or the name is too long. */
 static uint32_t inside_find(struct graph *g, uint32_t node, const char *name)
 {
     const char *kind = cluster_inside_kind(name);
@@ -103,7 +103,8 @@ static uint32_t inside_find(struct graph *g, uint32_t node, const char *name)
     return part_add(g, !strcmp(kind, "root") ? PART_ROOT : PART_PCIE_SWITCH, node, 0, full);
 }
 
-/* Whether the name is of a GPU or NIC that the cluster has but this run lacks, because it has fewer ranks a node. */
+/* Whether the name is of a GPU or NIC that this run leaves out because it has fewer ranks a node than the cluster has
+ * GPUs. */
 static bool inside_unused(const struct graph *g, const char *name)
 {
     const uint64_t number = g_ascii_strtoull(name + strcspn(name, "0123456789"), NULL, 10);
@@ -236,7 +237,8 @@ static void nodes_connect(struct graph *g, const uint32_t *leaf, uint32_t rails)
             port_connect_default(g, graph_port(g, node, p), leaf[node / per_leaf * rails + (rails > 1 ? p : 0)]);
 }
 
-/* Makes leaves below common spines.  With rails, each leaf connects the ports of one index in all nodes. */
+/* Makes leaves below common spines.  With rails, each leaf connects the ports with one index, in nodes_per_leaf
+ * nodes. */
 static void leaf_spine_make(struct graph *g, bool rail)
 {
     const struct cluster_network *n = &g->cluster->network;

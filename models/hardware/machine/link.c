@@ -23,7 +23,7 @@ static void idles_grow(struct idles *idles)
     *idles = (struct idles){ grown, 0, idles->count, max };
 }
 
-/* Inserts an idle time at a place.  If there are too many, the soonest is forgotten. */
+/* Inserts an idle time at a place.  If there are too many, the soonest one is dropped. */
 static void idle_insert(struct idles *idles, uint32_t place, struct idle idle)
 {
     assert(place <= idles->count && idles->count <= idles->max);
@@ -58,8 +58,8 @@ static uint64_t link_start(const struct link_state *s, uint64_t come_ps, uint64_
     return s->port.free_ps;
 }
 
-/* Keeps the link busy for service_ps from start_ps on.  blocked: the bytes stay on this link until start_ps because the
- * next link has no room, so nothing else can use this link before. */
+/* Keeps the link busy for service_ps from start_ps on. blocked: the next link has no room, so the bytes stay on this
+ * link until start_ps, and nothing else can use this link before that time. */
 static void link_occupy(struct link_state *s, uint64_t now_ps, uint64_t start_ps, uint64_t service_ps, bool blocked)
 {
     struct idles *idles = s->idles;

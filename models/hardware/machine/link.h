@@ -11,10 +11,10 @@
 
 static inline uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-/* A server, first come, first served. */
+/* A server that takes work first come, first served. */
 struct port {
     uint64_t free_ps;        /* when all work asked of it so far will be done */
-    uint64_t busy_ps, bytes; /* in this launch */
+    uint64_t busy_ps, bytes; /* time busy and bytes served in this launch */
 };
 
 /* Asks at now_ps for service_ps of the server's time.  Returns when that work is done. */
@@ -55,13 +55,13 @@ struct link_state {
     struct idles *idles;  /* NULL: bytes come in the order in which they are planned */
 };
 
-/* When the first and the last of some bytes come to the next link of their way. */
+/* When the first and the last of some bytes reach the next link of their route. */
 struct crossing {
     uint64_t head_ps, tail_ps;
 };
 
-/* Sends bytes over a link that neither plans idle times nor can lack room, as a passage over this link would.  Sets c
- * to when they come to the link behind it. */
+/* Sends bytes over one link, as a passage of that link alone would.  The link has no idle times and an unlimited
+ * buffer.  Sets c to when the bytes reach the link behind it. */
 static inline void link_cross(struct link_state *s, uint64_t size_bytes, struct crossing *c)
 {
     const uint64_t start_ps = later(c->head_ps, s->port.free_ps);
@@ -70,7 +70,7 @@ static inline void link_cross(struct link_state *s, uint64_t size_bytes, struct 
     c->tail_ps = later(c->tail_ps, end_ps) + s->latency_ps;
 }
 
-/* Bytes that cross several links one after another, all planned at once. */
+/* The passage of some bytes over several links, one after another.  The times at all links are planned at once. */
 enum { PASSAGE_LINKS_MAX = 24 };
 struct passage {
     uint32_t count;

@@ -14,11 +14,11 @@ struct network_port {
     uint32_t leaf;    /* index of its switch in the network's leaf[] */
 };
 
-/* Those links between a GPU and a port that can be the limit. */
+/* The links between a GPU and a port that have a rate, so that they can be the limit. */
 struct network_local {
     uint8_t out_count, in_count;
     uint32_t out[ROUTE_INSIDE_MAX], in[ROUTE_INSIDE_MAX];
-    uint64_t latency_ps; /* each way */
+    uint64_t latency_ps; /* of each direction */
 };
 
 struct network_ways {
@@ -36,7 +36,7 @@ struct network {
     struct network_ways *ways; /* [leaf_count * leaf_count] */
 };
 
-/* The graph must outlive it. */
+/* The graph must outlive the network. */
 struct network *network_new(const struct graph *graph);
 void network_free(struct network *network);
 
@@ -50,15 +50,15 @@ void network_peers(const struct network *network, uint32_t node, uint32_t from_g
                    struct network_local *local);
 
 /* Finds the links from one port to another for a flow, without the first port's own link.  Adaptive routing uses the
- * queues as they are now.  A flow keeps its flow_key, unless flows are sprayed: then the key grows by one from
- * quantum to quantum.  Fills passage->link and passage->count. */
+ * queues as they are now.  All bytes of a flow have one flow_key, unless flows are sprayed.  Then the key grows by one
+ * from one quantum of bytes to the next.  Fills passage->link and passage->count. */
 void network_way(struct network *network, uint32_t from, uint32_t to, uint64_t flow_key, struct passage *passage);
 /* The latency of the way back, from port `to` to port `from`. */
 uint64_t network_back_ps(struct network *network, uint32_t from, uint32_t to);
 
 /* Whether the buffer of some link can be full. */
 bool network_buffers_finite(const struct network *network);
-/* Clears the use counts of links.  Bytes in flight stay. */
+/* Clears the busy times and byte counts of links.  Bytes in flight still occupy their links. */
 void network_uses_clear(struct network *network);
 /* Whether a link is between switches or inside a node: no end of it is a NIC's port. */
 bool network_link_inner(const struct network *network, uint32_t link);

@@ -1,4 +1,5 @@
-/* transport.c - the transport of a cluster file, and what its threads take to notice completions; see transport.h. */
+/* transport.c - the transport of a cluster file, and how long its threads take to notice completions; see
+ * transport.h. */
 #include "models/hardware/machine/transport.h"
 
 struct transport transport_of(const struct cluster_nic *nic)
@@ -22,7 +23,8 @@ uint64_t transport_notice_ps(const struct transport *t)
     return t->counter_ps * TRANSPORT_COUNTERS / 2 + t->counter_ps / 2;
 }
 
-/* NVSHMEM's thread asks once for each peer.  The answer also tells it that the counter has come as far as it should. */
+/* NVSHMEM's thread reads a counter for each peer in order.  The last completion may be the first peer's; each other
+ * peer then costs one read, which finds its counter complete. */
 uint64_t transport_quiet_ps(const struct transport *t, uint32_t peers)
 {
     return t->counter_ps ? transport_notice_ps(t) + (peers - 1) * t->counter_ps : 0;

@@ -22,7 +22,8 @@ struct transport {
     enum cluster_posting poster;
     uint64_t post_ps;       /* the poster's time for one request; where a thread posts, the warp's time to hand the
                              * request over */
-    uint64_t doorbell_ps;   /* how long the thread or the warp takes to ring; a warp locks the QP meanwhile */
+    uint64_t doorbell_ps;   /* how long the thread or the warp takes to ring the doorbell; a warp locks the QP
+                             * meanwhile */
     uint64_t library_ps;    /* the poster's extra time if the library's code posts instead of the kernel's */
     uint64_t proxy_ps;      /* how long a word takes from the GPU to a thread of the host */
     uint32_t threads;       /* threads that post for a GPU */
