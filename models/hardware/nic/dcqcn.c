@@ -1,11 +1,11 @@
-/* dcqcn.c - DCQCN's three ends; see dcqcn.h. */
+/* dcqcn.c - what switches, receivers and senders do in DCQCN; see dcqcn.h. */
 #include "models/hardware/nic/dcqcn.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include "sim/memory.h"
 
-enum { CNPS_FIRST = 8 }; /* always a power of two */
+enum { CNPS_FIRST = 8 }; /* first size of the ring buffer of notifications; its sizes are powers of two */
 #define FULL_SHARE 0.999 /* a flow with at least this share of the line's rate is not limited */
 
 static double rate_of(uint64_t rate_bps) { return (double)rate_bps / 8e12; }

@@ -21,11 +21,11 @@ struct dcqcn_flow {
     double rate, target, alpha;
     double debt_bytes; /* bytes that were sent before its rates allowed them, as of paid_ps */
     uint64_t paid_ps;
-    uint64_t cnp_sent_ps;              /* the receiver's last notification */
-    uint64_t cut_ps;                   /* the last rate cut */
+    uint64_t cnp_sent_ps;              /* when the receiver last sent a notification */
+    uint64_t cut_ps;                   /* when the rate was last cut */
     uint64_t alpha_ps, raise_ps;       /* when alpha is next updated; when the timer next raises the rate */
-    uint64_t raise_bytes;              /* bytes sent since the byte counter last raised it */
-    uint32_t raises_time, raises_byte; /* since the last cut */
+    uint64_t raise_bytes;              /* bytes sent since the byte counter last raised the rate */
+    uint32_t raises_time, raises_byte; /* raises by the timer and by the byte counter since the last cut */
     bool slowed;                       /* its rate is below the line's; only then does it limit the QP */
     bool cnp_in_period;                /* a notification has come since alpha was last updated */
     bool cut;                          /* its rate has been cut since it last had the line's rate */
@@ -47,8 +47,8 @@ void dcqcn_flow_clear(struct dcqcn_flow *flow);
 /* Whether a switch marks at least one of `packets` packets that arrive at a queue of queue_bytes bytes. */
 bool dcqcn_marks(struct dcqcn *dcqcn, uint64_t queue_bytes, uint32_t packets);
 
-/* Returns now_ps if the QP may send now.  Otherwise returns when to ask again: when its rate allows it to send, or
- * when the rate rises.  A flow's now_ps never decreases. */
+/* Returns now_ps if the QP may send now.  Otherwise returns when to ask again: when the rate allows it to send or, if
+ * that is sooner, when the rate rises.  A flow's now_ps never decreases. */
 uint64_t dcqcn_allows_ps(const struct dcqcn *dcqcn, struct dcqcn_flow *flow, uint64_t now_ps);
 /* Notes that the QP sends size_bytes at now_ps. */
 void dcqcn_sent(const struct dcqcn *dcqcn, struct dcqcn_flow *flow, uint64_t now_ps, uint64_t size_bytes);

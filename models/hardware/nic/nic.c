@@ -6,11 +6,11 @@
  * A QP has one port.  At a port, the QPs with pending requests take turns: the QP that has waited longest sends a
  * quantum of its first request.  A QP keeps its order because lists and links serve first come, first served.  Where
  * requests take different paths, a signal becomes visible only after the requests before it, and so does a put if the
- * NIC keeps the order.  A quantum's whole way is planned when it is sent, or, between parts of a world, when the window
- * ends.  A doorbell is not an event: a port keeps the coming doorbells by time and reads them when it is free.  Two
- * ranks may share a port.  Their messages to each other are turned round inside the NIC: they use PCIe, but neither the
- * port's line nor the network, and their QPs take turns among themselves.  Posting is in nic_doorbell.c, and what
- * happens to requests that arrive is in nic_receive.c. */
+ * NIC keeps the order.  A quantum's links are all planned when it is sent.  Between parts of a world, they are planned
+ * when the window ends.  A doorbell is not an event: a port keeps the coming doorbells by time and reads them when it
+ * is free.  Two ranks may share a port.  Their messages to each other turn round inside the NIC and use PCIe, but
+ * neither the port's line nor the network.  The QPs of such messages take turns among themselves.  Posting is in
+ * nic_doorbell.c, and what happens to requests that arrive is in nic_receive.c. */
 #include "models/hardware/nic/nic_internal.h"
 #include "models/hardware/world/world_timeline.h"
 
@@ -19,7 +19,7 @@
 
 /* ---- the way of a quantum ---- */
 
-/* The time from the doorbell until the first byte leaves, without the way through the node.  A signal without a put
+/* The time from the doorbell until the first byte leaves, without the latency inside the node.  A signal without a put
  * carries its bytes in the request, so read_ps, the read of a payload, is left out. */
 static uint64_t request_fetch_ps(const struct cluster_nic *c, const struct request *r)
 {
@@ -53,7 +53,7 @@ static void passage_find(struct nic *nic, const struct request *r, struct passag
     for (uint32_t i = 0; i < local->in_count; i++) p->link[p->count++] = local->in[i];
 }
 
-/* The time that bytes take on the port's line, and that line's latency. */
+/* The time that bytes take on the port's line, and that line's latency; 0 for messages inside the NIC. */
 static uint64_t line_ps(const struct nic *nic, uint64_t size_bytes)
 {
     return nic->line ? rate_time(nic->line->rate, size_bytes) : 0;
@@ -64,7 +64,7 @@ static uint64_t line_latency_ps(const struct nic *nic) { return nic->line ? nic-
 /* The latency between the GPU's memory and this port. */
 static uint64_t nic_local(const struct world *w, const struct request *r) { return inside_ps(w, local_out(w, r)); }
 
-/* Sends bytes to the relay's GPU by NVLink.  Returns when the last one is there. */
+/* Sends bytes to the relay's GPU by NVLink.  Returns when the last byte is there. */
 static uint64_t relay_cross(const struct world *w, const struct request *r, const struct relay *relay, uint64_t now_ps,
                             uint64_t size_bytes)
 {
@@ -145,7 +145,7 @@ void nic_qp_resume(struct sim *sim, struct sim_event *event)
     if (!nic->stalled) nic_turn_schedule(nic);
 }
 
-/* Takes the QP whose turn it is out of the turns until go_ps.  r is the request that it sends next. */
+/* Lets the QP whose turn it is take no turns until go_ps. r is its next request. */
 static void qp_wait(struct nic *nic, struct request *r, uint64_t go_ps)
 {
     struct world *w = nic->world;
@@ -156,8 +156,8 @@ static void qp_wait(struct nic *nic, struct request *r, uint64_t go_ps)
     nic_turn_schedule(nic);
 }
 
-/* Reserves the way of the QP's next bytes from the time on when there is room.  Until then the port's other QPs go
- * on. */
+/* Reserves the links for the QP's next bytes, from the time at which there is room.  Until that time only the port's
+ * other QPs send. */
 static void qp_hold(struct nic *nic, struct request *r, const struct passage *p, uint32_t size, uint64_t head_ps)
 {
     struct world *w = nic->world;
@@ -181,7 +181,7 @@ static uint64_t request_work_ps(const struct world *w, const struct request *r)
     return (r->put || r->answer ? c->message_ps : 0) + ((r->signal && !r->polled) || r->get ? c->signal_ps : 0);
 }
 
-/* Takes the acknowledgements that a port owes.  They go out with its next quantum. */
+/* Returns the bytes of the acknowledgements that a port owes, and clears them.  They go out with its next quantum. */
 static uint64_t acks_take(struct nic *nic)
 {
     const uint64_t owed_bytes = nic->owed_bytes;
@@ -192,8 +192,8 @@ static uint64_t acks_take(struct nic *nic)
 /* Whether the port's quanta go as mail to another part of the world. */
 static bool nic_mails(const struct nic *nic) { return nic->world->box && nic->line; }
 
-/* Hands a quantum to the peer: by mail if the peer is in another part, else at once.  Makes the QP's struct qp_rest
- * here, because the QP belongs to this part and the peer writes there what keeps the order. */
+/* Hands a quantum to the peer: by mail if the peer is in another part, else at once.  The QP's struct qp_rest is made
+ * here, by the part that owns the QP, because the peer writes in_ps there. */
 static void mail_go(const struct nic *nic, struct mail *mail)
 {
     struct world *w = nic->world;
@@ -207,8 +207,8 @@ static void mail_go(const struct nic *nic, struct mail *mail)
     nic_mail_told(w, mail);
 }
 
-/* Sends the next quantum of r, the first request of the QP whose turn it is.  It goes over the planned way, or as
- * mail, whose way is planned later. */
+/* Sends the next quantum of r, the first request of the QP whose turn it is.  The quantum goes over the planned links.
+ * If it goes as mail, its links are planned later. */
 static void quantum_send(struct nic *nic, struct request *r, const struct passage *p, uint32_t size, uint64_t head_ps)
 {
     struct world *w = nic->world;
@@ -246,7 +246,7 @@ static void quantum_send(struct nic *nic, struct request *r, const struct passag
 }
 
 /* Whether the QP whose turn it is must wait.  A signal waits if the transport wants the requests before it to be
- * acknowledged first.  Any request waits until the QP's rate allows it.  Until then the port's other QPs go on. */
+ * acknowledged first.  Any request waits until the QP's rate allows it.  Meanwhile the port's other QPs send. */
 static bool qp_must_wait(struct nic *nic, struct request *r)
 {
     struct world *w = nic->world;
@@ -260,8 +260,8 @@ static bool qp_must_wait(struct nic *nic, struct request *r)
     return true;
 }
 
-/* Returns the request that the QP whose turn it is sends next.  If a train is next, that is its first put, which
- * becomes a request of its own. */
+/* Returns the next request of the QP whose turn it is.  If that request leads a train, returns the train's first put,
+ * as a request of its own. */
 static struct request *next_take(struct nic *nic)
 {
     struct world *w = nic->world;
@@ -317,7 +317,7 @@ void nic_send_next(struct sim *sim, struct sim_event *event)
 
 /* ---- mail ---- */
 
-/* Plans the way of a quantum as of the time when it was sent, and sends it over that way. */
+/* Plans the links of a quantum as of the time when it was sent, and sends it over them. */
 static void mail_way(const struct world *w, struct mail *m)
 {
     const struct request *r = m->request;
@@ -385,7 +385,7 @@ static void landing_look(const struct sim *sim, const struct sim_event *event,
     if (r->signal) look(&w->rank[r->target], r->word);
 }
 
-/* The place at index `at` of a ring buffer, which may be unused.  The buffer's size is a power of two. */
+/* The name at index `at` of a ring buffer; that entry may be unused.  The buffer's size is a power of two. */
 static arena_name place_name(const arena_name *place, uint32_t first, uint32_t at, uint32_t max)
 {
     return place[(first + at) & (max - 1)];

@@ -1,4 +1,5 @@
-/* nic.h - work requests, QPs and the ports of NICs: from doorbell to visible.  Private to models/hardware. */
+/* nic.h - work requests, QPs and the ports of NICs, from the doorbell until bytes are visible.  Private to
+ * models/hardware. */
 #ifndef MODELS_HARDWARE_NIC_H
 #define MODELS_HARDWARE_NIC_H
 
@@ -16,7 +17,7 @@ struct mailbox;
 struct world;
 struct world_rank;
 
-/* A work request on its way: posted, sent, arrived, visible.  Large worlds have millions of them, so a request is
+/* A work request, from its posting until its bytes are visible.  Large worlds have millions of them, so a request is
  * small.  It refers to other objects by arena name, not by pointer.  Its event shares memory with members that are
  * needed only before the request is sent.  Puts of one doorbell that store nothing and have equal sizes form a train.
  * The request at the end of a train leads it: it stands for the puts before it, and each put becomes a request of its
@@ -43,7 +44,7 @@ struct request {
     };
     uint16_t source, target; /* ranks */
     uint16_t queue;
-    uint8_t places;                    /* places that it takes on the queue */
+    uint8_t places;                    /* places that it takes on its QP's queue */
     bool put : 1, signal : 1, add : 1; /* a put with a signal is one request that takes two places */
     bool polled : 1;                   /* a put with a signal: the receiver polls the data, so the signal is no message
                                         * of its own */
@@ -62,7 +63,7 @@ struct parcel {
     uint32_t payload_bytes;        /* 0: nothing is stored */
     uint32_t early_bytes;          /* wire bytes sent in quanta before the last */
     uint64_t in_ps;                /* when the last byte sent so far comes in */
-    uint64_t held_ps;              /* when the quantum that has reserved its way comes in; 0: none has reserved one */
+    uint64_t held_ps;              /* when the quantum that has reserved its links comes in; 0: no quantum has */
     struct sim_event resume_event; /* ends the wait of its QP */
     struct request *request;
 };
@@ -81,24 +82,24 @@ struct waiter {
     bool flush;
 };
 
-/* Large worlds have millions. */
+/* A queue pair from a rank to a peer.  It is small because large worlds have millions. */
 struct qp {
     arena_name held_last;  /* the last posted request whose doorbell has not rung; its `next` is the first one */
     arena_name ready_last; /* the last request whose doorbell has rung and that is not sent; the first such request is
                             * in its port's `active` */
-    arena_name more;       /* its last ack; if `rested`, its struct qp_rest, which then has the name of the ack */
+    arena_name more;       /* names its last ack; if `rested`: its struct qp_rest, which then has the name of the ack */
     uint32_t unknown : 31; /* places of posted requests whose time of completion is not known yet */
     uint32_t rested : 1;
     uint32_t unacked;  /* places of unknown requests and of those whose ack is on its way; kept only if requests in
                         * flight are limited */
-    uint32_t early_ps; /* the lock ends at least this long before ring_ps */
+    uint32_t early_ps; /* the warp's lock ends at least this long before ring_ps */
     uint64_t ring_ps;  /* when its last doorbell rings; if requests are held, the soonest time at which their doorbell
                         * rings */
     uint64_t done_ps;  /* when all requests whose completion time is known are complete */
 };
 _Static_assert(sizeof(struct qp) == 40, "large worlds have millions");
 
-/* What few QPs need. */
+/* Members that only few QPs need. */
 struct qp_rest {
     struct waiter *waiter;
     uint64_t in_ps;          /* when everything sent so far is in; kept only if ways differ or signals are messages to a
@@ -112,8 +113,8 @@ struct qp_rest {
 };
 _Static_assert(sizeof(struct qp_rest) % ARENA_UNIT_BYTES == 0, "it has a name");
 
-/* Until this time the warp that rings the doorbell has the QP to itself.  early_ps holds at most 4 ms.  If the lock
- * ends more than 4 ms before ring_ps, it has ended for any warp that posts now, so 4 ms does as well. */
+/* Until this time the warp that rings the doorbell has the QP to itself.  early_ps can hold at most 4 ms.  That is
+ * enough: a lock that ends more than 4 ms before ring_ps has ended for any warp that posts now. */
 static inline uint64_t qp_lock_ps(const struct qp *qp) { return qp->ring_ps - qp->early_ps; }
 static inline void qp_lock_set(struct qp *qp, uint64_t lock_ps)
 {
@@ -161,13 +162,13 @@ struct nic {
 
 /* ---- qp.c: QPs and requests ---- */
 
-/* The QP, made when it is first asked for. */
+/* The rank's QP to a peer for a queue.  It is made when it is first asked for. */
 struct qp *nic_qp(struct world_rank *rank, uint16_t peer, uint16_t queue);
 /* The QP, or NULL if it was never used or has been given back. */
 struct qp *nic_qp_find(struct world_rank *rank, uint16_t peer, uint16_t queue);
 /* A QP's struct qp_rest, which is made when it is first asked for. */
 struct qp_rest *nic_qp_more(struct world *w, struct qp *qp);
-/* Gives the QP back if it has nothing to do and nobody waits for it. */
+/* Gives back the memory of a QP that has no requests in flight and for which no worker waits. */
 void nic_qp_give_back(struct world_rank *rank, uint16_t peer, uint16_t queue);
 /* Bytes of a message on the wire: its size, and headers for each packet of up to one MTU. */
 uint64_t nic_wire_bytes(const struct cluster_nic *nic, uint64_t size_bytes);
@@ -189,20 +190,20 @@ void world_request_free(struct world *w, struct request *r);
 
 /* ---- qp_room.c: workers that wait for room ---- */
 
-/* Whether a QP lacks room for so many more places.  If it does, the stepped worker is woken when there is room. */
+/* Whether a QP lacks room for `places` more places.  If it does, the stepped worker is woken when there is room. */
 bool world_queue_full(struct world_rank *rank, uint16_t peer, uint16_t queue, uint32_t places);
 /* fabric_flush() of both kinds of rank. */
 int world_flush(struct fabric *f, struct fabric_worker *w, uint16_t peer, uint16_t queue);
-/* Completes requests that take `places` places of the poster's QP, at time_ps or, where requests complete in order, no
- * sooner than the requests before them. */
+/* Completes requests that take `places` places of the poster's QP, at time_ps.  Where requests complete in order, they
+ * complete no sooner than the requests before them. */
 void world_qp_complete(struct world *w, uint16_t poster, struct qp *qp, uint32_t places, uint64_t time_ps);
 /* Wakes the workers that can go on because a request of the QP completes at time_ps. */
 void world_space_wake(struct world_rank *rank, struct qp *qp, uint64_t time_ps);
 
 /* ---- nic_doorbell.c ---- */
 
-/* Hands a request to its QP.  With defer, the QP holds it back.  Without, this request and all held ones become
- * ready. */
+/* Hands a request to its QP.  With defer, the QP holds the request back.  Without defer, the doorbell rings for this
+ * request and for all that are held back. */
 void nic_post(struct world_rank *source, struct request *r, uint64_t ready_ps, bool defer);
 /* Rings the doorbell for the requests that a QP holds back.  A host first spends CPU time on each of them. */
 void nic_ring(struct world_rank *source, struct qp *qp);
@@ -223,9 +224,10 @@ void nic_mails_way(struct world *whole, struct mailbox *const *box);
 void nic_mails_take(struct world *w);
 void nic_mails_told(struct world *w);
 
-/* What events of a NIC run. */
+/* The handlers of a NIC's events. */
 sim_handler nic_send_next, nic_request_received, nic_request_landed, nic_qp_resume;
-/* Prefetches what an event will read.  Events of other parts than a NIC are ignored. */
+/* Prefetch what an event will read.  nic_look_far() runs earlier; nic_look_near() follows names that are fetched by
+ * then.  Events that are not a NIC's are ignored. */
 void nic_look_far(const struct sim *sim, const struct sim_event *event);
 void nic_look_near(const struct sim *sim, const struct sim_event *event);
 void nic_init(struct world *w, uint32_t port);

@@ -68,7 +68,7 @@ void nic_ring(struct world_rank *source, struct qp *qp)
     }
     for (struct request *r = first; r; r = next) {
         next = r == last ? NULL : request_at(w, r->next);
-        r->next = request_name(w, r); /* a doorbell of its own */
+        r->next = request_name(w, r); /* the request gets a doorbell of its own */
         ring_schedule(w, r, w->machine->send(source, r));
     }
 }

@@ -83,7 +83,7 @@ static inline uint32_t port_to(const struct world *w, const struct request *r)
     return w->rank[r->target].nic[peer_port_choose(w, r)];
 }
 
-/* The relay by which a QP's messages leave their node; NULL: through the source's own port. */
+/* The relay by which a QP's messages leave their node; NULL: they leave by the source's own port. */
 static inline struct relay *relay_of(const struct world *w, const struct request *r)
 {
     if (!w->relay) return NULL;
@@ -125,9 +125,8 @@ static inline uint32_t request_early_bytes(const struct world *w, const struct r
     return parcel ? parcel->early_bytes : 0;
 }
 
-/* How long an acknowledgement takes back to the source.  A message that is turned round inside the NIC is
- * acknowledged one instant after it arrives, not at once: its bytes are moved before their owner may write them
- * again. */
+/* How long an acknowledgement takes back to the source.  A message that turns round inside the NIC is acknowledged 1 ps
+ * after it arrives, so that its bytes are copied before their owner may write them again. */
 static inline uint64_t back_ps(const struct world *w, const struct request *r)
 {
     if (turns_round(w, r)) return 1;
@@ -141,8 +140,8 @@ static inline uint64_t inside_ps(const struct world *w, const struct network_loc
     return w->transport.copy_rate_bps ? 0 : local->latency_ps;
 }
 
-/* How long an acknowledgement waits until the NIC has read memory after writing the bytes; 0 if the transport does not
- * want that. */
+/* How long an acknowledgement waits because the NIC reads memory after it has written the bytes.  0: the transport does
+ * not ask for that read. */
 static inline uint64_t flush_ps(const struct world *w) { return w->transport.flushed ? w->cluster->nic.read_ps : 0; }
 
 /* The server whose time the QPs share in turns. */
@@ -178,10 +177,10 @@ static inline struct request *nic_ring_soonest(const struct nic *nic)
 
 /* ---- nic_receive.c ---- */
 
-/* Takes in, in the peer's world w, a quantum whose way is planned and which arrives at m->there_ps.  Sets m->acked_ps
- * if that time is known now. */
+/* Takes in a quantum at the peer, whose world is w.  The quantum's links are planned, and it arrives at m->there_ps.
+ * Sets m->acked_ps if that time is known now. */
 void nic_mail_take(struct world *w, struct mail *m);
-/* Tells the source, whose world is w, what became of the quantum.  After the last quantum the source forgets the
+/* Tells the source, whose world is w, when the quantum is acknowledged.  After the last quantum the source frees the
  * request. */
 void nic_mail_told(struct world *w, const struct mail *m);
 

@@ -28,11 +28,11 @@ struct mail_due {
     uint64_t sent_ps;
     union {
         struct mail *mail;
-        uint32_t place; /* of the mail in its box, which may still move */
+        uint32_t place; /* index of the mail in its box, whose array may still move */
     };
 };
 
-/* The mail to one part, as sent. */
+/* The mail to one part, in the order of sending. */
 struct mail_list {
     struct mail_due *due; /* [count] */
     uint32_t count, max;
@@ -40,7 +40,7 @@ struct mail_list {
 
 /* The mail that a part has sent in this window, and the mail that has come to it. */
 struct mailbox {
-    struct mail *mail; /* [count] as sent */
+    struct mail *mail; /* [count] in the order of sending */
     uint32_t count, max;
     struct mail_list *to;        /* [parts] */
     struct mail_due *in, *spare; /* [in_count] mail in the order in which it is read; room for sorting */
@@ -51,13 +51,13 @@ struct mailbox {
 
 struct mailbox *mailbox_new(uint32_t parts);
 void mailbox_free(struct mailbox *box);
-/* Leaves a copy of mail for a part. */
+/* Puts a copy of `mail` into the box, for the part `to`. */
 void mailbox_send(struct mailbox *box, uint32_t to, const struct mail *mail);
 /* Fills box->in with the mail that all boxes hold for the part with this number. */
 void mailbox_collect(struct mailbox *box, struct mailbox *const *from, uint32_t number);
-/* Fills box->in with what all boxes have collected. */
+/* Fills box->in with the mail that all boxes have collected. */
 void mailbox_collect_all(struct mailbox *box, struct mailbox *const *from);
-/* Forgets what was sent. */
+/* Removes the mail that was sent. */
 void mailbox_clear(struct mailbox *box);
 
 #endif

@@ -52,8 +52,8 @@ static struct request *landing_of(struct world *w, struct mail *m, const struct 
     return own;
 }
 
-/* Lets a request become visible at visible_ps.  Its acknowledgement reaches the source one way later.  Then the
- * source's QP has room, its window opens, and its flush may return. */
+/* Lets a request become visible at visible_ps, and sends its acknowledgement back.  When that arrives, the source's QP
+ * has room, its window opens, and its flush may return. */
 static void request_known(struct world *w, struct mail *m, uint64_t visible_ps)
 {
     const struct request *const r = m->request;
@@ -132,8 +132,8 @@ void nic_request_received(struct sim *sim, struct sim_event *event)
     nic_mail_told(w, &m);
 }
 
-/* Returns when a signal that is in at in_ps has changed its word.  The target's NIC reads the word first, or a thread
- * of the target applies the signal. */
+/* Returns when a signal that comes in at in_ps has changed its word.  The target's NIC reads the word first, or a
+ * thread of the target applies the signal. */
 static uint64_t signal_applied_ps(const struct world *w, const struct request *r, uint64_t in_ps)
 {
     const struct cluster_nic *c = &w->cluster->nic;
@@ -164,8 +164,8 @@ static uint64_t asked_ps(const struct world *w, const struct request *r)
     return asked ? 2 * back_ps(w, r) + w->cluster->nic.read_ps : 0;
 }
 
-/* Returns when a CPU has taken in a message that comes in at in_ps.  A CPU takes messages in one after another.  It is
- * the thread that also posts or, where a CPU copies bytes, one that serves the port. */
+/* Returns when a CPU has taken in a message that comes in at in_ps.  A CPU takes messages in one after another.  Where
+ * a CPU copies bytes, a CPU serves each port.  Elsewhere the thread that posts takes messages in, too. */
 static uint64_t taken_in_ps(const struct world *w, const struct request *r, uint64_t in_ps)
 {
     const uint64_t copied_ps = r->put || r->answer ? nic_copied_ps(&w->rank[r->target], r->wire_bytes) : 0;
@@ -174,16 +174,17 @@ static uint64_t taken_in_ps(const struct world *w, const struct request *r, uint
     return port_reserve(&w->nic[port_to(w, r)].receiving, in_ps, w->transport.receive_ps + copied_ps, r->wire_bytes);
 }
 
-/* Returns when a request that is in at in_ps, and everything that its QP sent before, is in.  A message to a thread
- * carries its own bytes and is fetched sooner than the messages before it, so it must be held back.  A NIC's atomic
- * reads its word first, which takes as long as that fetch. */
+/* Returns when a request that comes in at in_ps and everything that its QP sent before are in.  A message to a thread
+ * carries its own bytes and is fetched sooner than the puts before it, so it must be held back.  A NIC's atomic has no
+ * such lead, because the NIC reads the word first. */
 static uint64_t in_turn_ps(const struct world *from, const struct request *r, uint64_t in_ps)
 {
     struct qp_rest *rest = qp_rest_of(from, qp_at(from, r->qp));
     return rest->in_ps = later(in_ps, rest->in_ps);
 }
 
-/* Returns when a request whose last byte is at the peer at in_ps is in, in its order, and its signal is applied. */
+/* The last byte of a request is at the peer at in_ps.  Returns when the request is taken in, in its order, and its
+ * signal is applied. */
 static uint64_t request_in_ps(struct world *w, const struct request *r, uint64_t in_ps)
 {
     const struct world *const from = w->rank[r->source].world;
@@ -201,7 +202,7 @@ static uint64_t request_in_ps(struct world *w, const struct request *r, uint64_t
     return w->transport.order == TRANSPORT_WIRE || signal ? turn_ps : in_ps;
 }
 
-/* How long the port is busy with the last bytes of a request. */
+/* How long the receiving port is busy with the last bytes of a request. */
 static uint64_t in_service_ps(const struct world *w, const struct mail *m)
 {
     if (turns_round(w, m->request)) return 0;

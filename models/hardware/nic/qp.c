@@ -1,5 +1,5 @@
-/* qp.c - makes QPs when they are first used, and makes requests.  What happens to a request is in nic_doorbell.c,
- * nic.c and nic_receive.c.  When its QP has room again is in qp_room.c. */
+/* qp.c - makes QPs when they are first used, and makes requests.  What happens to a request is in nic_doorbell.c, nic.c
+ * and nic_receive.c. qp_room.c says when a QP has room again. */
 #include "models/hardware/nic/nic_internal.h"
 
 #include <assert.h>

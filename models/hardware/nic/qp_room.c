@@ -4,8 +4,8 @@
 #include <assert.h>
 #include <errno.h>
 
-/* Where requests complete in any order, a completion that is announced later may come sooner.  So a worker that waits
- * for room also waits for such a completion. */
+/* Where requests complete in any order, a completion that is announced later may come sooner.  So a worker that is
+ * woken for room stays on the list of waiters. */
 void world_space_wake(struct world_rank *rank, struct qp *qp, uint64_t time_ps)
 {
     const bool sooner = qp->unknown && rank->world->transport.order != TRANSPORT_WIRE;
@@ -37,8 +37,8 @@ static void waiter_forget(struct world_rank *rank, struct qp *qp)
     }
 }
 
-/* Lets the stepped worker step again when the QP can go on: at time_ps or, if that is 0, as soon as the time is
- * known. */
+/* Lets the stepped worker run again when the QP can go on, at time_ps.  0: that time is not known, so the worker joins
+ * the QP's waiters. */
 static void want_space(struct world_rank *rank, struct qp *qp, uint64_t time_ps, bool flush)
 {
     struct world_worker *ww = rank->now.worker;
@@ -91,7 +91,7 @@ static void acks_add(struct world *w, struct qp *qp, uint32_t places, uint64_t t
 
 void world_qp_complete(struct world *w, uint16_t poster, struct qp *qp, uint32_t places, uint64_t time_ps)
 {
-    assert(qp->unknown >= places); /* completed is never more than posted */
+    assert(qp->unknown >= places); /* no more requests complete than were posted */
     if (w->transport.order == TRANSPORT_WIRE) time_ps = later(time_ps, qp->done_ps);
     if (w->queue_depth) acks_add(w, qp, places, time_ps);
     qp->done_ps = later(qp->done_ps, time_ps);
@@ -129,7 +129,7 @@ bool world_queue_full(struct world_rank *rank, uint16_t peer, uint16_t queue, ui
     assert(w->queue_depth >= places);
     if (!qp) return false;
     const uint64_t now_ps = rank->now.worker->cursor_ps;
-    arena_look_ahead(&w->arena, qp->held_last); /* the next request may join this one */
+    arena_look_ahead(&w->arena, qp->held_last); /* the next request may join the train of this one */
     if (qp->done_ps <= now_ps || qp->unacked + places > w->queue_depth) acks_read(w, qp, now_ps);
     if (qp->unacked + places <= w->queue_depth) {
         if (qp->rested && qp_rest_of(w, qp)->waiter) waiter_forget(rank, qp);
@@ -151,7 +151,7 @@ int world_flush(struct fabric *f, struct fabric_worker *w, uint16_t peer, uint16
     const struct transport *t = &rank->world->transport;
     const bool asked = t->poster == CLUSTER_POST_PROXY && qp->done_ps;
     const uint64_t told_ps = qp->done_ps + (asked ? t->proxy_ps + transport_quiet_ps(t, f->rank_count) : 0);
-    if (qp->unknown == 0 && told_ps <= sim_now_ps(rank->world->sim)) { /* memory is as of now */
+    if (qp->unknown == 0 && told_ps <= sim_now_ps(rank->world->sim)) { /* memory shows what is in by this time */
         acks_read(rank->world, qp, qp->done_ps);
         nic_qp_give_back(rank, peer, queue);
         return 0;
