@@ -8,8 +8,8 @@
 #include "models/hardware/sm/gpu.h"
 #include "models/hardware/sm/peers.h"
 
-/* The extra passes of a row that lies `bytes` bytes behind its place in shared memory, counted within lines of 128
- * B. */
+/* The extra passes of a row whose offset in its 128-byte line is `bytes` more than that of its place in shared
+ * memory. */
 static uint32_t passes_of(const uint8_t passes[CLUSTER_PLACES], uint32_t bytes)
 {
     return passes[bytes % BULK_LINE_BYTES / (BULK_LINE_BYTES / CLUSTER_PLACES)];

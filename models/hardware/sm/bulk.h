@@ -21,20 +21,20 @@ enum { BULK_LINE_BYTES = 128 };
 
 /* ---- bulk.c, for the stepped worker ---- */
 
-/* Brings rows into shared memory from start_ps on, once the stores from there are written.  Returns the time at which
- * the worker may go on. */
+/* Brings rows into shared memory from start_ps on, after the worker's earlier stores from there are written.  Returns
+ * the time at which the worker may go on. */
 uint64_t bulk_stage(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint64_t start_ps);
-/* Stores bytes of shared memory at a peer or in the GPU's own memory.  off_line is how far the two places differ in
- * their 128-byte lines.  Returns when the engine has taken the bytes: then the worker may go on.  *linked_ps is when
- * the links and the peer's memory have taken them, which a slowed GPU does not delay; it is 0 for the GPU's own
+/* Stores bytes of shared memory at a peer or in the GPU's own memory. off_line is how far the two places differ in
+ * their 128-byte lines.  Returns when the engine has taken the bytes, so that the worker may go on.  *linked_ps is
+ * when the links and the peer's memory have taken them; a slowed GPU does not delay that.  It is 0 for the GPU's own
  * memory. */
 uint64_t bulk_store(struct world_rank *rank, uint16_t peer, uint32_t off_line, uint64_t size_bytes, uint64_t start_ps,
                     uint64_t *linked_ps);
-/* off_line between the stepped worker's buffer in shared memory and a loop's target. */
+/* The off_line of bulk_store() between the stepped worker's buffer in shared memory and a loop's target. */
 uint32_t bulk_off_line(struct world_worker *ww, const struct loop *p);
-/* Moves rows of a loop in words.  `busy` warps do it, each with a buffer in shared memory.  They copy rows through the
- * buffer, or sum loads into it.  All rows are asked of memory at once, and the first row waits for it.  Returns when
- * the last row is moved. */
+/* Moves rows of a loop that words describe, not a program.  `busy` warps do it, each with a buffer in shared memory.
+ * They copy rows through the buffer, or sum loads into it.  Memory serves all rows at once, and the latency of the
+ * first row is added.  Returns when the last row is moved. */
 uint64_t bulk_rows(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint64_t start_ps,
                    uint32_t busy);
 /* How many extra passes, in eighths, the engine takes for rows of a loop because they do not begin at lines.  Packed
@@ -63,17 +63,17 @@ struct bulk_turn {
     uint16_t peer;
 };
 struct bulk_engine {
-    struct sim_event event; /* the first store may have left the SM */
+    struct sim_event event; /* runs when the first store may have left the SM */
     struct world_rank *rank;
     struct bulk_turn *first, *last;
     uint64_t mark; /* the first store's mark (egress.h) */
     struct rng rng;
-    uint32_t waiting; /* how many stores, the first ones, leave before all others */
+    uint32_t waiting; /* this many stores at the front leave before all others */
     bool held;        /* the links took longer than the engine for the last store to a peer */
 };
 
-/* Lines up a store of the stepped worker, the last operation of its step, at the SM's engine.  The worker is parked
- * until its last bulk_turn has ended. */
+/* Queues a store of the stepped worker at its SM's engine.  The store is the last operation of its step.  The worker is
+ * parked until its last bulk_turn has ended. */
 void bulk_turn_take(struct world_worker *ww, uint16_t peer, uint32_t off_line, uint64_t size_bytes);
 sim_handler bulk_engine_run; /* EVENT_STORED */
 

@@ -4,15 +4,16 @@
  * links, which the GPU's CPCs share (egress.h), have taken it.  So while the links are full, a warp's store to its
  * own memory waits behind another warp's store to a peer.  Loads do not wait for stores that the links hold up.
  *
- * Where the engine is the limit, warps wait equally long (H100: waits differ by 11 to 19 %).  Where the links are, all
- * warps of an SM have stores on their way, and these end in no order (40 to 70 %).  A warp's stores to several peers
- * leave in order, though.  So if all warps begin with the same peer, the links into the other peers are idle. */
+ * Where the engine is the limit, warps wait equally long (H100: waits differ by 11 to 19 %).  Where the links are the
+ * limit, all warps of an SM have stores on their way, and these end in no order (waits differ by 40 to 70 %).  But a
+ * warp's stores to several peers leave in order.  So if all warps begin with the same peer, the links into the other
+ * peers are idle. */
 #include "models/hardware/sm/bulk.h"
 #include "models/hardware/sm/gpu.h"
 
 #include <assert.h>
 
-/* Takes time of the links at both ends.  Returns when the last byte is in. */
+/* Takes time of the links at both ends for a store.  Returns when the last byte is in. */
 static uint64_t links_take(struct bulk_engine *e, const struct bulk_turn *turn, uint64_t now_ps)
 {
     struct world_rank *from = e->rank, *to = &from->world->rank[turn->peer];
@@ -42,8 +43,8 @@ static void turn_begin(struct bulk_engine *e)
     sim_schedule_at(w->sim, &e->event, later(end_ps, now_ps + 1));
 }
 
-/* Brings the next store to the front.  While the links hold stores up, those that wait leave in no order, but a warp's
- * own in theirs, and all of them before any that comes later. */
+/* Moves the next store to the front.  While the links hold stores up, the waiting ones leave in random order, but the
+ * stores of one warp keep their order.  All of them leave before any store that comes later. */
 static void turn_choose(struct bulk_engine *e)
 {
     if (!e->waiting)

@@ -61,7 +61,7 @@ static struct price store_price(struct world_rank *rank, const struct fabric_wri
     };
 }
 
-/* Charges the stepped worker for a store of this price.  It waits for touch_ps first. */
+/* Charges the stepped worker for a store of this price.  First the worker waits for touch_ps. */
 static void store_charge(struct world_rank *rank, const struct fabric_write *write, const struct price *price,
                          uint64_t touch_ps)
 {
@@ -114,7 +114,7 @@ static uint64_t stream_begin(struct world_rank *rank, uint64_t call_ps)
     return later(start, port_reserve(&rank->calls, rank->start_ps, call_ps, 0));
 }
 
-/* What the host asks for at start_ps, if it is no copy and no word. */
+/* Charges a call of the host at start_ps that neither copies bytes nor writes a word. */
 static void call_work(struct world_rank *rank, const struct loop *p, uint64_t start_ps)
 {
     const struct cluster *c = rank->world->cluster;
@@ -181,7 +181,7 @@ static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struc
     if (p && p->staged) {
         if (p->alone && rank->shares.cpcs) {
             bulk_turn_take(ww, write->peer, bulk_off_line(ww, p), size);
-            gpu_lane_end(ww, later(start, now + 1)); /* it is parked until the store has left the SM */
+            gpu_lane_end(ww, later(start, now + 1)); /* the worker is parked until the store has left the SM */
         } else {
             uint64_t linked_ps;
             gpu_lane_end(ww, bulk_store(rank, write->peer, bulk_off_line(ww, p), size, start, &linked_ps));
@@ -212,9 +212,8 @@ static uint64_t post_releases_ps(const struct world_rank *rank, const struct wor
     return TRANSPORT_RELEASES * (gpu->release_stores_ps - gpu->release_ps);
 }
 
-/* Returns when the NIC may see a request that the worker posts now.  Posting keeps the worker busy.  A warp that
- * rings has its QP to itself meanwhile.  A warp that hands over to a thread waits while the thread has as many
- * requests as it takes. */
+/* Returns when the NIC may see a request that the worker posts now.  Posting keeps the worker busy.  A warp that rings
+ * has its QP to itself meanwhile.  A warp that hands a request to a thread waits while the thread's queue is full. */
 static uint64_t post_by(struct world_rank *rank, uint64_t post_ps, uint32_t warps, uint16_t peer, uint16_t queue,
                         bool defer)
 {
@@ -243,8 +242,8 @@ static uint64_t post_by(struct world_rank *rank, uint64_t post_ps, uint32_t warp
     return world_thread_reserve(rank, queue, end + t->proxy_ps + looks_ps, t->doorbell_ps);
 }
 
-/* Charges a thread for the answer to its signal, if signals are messages to the target's thread.  The answer's arrival
- * is not followed: the thread takes the answer in right after posting. */
+/* Charges a thread for the answer to its signal, if signals are messages to the target's thread.  The model does not
+ * follow the answer's arrival: the thread takes the answer in right after posting. */
 static void answer_charge(struct world_rank *rank, uint16_t queue)
 {
     const uint64_t answer_ps = rank->world->transport.answer_ps;
@@ -285,9 +284,9 @@ static int gpu_put(struct fabric *f, struct fabric_worker *worker, const struct 
     return 0;
 }
 
-/* Keeps a thread that orders requests by a fence busy: it posts the signal once the put is acknowledged, and serves
- * nobody until then.  The time until the acknowledgement comes counts as idle, because the port's other work is not
- * known here. */
+/* Keeps a thread busy that orders requests by a fence.  The thread posts the signal once the put is acknowledged, and
+ * serves no other request until then.  The wait is that of an idle port, because the port's other work is not known
+ * here. */
 static void fence_wait(struct world_rank *rank, const struct fabric_write *write)
 {
     const struct world *w = rank->world;
@@ -471,7 +470,7 @@ static void gpu_signal_add(struct fabric *f, struct fabric_worker *worker, uint3
         const bool behind = !step->lane_warps;
         if (behind) step->last_end_ps = gpu_lane_begin(ww, 0, &lanes);
         /* A release waits for all stores of its SM that have not arrived.  In the step of a store, the store's lane
-         * does the waiting. */
+         * already waits for them. */
         const bool own = ww->unfenced && !behind;
         const uint64_t stored_ps = own ? 0 : later(rank->stored_ps[ww->sm], left_ps(rank, ww->sm));
         const uint64_t busy_ps = rank_slowed_ps(rank, later(gpu->release_stores_ps, gpu->release_ps));

@@ -1,8 +1,8 @@
 /* gpu.h - private to models/hardware/sm: how the files in this folder see the world: the warps of a group, the rows
  * that they move, and the cost of both.
  *
- * All times are picoseconds of the simulated clock.  A function whose name ends in _ps and that takes no port returns a
- * duration and changes nothing.  The comments of the others say what they change. */
+ * All times are picoseconds of the simulated clock.  A function of this header whose name ends in _ps returns a
+ * duration.  It changes nothing unless its comment says so. */
 #ifndef MODELS_HARDWARE_GPU_H
 #define MODELS_HARDWARE_GPU_H
 
@@ -48,9 +48,9 @@ static inline void flows_note(struct flows *f, uint16_t peer, uint64_t end_ps)
 static inline uint32_t gpu_warps_busy(uint32_t rows, uint32_t lanes) { return rows && rows < lanes ? rows : lanes; }
 
 /* Operations of one step run at the same time on different warps while there are free warps, and then behind earlier
- * operations.  gpu_lane_begin() returns when an operation on `warps` warps begins (0: all) and sets `lanes` to their
- * number.  gpu_lane_end() ends it at end_ps, as a GPU that is not slowed would.  gpu_lane_end_from() ends an operation
- * whose own work begins at from_ps: a slowed GPU waits no longer than others for a link or for earlier work.
+ * operations. gpu_lane_begin() returns when an operation on `warps` warps begins (0: all) and sets `lanes` to their
+ * number. gpu_lane_end() ends it at end_ps, the time for a GPU that is not slowed. gpu_lane_end_from() stretches only
+ * the time from from_ps on, because a slowed GPU waits no longer than others for a link or for earlier work.
  * gpu_lane_reach() makes the operation wait until end_ps as well. */
 static inline uint64_t gpu_lane_begin(struct world_worker *ww, uint32_t warps, uint32_t *lanes)
 {
@@ -116,8 +116,8 @@ static inline bool gpu_priced(const struct world *w, const struct loop *p)
 uint64_t gpu_load_ps(const struct world *w, const struct loop *p);
 /* How much longer than in the L2 a wait of the loop takes, if data outside the L2 take more_ps longer. */
 uint64_t gpu_far_ps(const struct world *w, const struct loop *p, uint64_t more_ps);
-/* How long memory takes for rows that are read and written, outside the L2 at the rate `far`.  The L2 holds as much
- * as it can of a footprint that has just been written. */
+/* How long memory takes to read and write rows.  Bytes outside the L2 move at the rate `far`.  The L2 holds as much as
+ * it can of a footprint that has just been written. */
 uint64_t gpu_memory_ps(const struct world *w, const struct loop *p, uint64_t read_bytes, uint64_t write_bytes,
                        rate_q20 far);
 /* How much longer the first wait for an array takes.  Notes that the worker has waited for it. */

@@ -121,7 +121,7 @@ struct gpu_rows gpu_program(struct world_rank *rank, const struct world_worker *
     const uint64_t groups_256 = gpu_program_alone(p) ? GPU_WHOLE : gpu_groups_256(rank, ww, p);
     const bool apart = groups_256 != GPU_WHOLE && !p->team;
     if (row.made > row.bytes && row.bytes)
-        row.made = (row.made + row.bytes / 2) / row.bytes * row.bytes; /* whole copies */
+        row.made = (row.made + row.bytes / 2) / row.bytes * row.bytes; /* a whole number of copies */
     const struct loop_row asked = { row.bytes, row.made, p->team ? row.rows : 1, p->team ? row.warps : 1 };
     const uint32_t teams = (uint32_t)((busy * groups_256 + GPU_WHOLE / 2) / GPU_WHOLE);
     const struct warps_cost *c = cost_of(w, p, given, asked, teams, to_peer, times > busy || apart ? 2 : 1);

@@ -3,8 +3,8 @@
 
 #include <math.h>
 
-/* How many bytes have gone through the L2 since the data that the loop reads came there, by a recent write or by a
- * call. */
+/* How many bytes have gone through the L2 since a recent write or a call brought the loop's data there.  UINT64_MAX:
+ * the data are not in the L2. */
 static uint64_t since_bytes(const struct world *w, const struct loop *p)
 {
     const uint64_t touched_bytes = w->options.needs.touched_bytes;

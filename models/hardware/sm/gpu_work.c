@@ -41,7 +41,7 @@ static uint64_t sum_ps(const struct world *w, const struct fabric_work *work, co
     const uint64_t alone_ps = p->sum_cycles * gpu->cycle_ps +
                               (made * stretch_ps + read * p->stretch_row_cycles * gpu->cycle_ps) / stretch_bytes(p);
     const uint64_t fences_ps = p->fenced ? 0 : turns * gpu->stage_ps;
-    const uint64_t more = work->rows ? stretches(p, work->read_bytes) / work->rows : 0; /* for each row but the first */
+    const uint64_t more = work->rows ? stretches(p, work->read_bytes) / work->rows : 0; /* stretches read for a sum */
     const uint64_t in_turn_ps = p->in_turn && more > turns ? (more - turns) * wait_ps : 0;
     return p->steps * wait_ps + far_ps + in_turn_ps + (alone_ps > fences_ps ? alone_ps - fences_ps : 0);
 }
@@ -90,7 +90,7 @@ static struct price work_price(struct world_rank *rank, const struct fabric_work
     };
 }
 
-/* Memory reads by others make the warps wait, too. */
+/* Other work that uses the memory makes the warps wait, too. */
 uint64_t gpu_priced_work_end(struct world_rank *rank, const struct price *price, uint64_t start, uint64_t touch_ps)
 {
     struct world_worker *ww = rank->now.worker;
@@ -151,7 +151,7 @@ static uint64_t waits_ps(const struct world *w, const struct loop *p, uint64_t w
     return far * gpu_load_ps(w, p) + (waits - far) * w->cluster->gpu.load_l2_ps;
 }
 
-enum { CHASE_BYTES = 128 }; /* what the cycles of the word `chase` bring */
+enum { CHASE_BYTES = 128 }; /* bytes that come in the cycles of the word `chase` */
 
 static uint64_t scan_ps(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint32_t lanes)
 {

@@ -4,9 +4,9 @@
 #include <assert.h>
 #include <math.h>
 
-/* Once an SM has this many bytes in flight, a byte waits there behind the SM's other bytes.  This is the part of a
- * load's cycle that is spent in shared queues.  [K] a scan of five values over kernels that run with loads on H100,
- * tests/accuracy/h100_loads.csv. */
+/* With more bytes in flight than this, a byte of an SM also waits behind the SM's other bytes.  Such waits are the part
+ * of a load's cycle that is spent in shared queues.  [K] a scan of five values over kernels that run with loads on
+ * H100, tests/accuracy/h100_loads.csv. */
 #define SM_QUEUE_BYTES 32768.0
 static const double use_most = 0.9999;
 
@@ -15,7 +15,7 @@ bool pressure_known(const struct cluster_gpu *gpu) { return gpu->hbm_queue_ps > 
 struct memory {
     double read, write, copy; /* bytes a second */
     double queue_ps, burst_ps;
-    double most_ps; /* the bytes that all SMs can have in flight, at the rate of reads: an upper limit of every wait */
+    double most_ps; /* an upper limit of every wait: how long reads take of all bytes that the SMs can have in flight */
 };
 
 struct use {
@@ -81,12 +81,11 @@ static double speed_at(const struct memory *m, const struct pressure_load *l, do
     return all / (idle_ps + turn_wait_ps(m, l, use));
 }
 
-/* The use of the memory at which the loads, with the waits that this use causes, ask for exactly this use.  Sets the
- * speed[] of each load. */
+/* Finds the use of the memory whose waits make the loads ask for just this use.  Sets the speed[] of each load. */
 static struct use settle(const struct memory *m, const struct pressure_load *own, const struct pressure_load *load,
                          uint32_t count, const double *idle_ps, double *speed)
 {
-    double low = 0, high = 1; /* as shares of what they would ask of an idle memory */
+    double low = 0, high = 1; /* as shares of what the loads would ask of an idle memory */
     struct use use = { 0 };
     for (int step = 0; step < 48; step++) {
         const double f = (low + high) / 2;

@@ -7,7 +7,7 @@
 
 enum { SCHEDULERS = 4, CHAIN_CYCLES = 4, EIGHTHS = 8 };
 enum { FLIGHT = 32 };          /* the most loads of a warp, or requests of a team or a warp, in flight */
-enum { STEPS_MOST = 1 << 20 }; /* a longer program is cut */
+enum { STEPS_MOST = 1 << 20 }; /* a program with more steps is cut off */
 
 struct line { /* a queue of times at which an awaited value will be there */
     uint64_t ps[FLIGHT];
@@ -18,9 +18,8 @@ struct warp {
     uint64_t now_ps;
     uint64_t stored_ps; /* when its stores so far are performed; kept if loads wait for stores */
     struct line load, out;
-    uint32_t left;            /* bytes of the store that it is in */
-    uint32_t waited, through; /* of what the engine brings: how much it has waited for, and how much it is through
-                               * with */
+    uint32_t left;            /* bytes that its current store still has to store */
+    uint32_t waited, through; /* BULK_IN requests of its team that it has waited for; those that it has finished with */
     uint32_t round, number;
     uint32_t again[LOOP_NESTED + 1];
     uint8_t at, depth;
@@ -66,7 +65,7 @@ static void order_add(struct run *r, uint32_t i)
     r->before[r->after[i]] = r->after[place] = (uint8_t)i;
 }
 
-/* Returns when the bytes of an access are through the port and, unless they stay in the SM, through the way. */
+/* Returns when the bytes of an access are through the port and, if they enter or leave the SM, through its way. */
 static uint64_t access_end_ps(struct run *r, const struct warp *v, uint8_t place, rate_q20 rate, uint32_t bytes)
 {
     const uint64_t takes_ps = rate_time(rate, bytes);
@@ -84,7 +83,7 @@ static uint64_t engine_end_ps(struct run *r, const struct warp *v, rate_q20 rate
     return serve(&r->way_ps, v->now_ps, takes_ps);
 }
 
-/* Runs a load.  Its accesses are asked for one after another. */
+/* Runs a load, which issues its accesses one after another. */
 static void load_run(struct run *r, struct warp *v, const struct loop_op *o)
 {
     for (uint32_t left = o->n, bytes; left; left -= bytes) {
@@ -96,8 +95,8 @@ static void load_run(struct run *r, struct warp *v, const struct loop_op *o)
     }
 }
 
-/* Runs a store.  Its accesses are asked for one after another, each after the load that brings its value.  Returns
- * false if other warps go on until that load has come. */
+/* Runs a store.  It issues its accesses one after another, each after the load that brings its value.  Returns false if
+ * a load has not come yet; other warps run until then. */
 static bool store_run(struct run *r, struct warp *v, const struct loop_op *o)
 {
     const bool shared = o->place == LOOP_SHARED;
@@ -139,7 +138,7 @@ static void team_wake(struct run *r, uint32_t team, uint64_t now_ps)
     }
 }
 
-/* How much of what the team has asked of the engine every warp of the team, except `but`, is through with. */
+/* How many of the team's BULK_IN requests every warp of the team, except `but`, has finished with. */
 static uint32_t least_through(const struct run *r, uint32_t team, const struct warp *but)
 {
     uint32_t least = UINT32_MAX;

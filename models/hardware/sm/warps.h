@@ -5,8 +5,8 @@
  * a load, for what the bulk engine brings or still reads, or for earlier instructions.  Four schedulers serve the
  * warps in turns, one instruction a cycle.  An instruction that needs the previous one waits four cycles.  (NVIDIA's
  * SMs since Volta: "Dissecting the NVIDIA Volta GPU Architecture via Microbenchmarking", 2018, tables 4.1 and 2.1.)
- * The accesses of their lanes go through one port.  All bytes that leave or enter the SM go through one way, the
- * engine's bytes, too.  What other SMs do is not known here: memory and links are the world's ports. */
+ * The accesses of their lanes go through one port.  All bytes that leave or enter the SM share one way, and so do the
+ * engine's bytes.  What other SMs do is not known here, because memory and links are ports of the world. */
 #ifndef MODELS_HARDWARE_WARPS_H
 #define MODELS_HARDWARE_WARPS_H
 
@@ -25,7 +25,7 @@ struct warps_sm {
                          * wait */
     uint64_t in_ps[WARPS_PLACES];   /* from a request to the engine until its bytes begin to come */
     uint64_t turn_ps;               /* how long such a request and its wait keep a warp busy */
-    uint64_t fence_ps;              /* a fence of the SM */
+    uint64_t fence_ps;              /* how long a fence of the SM takes */
     uint64_t read_ps;               /* from the last byte that the engine reads until the warp knows */
     rate_q20 load, store, put;      /* rates of bytes into the SM, out of it, and by the engine to the target */
     rate_q20 skew;                  /* rate of the engine's extra passes */
