@@ -140,7 +140,8 @@ static const struct word {
 };
 #undef FIELD
 
-/* How an operation's values are written. */
+/* How an operation's values are written: none, a number, bytes with `by` and a place, or a number with a block in
+ * braces. */
 enum form { ALONE, NUMBERED, MOVED, BLOCK };
 static const struct {
     const char *name;
@@ -418,7 +419,7 @@ static bool expression_read(struct reader *r)
 }
 
 /* Refuses a value, written at `begin`, that the word's field cannot hold, and `chase` without its cycles.  A value that
- * depends on sizes is not known here. */
+ * depends on sizes is not known yet, so it passes. */
 static bool value_fits(struct reader *r, const struct clause *clause, const char *begin)
 {
     static const uint64_t most[] = { [FLAG] = UINT64_MAX, [U8] = UINT8_MAX,   [U16] = UINT16_MAX,
@@ -466,7 +467,7 @@ static bool value_read(struct reader *r, struct clause *value)
     return true;
 }
 
-/* Whether this word follows.  If so, takes it; leaves anything else in place. */
+/* If `word` comes next, takes it and returns true.  Leaves any other text in place. */
 static bool word_taken(struct reader *r, const char *word)
 {
     const char *begin = r->at;
@@ -558,7 +559,7 @@ static bool program_read(struct reader *r)
     return good;
 }
 
-/* "file:line" */
+/* Reads "@ file:line". */
 static bool place_read(struct reader *r)
 {
     if (!taken(r, '@')) return refuse(r, "\",\" and a word, or \"@ file:line\"");
@@ -611,7 +612,7 @@ static bool line_read(struct reader *r, struct loops *loops)
     while (r->end > r->at && g_ascii_isspace(r->end[-1])) r->end--;
     const char *begin = r->at;
     if (!name_read(r, "the name of a site", name)) return false;
-    const enum site next = r->site + 1 < SITES ? r->site + 1 : SITE_NONE + 1; /* most lines stand in the sites' order */
+    const enum site next = r->site + 1 < SITES ? r->site + 1 : SITE_NONE + 1; /* most sheets have the sites' order */
     r->site = !strcmp(site_names[next], name) ? next : loops_site_find(name);
     if (r->site) return site_read(r, loops, r->site);
     for (size_t i = 0; i < G_N_ELEMENTS(heads); i++)
@@ -621,7 +622,7 @@ static bool line_read(struct reader *r, struct loops *loops)
 }
 
 /* Where the line that begins at `at` ends, with the lines that continue it because they begin with a blank.  *lines is
- * how many lines these are. */
+ * the number of these lines. */
 static const char *line_end(const char *at, const char *end, uint32_t *lines)
 {
     *lines = 0;
@@ -695,8 +696,8 @@ const struct loops *loops_shipped(void)
     return shipped;
 }
 
-/* The form of a line, which decides how a world finds its cost: a program, or words for what the host asks for, for
- * rows in shared memory, or for other rows. */
+/* The form of a line, which decides how a world finds its cost.  It is a program, a word for what the host requests,
+ * "from-shared", or other words. */
 static const char *line_form(const struct line *line)
 {
     if (line->step_count) return "a program, { ... }";

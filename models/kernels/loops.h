@@ -41,8 +41,8 @@ enum loop_engine {
                 * so a row takes bytes / (32 lanes x width x in_flight) waits */
     LOOP_BULK, /* the bulk copy engine moves a row from memory into shared memory and out again; the warp waits for
                 * both */
-    LOOP_COPY, /* the GPU's copy engine, at the host's request: no warps; one store() of any size */
-    /* None: the host asks for it. */
+    LOOP_COPY, /* the GPU's copy engine moves bytes at the host's request: one store() of any size, and no warps */
+    /* No engine: the host requests these. */
     LOOP_AWAIT,  /* a stream finds that the word that it awaits is already written */
     LOOP_LAUNCH, /* a stream begins a kernel */
     LOOP_WAIT,   /* the host waits until the stream has come here, and only then asks for later operations */
@@ -82,8 +82,8 @@ enum loop_place { LOOP_SOURCE, LOOP_TARGET, LOOP_SHARED, LOOP_L2 };
 struct loop_op {
     uint8_t code, place;
     uint16_t by;
-    uint32_t n; /* FIRST, OTHERS, and REPEAT with n 0: the END is `by` operations later.  END: its block begins `by`
-                 * operations earlier */
+    uint32_t n; /* for FIRST, OTHERS and REPEAT, `by` says how many operations later their END is; for an END,
+                 * how many operations earlier its block begins */
 };
 enum { LOOP_OPS = 32, LOOP_NESTED = 3 };
 
@@ -105,18 +105,18 @@ struct loop {
     uint16_t shared_bytes, stride;
     uint16_t sum_cycles, stretch_cycles, stretch_row_cycles;
     uint32_t adds_cycles;
-    uint32_t number; /* the site's number, by which arrays are told apart */
+    uint32_t number; /* enum site; it tells the arrays of different sites apart */
     bool lined, sought, packed, packed_source, spread, staged, alone, in_turn, fenced, ahead, fresh, unseen, posted,
         apart, weighted, peer;
     bool host, polls;                                     /* of scans */
     bool releases, host_stored, polled, library, message; /* of signals and puts */
     bool program; /* true: only the program and the description of its data count.  false: `engine` and the fields after
                    * it say what the loop does */
-    bool times;   /* for a scan: loops_times() says how many loads, else they are as many as the rows */
+    bool times;   /* for a scan: loops_times() gives the number of loads; false: a load for each row */
     bool team;    /* for a program: all warps of the operation move each row together; else each warp moves its own
                    * row */
     uint64_t footprint_bytes; /* 0: so little that it does not matter */
-    uint64_t digest;          /* of its sheets, site and sizes: equal digests, equal programs */
+    uint64_t digest;          /* of the sheets, the site and the sizes; equal digests mean equal programs */
 };
 
 enum { LOOP_SIZES = 4 }; /* the most sizes that a site may name */
@@ -132,9 +132,10 @@ struct loops;
 
 /* The loops of the sheets that ship with the program. */
 const struct loops *loops_shipped(void);
-/* The shipped loops, some of whose lines are replaced by those of a sheet.  Each line must have the form of the shipped
- * line: a program, `copy-engine`, `from-shared`, or other words. path is where text comes from, for messages.  Returns
- * NULL and sets *error, "path:line: ...", if the text is no such sheet. loops_load() reads the text from the file. */
+/* Returns the shipped loops, with the lines that a sheet has in place of theirs.  Each line must have the form of the
+ * shipped line: a program, `copy-engine`, `from-shared`, or other words. path is where text comes from, for messages.
+ * Returns NULL and sets *error, "path:line: ...", if the text is no such sheet. loops_load() reads the text from the
+ * file. */
 struct loops *loops_parse(const char *path, const char *text, size_t size_bytes, GError **error);
 struct loops *loops_load(const char *path, GError **error);
 void loops_free(struct loops *loops);

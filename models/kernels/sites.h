@@ -1,7 +1,7 @@
 /* sites.h - the places in the libraries' code where kernels move rows or read index arrays.
  *
- * An operation of models/fabric.h names a site.  The library's sheet (*.loops in this folder; loops.h reads them)
- * describes the site's loop.  Each site has one line, and each line has a site; `make tidy` checks this.  So the
+ * An operation of models/fabric.h names a site.  The library's sheet, a .loops file in this folder, describes the
+ * site's loop; loops.h reads it.  Each site has one line, and each line has a site; `make tidy` checks this.  So the
  * protocol says what is moved and to whom, a sheet says how the code does it, and the world decides what that costs. */
 #ifndef MODELS_KERNELS_SITES_H
 #define MODELS_KERNELS_SITES_H
