@@ -13,7 +13,8 @@ bool compare_record_predicted(const struct record *record)
     return g_strcmp0(kind, "simulate") == 0 || g_strcmp0(kind, "step") == 0;
 }
 
-/* The value of a header key, with dashes or underscores.  "" if the key is absent: an empty option means none, too. */
+/* The value of a header key, whose name may be written with dashes or underscores.  An absent key gives "", because an
+ * empty option means none, too. */
 static const char *compare_header_value(const struct record *record, const char *key)
 {
     const char *value = record_get(record, key);

@@ -70,8 +70,8 @@ const struct compare_row *compare_headline(const struct compare *compare, const 
 
 /* The header keys in which the cases of two records differ, as "key: x against y; ...", or NULL if the cases are
  * equal.  A record lists the keys that make its case.  If neither record lists them, the keys that every case has are
- * compared where both records give them.  Of two predictions, only the keys of the work are compared.  Such records are
- * compared because of their placement, cluster, backend or kernel, so these may differ.  Freed by the caller. */
+ * compared where both records give them.  Of two predictions, only the keys of the work are compared.  Their placement,
+ * cluster, backend and kernel may differ, because the comparison is about these.  Freed by the caller. */
 char *compare_case_difference(const struct record *a, const struct record *b);
 /* The header keys in which two predictions differ, in the same form: work, settings, placement and machine.  NULL:
  * none. */

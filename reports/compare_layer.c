@@ -1,6 +1,4 @@
-/* compare_layer.c - what a layer's dispatch and combine cost: the sum over its kernels of their slowest ranks'
- * times.
- *
+/* compare_layer.c - the time of a layer's dispatch and combine: the sum over their kernels of the slowest rank's time.
  * All code that says which of two kernels, settings or machines is faster compares this sum, so that all of it
  * agrees. */
 #include "reports/compare.h"

@@ -131,7 +131,7 @@ static char *busiest_text(const struct compare_limit *limit)
 {
     const char *name[] = { limit->part, limit->rival };
     for (int i = 0; i < 2; i++)
-        if (name[i] && g_str_has_prefix(name[i], "busiest ")) name[i] += strlen("busiest "); /* an SM's part */
+        if (name[i] && g_str_has_prefix(name[i], "busiest ")) name[i] += strlen("busiest "); /* written below */
     if (!limit->rival) return g_strdup_printf("busiest: %s, %.0f %%", name[0], limit->busy_pct);
     return g_strdup_printf("busiest: %s, %.0f %%; %s, %.0f %%", name[0], limit->busy_pct, name[1],
                            limit->rival_busy_pct);

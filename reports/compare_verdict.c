@@ -159,7 +159,7 @@ static void verdict_step_append(const struct record *record, GString *out)
 void compare_verdict_alone_append(const struct record *record, GString *out)
 {
     struct verdict v;
-    if (g_strcmp0(record_get(record, "kind"), "measure") == 0) return; /* no single operation decides */
+    if (g_strcmp0(record_get(record, "kind"), "measure") == 0) return; /* its operations have no total */
     if (of_step(record)) {
         verdict_step_append(record, out);
         return;

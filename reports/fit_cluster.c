@@ -25,13 +25,13 @@ enum fit_kind {
     FIT_TIME,        /* one row: a time */
     FIT_FIXED,       /* rows by size: the cost of an operation without its bytes */
     FIT_RATE,        /* rows by size: the rate of its bytes */
-    FIT_POLL,        /* one row: a signal's time through shared memory, minus the key step */
+    FIT_POLL,        /* one row: a signal's time through shared memory, minus the time of the key `step` */
     FIT_LATENCY,     /* one row: a signal's time over the link, minus the CPU times of both ends */
     FIT_INTERRUPT,   /* rows by size: the extra cost of a put that is posted alone */
     FIT_PUT,         /* rows by size: the cost of a put without a doorbell, at each size */
     FIT_LINK_FIXED,  /* rows by size: the time of streams that wait for the link, without the time of their bytes */
-    FIT_LINK_RATE,   /* rows by size: the rate of the bytes between the two longest of these streams */
-    FIT_LINK_SIGNAL, /* one row: the extra cost of a signal */
+    FIT_LINK_RATE,   /* rows by size: bytes over time, between the two longest of these streams */
+    FIT_LINK_SIGNAL, /* one row: the extra cost of a signal on the link */
     FIT_LOOP,        /* rows by bytes touched: the cost of an operation at each size; older records lack these rows */
 };
 

@@ -26,7 +26,7 @@ static const char fit_about[] =
     "\n"
     "  eptwin fit gpus.csv --include h200 --output gpus.ini";
 
-/* Reads the records, and makes one of them.  NULL and *error if one cannot be read or does not fit the others. */
+/* Reads the records, and merges them into one.  NULL and *error if one cannot be read or does not fit the others. */
 static struct record *fit_read(char **paths, uint32_t count, GError **error)
 {
     g_autofree struct record **records = g_new0(struct record *, count);

@@ -11,8 +11,8 @@
 #include "sim/stats.h"
 
 enum gpu_kind {
-    GPU_COUNT,      /* the header's whole number */
-    GPU_BYTES,      /* the header's bytes */
+    GPU_COUNT,      /* a whole number in the header */
+    GPU_BYTES,      /* a size in bytes in the header */
     GPU_TIME,       /* a row's time */
     GPU_TIME_LESS,  /* a row's time minus another row's */
     GPU_TIME_AND,   /* a row's time plus another row's, the sum times factor */

@@ -338,7 +338,7 @@ static void html_case(const struct report_case *c, guint number, bool titled, co
 
 /* ---- all cases ---- */
 
-/* Appends how large the errors of several predictions are together. */
+/* Appends a summary of the errors of several predictions. */
 static void html_spread(const GPtrArray *cases, GString *out)
 {
     g_autoptr(GArray) errors = g_array_new(FALSE, FALSE, sizeof(double));

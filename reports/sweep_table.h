@@ -19,7 +19,7 @@ struct sweep_table {
     GPtrArray *options; /* char *: facts that all points share, such as "kernel: normal" */
     GPtrArray *names;   /* char *: the swept names, from the outer loop to the inner */
     char **work;        /* NULL-terminated: the swept names that describe work */
-    GPtrArray *phases;  /* char *, in their order */
+    GPtrArray *phases;  /* char *: in the order of the file */
     GPtrArray *points;  /* struct sweep_point *: the points that could be simulated */
     guint impossible;   /* number of points that could not be simulated */
     char *problem;      /* why the first of these points could not be simulated, or NULL */

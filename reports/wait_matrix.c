@@ -1,4 +1,4 @@
-/* wait_matrix.c - reads rows of waits, see wait_matrix.h.  Knows no world and no picture. */
+/* wait_matrix.c - reads rows of waits; see wait_matrix.h.  Knows no simulation and no drawing. */
 #include "reports/wait_matrix.h"
 
 #include <glib.h>

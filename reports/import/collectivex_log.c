@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* The kernels of eptwin that a backend runs, or NULL. */
+/* eptwin's name of the kernels that a backend runs, or NULL. */
 static const char *kernel_of(const json_t *factors)
 {
     static const struct {

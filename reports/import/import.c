@@ -1,5 +1,5 @@
-/* import.c - reads a log line by line, or document by document.  It offers each to the readers, and keeps those that
- * no reader knows.  Knows no program's format; the *_log.c do. */
+/* import.c - reads a log line by line, or document by document.  It offers each line or document to the readers, and
+ * keeps lines that no reader knows.  Knows no program's format; the *_log.c do. */
 #include "reports/import/import.h"
 
 #include <string.h>
@@ -54,7 +54,7 @@ static void text_read(struct import_log *log, char *text, size_t size_bytes)
         else if (*line) {
             const int taken = line_offer(state, log, line, last);
             if (taken >= 0) last = taken;
-            else if (line[strspn(line, "-*=_ ")]) unknown_add(log, line); /* a ruled line says nothing */
+            else if (line[strspn(line, "-*=_ ")]) unknown_add(log, line); /* a line of dashes says nothing */
         }
         at += line_bytes + 1;
     }

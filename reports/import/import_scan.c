@@ -43,7 +43,7 @@ static char *launcher_skip(char *line)
 }
 
 /* Whether exactly two asterisks stand at `at`.  People emphasise numbers with them when they post a log.  Longer runs
- * are rules. */
+ * are ruled lines. */
 static bool stress_at(const char *at, const char *line, const char *end)
 {
     if (end - at < 2 || at[0] != '*' || at[1] != '*') return false;

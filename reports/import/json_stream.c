@@ -60,7 +60,7 @@ void json_stream_close(struct json_stream *s)
     g_free(s);
 }
 
-/* Loads the next block.  False at the end, or with *error. */
+/* Loads the next block.  False at the end of the document, or if that fails, with *error. */
 static bool block_load(struct json_stream *s, GError **error)
 {
     s->before += s->end;
@@ -148,7 +148,7 @@ bool json_stream_value(struct json_stream *s, bool keep, const char **text, size
     g_string_truncate(s->kept, 0);
     while (!scan.ended) {
         if (s->at == s->end && !block_load(s, error)) {
-            if (scan.depth == 0 && scan.begun && !scan.text && !(error && *error)) break; /* a scalar has no end sign */
+            if (scan.depth == 0 && scan.begun && !scan.text && !(error && *error)) break; /* a scalar ends here, too */
             return json_stream_refuse(s, "the rest of a value", "the end of the file (truncated?)", error);
         }
         const size_t from = s->at;

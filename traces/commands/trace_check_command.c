@@ -91,8 +91,7 @@ int trace_command_check(int argc, char **argv)
 }
 
 struct difference {
-    uint64_t experts, weights,
-        tokens; /* how many experts of places, weights of places, and token counts of ranks differ */
+    uint64_t experts, weights, tokens; /* how many of each differ between the traces */
     bool found;
     uint32_t step, layer, rank; /* where the first difference is */
     size_t place;

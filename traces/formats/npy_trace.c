@@ -1,8 +1,8 @@
 /* npy_trace.c - routing in numpy arrays [steps, layers, ranks, tokens, topk], with its weights.
  *
  * Missing leading dimensions count as 1, so one rank's topk_idx [tokens, topk] is a trace, too.  Nothing is kept in
- * memory.  Of a plain file, only the asked (step, layer) is read.  A compressed file is read forwards, and again from
- * its start if an earlier part is asked for. */
+ * memory.  Of a plain file, only the (step, layer) that is asked for is read.  A compressed file is read forwards, and
+ * again from its start if an earlier part is asked for. */
 #include "traces/formats/npy_trace.h"
 
 #include <string.h>
@@ -114,8 +114,8 @@ void trace_weights_close(struct trace_weights *weights)
     g_free(weights);
 }
 
-/* Reads a list such as "0,4,-".  It has for each layer of the file the trace's layer that it belongs to, or "-" for
- * none. */
+/* Reads a list such as "0,4,-".  Its n-th word is the trace's layer to which the file's n-th layer belongs, or "-" if
+ * there is none. */
 static bool weights_layers_parse(struct trace_weights *w, const struct trace_info *info, const char *list,
                                  GError **error)
 {
