@@ -145,12 +145,7 @@ static enum worker_step compute_step(struct fabric_worker *w)
     return WORKER_MORE;
 }
 
-static void compute_describe(const struct fabric_worker *w, char *text, size_t text_size)
-{
-    snprintf(text, text_size, "compute on SM %u", w->sm);
-}
-
-static const struct worker_role compute_role = { .step = compute_step, .describe = compute_describe };
+static const struct worker_role compute_role = { .step = compute_step };
 
 static void compute_launch(struct coll_rank *r)
 {

@@ -408,12 +408,7 @@ static enum worker_step scan_step(struct fabric_worker *w)
     return WORKER_DONE;
 }
 
-static void scan_describe(const struct fabric_worker *w, char *text, size_t text_size)
-{
-    snprintf(text, text_size, "scan on SM %u waits for nothing", w->sm);
-}
-
-static const struct worker_role scan_role = { .step = scan_step, .describe = scan_describe };
+static const struct worker_role scan_role = { .step = scan_step };
 
 struct ht_scan *ht_scan_add(struct ht_rank *h, uint32_t sm, uint32_t warps, struct ht_scan_part first)
 {
@@ -422,6 +417,25 @@ struct ht_scan *ht_scan_add(struct ht_rank *h, uint32_t sm, uint32_t warps, stru
     *s = (struct ht_scan){ .rank = h, .part[0] = first };
     ht_kernel_add(h, &s->worker, &scan_role, sm, warps);
     return s;
+}
+
+static enum worker_step local_step(struct fabric_worker *w)
+{
+    fabric_work(w, &fabric_container_of(w, struct ht_local, worker)->work);
+    return WORKER_DONE;
+}
+
+static const struct worker_role local_role = { .step = local_step };
+
+void ht_local_launch(struct ht_rank *h, struct ht_local *local, uint32_t sms, uint32_t warps, struct fabric_work work)
+{
+    work.read_bytes = (work.read_bytes + sms - 1) / sms;
+    work.write_bytes = (work.write_bytes + sms - 1) / sms;
+    for (uint32_t sm = 0; sm < sms; sm++) {
+        local[sm] = (struct ht_local){ .rank = h, .work = work };
+        local[sm].work.context = &local[sm];
+        ht_kernel_add(h, &local[sm].worker, &local_role, sm, warps);
+    }
 }
 
 /* Each SM counts the tokens of 4 experts or of 8 ranks.  A thread reads all choices of a token. */

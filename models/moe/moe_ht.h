@@ -91,6 +91,13 @@ struct ht_scan {
     bool layout; /* the scan also makes the layout */
 };
 
+/* An SM's share of a kernel's local work, which neither sends nor waits. */
+struct ht_local {
+    struct fabric_worker worker;
+    struct ht_rank *rank;
+    struct fabric_work work;
+};
+
 struct ht_rank {
     struct moe_rank base;
     struct ht_geometry g;
@@ -150,6 +157,11 @@ void ht_slot_combine(const struct moe_options *o, bool payload, bool internode, 
 void ht_rank_init(struct ht_rank *h, const struct kernel_job *job, struct fabric *f, bool internode, uint32_t scan_max,
                   uint32_t worker_max);
 void ht_layout_make(struct ht_rank *h);
+/* Whether the token has an expert on the rank, in the layout of ranks that are one node. */
+static inline bool ht_goes_to(const struct ht_rank *h, uint32_t token, uint32_t rank)
+{
+    return h->layout.bits[(size_t)token * h->g.groups + rank / 8] >> rank % 8 & 1;
+}
 /* The expert of a rank's choice; negative: the choice has none.  A rank's choices are numbered token by token, topk of
  * them for each token. */
 static inline int32_t ht_expert(const struct ht_rank *h, uint32_t rank, uint32_t choice)
@@ -179,6 +191,9 @@ void ht_kernel_add(struct ht_rank *h, struct fabric_worker *w, const struct work
                    uint32_t warps);
 struct ht_scan *ht_scan_add(struct ht_rank *h, uint32_t sm, uint32_t warps, struct ht_scan_part first);
 void ht_layout_launch(struct ht_rank *h);
+/* Launches work in the rank's own memory, divided evenly between `sms` SMs.  Each SM's worker has `warps` warps.
+ * work.run gets the SM's struct ht_local. */
+void ht_local_launch(struct ht_rank *h, struct ht_local *local, uint32_t sms, uint32_t warps, struct fabric_work work);
 /* Charges the worker for reading index arrays at this site. */
 static inline void ht_scan_here(struct fabric_worker *w, uint8_t site, uint32_t rows, uint64_t read_bytes)
 {

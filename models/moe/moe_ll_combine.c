@@ -212,12 +212,7 @@ static enum worker_step zeroer_step(struct fabric_worker *w)
     return WORKER_DONE;
 }
 
-static void zeroer_describe(const struct fabric_worker *w, char *text, size_t text_size)
-{
-    snprintf(text, text_size, "combine's zeroer on SM %u waits for nothing", w->sm);
-}
-
-static const struct worker_role zeroer_role = { .step = zeroer_step, .describe = zeroer_describe };
+static const struct worker_role zeroer_role = { .step = zeroer_step };
 
 static const uint8_t *returned_row(const struct ll_rank *r, uint32_t expert, uint64_t token)
 {

@@ -191,14 +191,7 @@ static void counter_ahead(const struct fabric_worker *w)
     fabric_word_ahead(c->worker.fabric, word);
 }
 
-static void counter_describe(const struct fabric_worker *w, char *text, size_t text_size)
-{
-    snprintf(text, text_size, "dispatch counter on SM %u waits for nothing", w->sm);
-}
-
-static const struct worker_role counter_role = { .step = counter_step,
-                                                 .describe = counter_describe,
-                                                 .ahead = counter_ahead };
+static const struct worker_role counter_role = { .step = counter_step, .ahead = counter_ahead };
 
 static uint32_t range_number(const struct ll_receiver *v)
 {

@@ -478,12 +478,7 @@ static enum worker_step prepare_step(struct fabric_worker *w)
     return WORKER_DONE;
 }
 
-static void prepare_describe(const struct fabric_worker *w, char *text, size_t text_size)
-{
-    snprintf(text, text_size, "mega-moe cast on SM %u waits for nothing", w->sm);
-}
-
-static const struct worker_role prepare_role = { .step = prepare_step, .describe = prepare_describe };
+static const struct worker_role prepare_role = { .step = prepare_step };
 
 static void prepare_launch(struct mega_rank *r)
 {

@@ -263,7 +263,7 @@ static void sum_run(void *context, uint64_t argument)
     const uint16_t *row[HT_LOCAL_MAX];
     (void)argument;
     for (uint32_t to = 0; to < h->g.ranks; to++)
-        if (os_goes_to(v->rank, token, to))
+        if (ht_goes_to(&v->rank->ht, token, to))
             row[count++] = (const uint16_t *)(const void *)(h->base.fabric->heap + gathered_at(v, token, to)) + p.from;
     format_rows_reduce(row, NULL, count, p.values, h->t.combined_x + (size_t)token * h->g.hidden + p.from);
 }
@@ -287,7 +287,7 @@ static bool row_pull(struct mori_warp *v, const struct mori_part *p, uint32_t to
 static enum worker_step rows_pull(struct mori_warp *v, const struct mori_part *p, uint32_t token, bool at_once)
 {
     while (v->target < v->rank->ht.g.ranks) {
-        const bool reads = v->target != v->rank->ht.g.rank && os_goes_to(v->rank, token, v->target);
+        const bool reads = v->target != v->rank->ht.g.rank && ht_goes_to(&v->rank->ht, token, v->target);
         if (reads && !row_pull(v, p, token)) return WORKER_WAIT;
         v->target++;
         if (reads && !at_once) return WORKER_MORE;

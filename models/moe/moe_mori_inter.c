@@ -307,12 +307,7 @@ static enum worker_step local_step(struct fabric_worker *w)
     return WORKER_DONE;
 }
 
-static void local_describe(const struct fabric_worker *w, char *text, size_t text_size)
-{
-    snprintf(text, text_size, "MoRI's block %u waits for nothing", w->sm);
-}
-
-static const struct worker_role local_role = { .step = local_step, .describe = local_describe };
+static const struct worker_role local_role = { .step = local_step };
 
 /* Launches a kernel that works in the rank's own memory.  Without payload nothing calls run(), but the choices are
  * needed, so they are made here. */

@@ -90,22 +90,17 @@ static void os_needs(const struct kernel_job *job, bool payload, struct fabric_n
     *needs = os_needs_of(moe_options_of(job), &map);
 }
 
-bool os_goes_to(const struct os_rank *r, uint32_t token, uint32_t rank)
-{
-    return r->ht.layout.bits[(size_t)token * r->ht.g.groups + rank / 8] >> rank % 8 & 1;
-}
-
 /* The first rank at or after `from` that needs the token; the number of ranks if there is none. */
 uint32_t os_target_next(const struct os_rank *r, uint32_t token, uint32_t from)
 {
-    while (from < r->ht.g.ranks && !os_goes_to(r, token, from)) from++;
+    while (from < r->ht.g.ranks && !ht_goes_to(&r->ht, token, from)) from++;
     return from;
 }
 
 uint32_t os_targets_of(const struct os_rank *r, uint32_t token)
 {
     uint32_t count = 0;
-    for (uint32_t to = 0; to < r->ht.g.ranks; to++) count += os_goes_to(r, token, to);
+    for (uint32_t to = 0; to < r->ht.g.ranks; to++) count += ht_goes_to(&r->ht, token, to);
     return count;
 }
 
@@ -384,8 +379,8 @@ void os_gate_launch(struct os_rank *r, bool combine, bool behind)
 /* Moves the SM's share of the rows: every stride-th slot. */
 static void stage_run(void *context, uint64_t argument)
 {
-    const struct os_local *l = context;
-    const struct os_rank *r = l->rank;
+    const struct ht_local *l = context;
+    const struct os_rank *r = fabric_container_of(l->rank, const struct os_rank, ht);
     const uint64_t stored = r->ht.combine_slot.stored, most = r->ht.base.options->tokens_max;
     uint8_t *heap = r->ht.base.fabric->heap;
     (void)argument;
@@ -393,46 +388,27 @@ static void stage_run(void *context, uint64_t argument)
         memcpy(heap + r->map.out + slot * stored, heap + r->map.made + slot * stored, stored);
 }
 
-static enum worker_step local_step(struct fabric_worker *w)
-{
-    struct os_local *l = fabric_container_of(w, struct os_local, worker);
-    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
-                                          .rows = l->rows ? l->rows : w->warps,
-                                          .read_bytes = l->size_bytes,
-                                          .write_bytes = l->size_bytes,
-                                          .site = l->site,
-                                          .run = l->rows ? stage_run : NULL,
-                                          .context = l });
-    return WORKER_DONE;
-}
-
-static void local_describe(const struct fabric_worker *w, char *text, size_t text_size)
-{
-    snprintf(text, text_size, "one-sided kernel on SM %u waits for nothing", w->sm);
-}
-
-static const struct worker_role local_role = { .step = local_step, .describe = local_describe };
-
 static void local_launch(struct os_rank *r, uint32_t sms, uint8_t site, uint64_t size_bytes, uint32_t warps)
 {
-    for (uint32_t sm = 0; sm < sms; sm++) {
-        r->local[sm] = (struct os_local){ .size_bytes = (size_bytes + sms - 1) / sms, .site = site };
-        ht_kernel_add(&r->ht, &r->local[sm].worker, &local_role, sm, warps);
-    }
+    const struct fabric_work work = {
+        .kind = FABRIC_WORK_COPY, .rows = warps, .read_bytes = size_bytes, .write_bytes = size_bytes, .site = site
+    };
+    ht_local_launch(&r->ht, r->local, sms, warps, work);
 }
 
 /* Launches the kernel that copies the experts' rows.  It has a block for each slot, and blocks without a row have
- * nothing to do. */
+ * nothing to do.  Each warp takes a part of a row. */
 static void stage_launch(struct os_rank *r)
 {
-    const uint64_t rows = r->ht.recv_before[r->ht.g.ranks], most = (rows + r->sms - 1) / r->sms;
-    const uint64_t blocks = most < OS_BLOCKS ? most : OS_BLOCKS;
-    local_launch(r, r->sms, SITE_ONE_SIDED_STAGE, rows * r->ht.combine_slot.bytes,
-                 (uint32_t)(blocks ? blocks : 1) * OS_WARPS);
-    for (uint32_t sm = 0; sm < r->sms; sm++) {
-        r->local[sm].rank = r;
-        r->local[sm].rows = (uint32_t)(most ? most : 1) * OS_WARPS;
-    }
+    const uint64_t rows = r->ht.recv_before[r->ht.g.ranks], bytes = rows * r->ht.combine_slot.bytes;
+    const uint32_t share = (uint32_t)((rows + r->sms - 1) / r->sms), most = share ? share : 1;
+    const struct fabric_work work = { .kind = FABRIC_WORK_COPY,
+                                      .rows = most * OS_WARPS,
+                                      .read_bytes = bytes,
+                                      .write_bytes = bytes,
+                                      .site = SITE_ONE_SIDED_STAGE,
+                                      .run = stage_run };
+    ht_local_launch(&r->ht, r->local, r->sms, moe_min(most, OS_BLOCKS) * OS_WARPS, work);
 }
 
 /* ---- phases ---- */

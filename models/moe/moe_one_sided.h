@@ -46,16 +46,6 @@ struct os_gate {
     bool combine, behind;
 };
 
-/* An SM's share of a kernel's local work, which neither sends nor waits.  Work that moves rows copies experts' rows to
- * where combine reads them, and each warp takes a part. */
-struct os_local {
-    struct fabric_worker worker;
-    struct os_rank *rank;
-    uint64_t size_bytes;
-    uint32_t rows;
-    uint8_t site; /* enum site */
-};
-
 struct os_map {
     uint64_t in, out, made, gathered, end;
 };
@@ -67,7 +57,7 @@ struct os_rank {
     uint32_t sms, blocks;
     uint32_t launched; /* the last phase */
     struct os_block *block;
-    struct os_local *local; /* [sms] */
+    struct ht_local *local; /* [sms] */
     struct os_gate gate;
     uint64_t opened, finished; /* the values that the private words will have when the launched kernel has ended */
 };
@@ -80,7 +70,6 @@ struct fabric_needs os_needs_of(const struct moe_options *o, const struct os_map
 void os_rank_init(struct os_rank *r, const struct kernel_job *job, struct fabric *f, uint32_t workers);
 static inline uint32_t os_word_open(const struct os_rank *r) { return 2 * r->ht.g.ranks; }
 static inline uint32_t os_word_finished(const struct os_rank *r) { return 2 * r->ht.g.ranks + 1; }
-bool os_goes_to(const struct os_rank *r, uint32_t token, uint32_t rank);
 /* The first rank at or after `from` that needs the token; the number of ranks if there is none. */
 uint32_t os_target_next(const struct os_rank *r, uint32_t token, uint32_t from);
 uint32_t os_targets_of(const struct os_rank *r, uint32_t token);

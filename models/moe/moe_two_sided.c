@@ -117,11 +117,6 @@ static void ts_needs(const struct kernel_job *job, bool payload, struct fabric_n
                                     .queue_depth = 1 };
 }
 
-static bool goes_to(const struct ts_rank *r, uint32_t token, uint32_t rank)
-{
-    return r->ht.layout.bits[(size_t)token * r->ht.g.groups + rank / 8] >> rank % 8 & 1;
-}
-
 static struct kernel_rank *ts_create(const struct kernel_job *job, struct fabric *f)
 {
     const struct moe_options *o = moe_options_of(job);
@@ -136,7 +131,7 @@ static struct kernel_rank *ts_create(const struct kernel_job *job, struct fabric
     r->token = kernel_keep(r, (uint64_t)h->g.ranks * h->g.tokens, sizeof r->token[0]);
     for (uint32_t to = 0; to < h->g.ranks; to++)
         for (uint32_t t = 0, n = 0; t < h->g.tokens; t++)
-            if (goes_to(r, t, to)) r->token[(size_t)to * h->g.tokens + n++] = t;
+            if (ht_goes_to(&r->ht, t, to)) r->token[(size_t)to * h->g.tokens + n++] = t;
     r->back = kernel_keep(r, f->payload ? (uint64_t)h->g.tokens * h->g.topk : 0, h->combine_slot.bytes);
     r->warp = kernel_keep(r, warps, sizeof r->warp[0]);
     r->count = kernel_keep(r, 2 * h->g.ranks, sizeof r->count[0]);
@@ -281,7 +276,7 @@ static enum worker_step send_step(struct fabric_worker *w)
 static uint32_t place_of(const struct ts_rank *r, uint32_t token, uint32_t rank)
 {
     uint32_t place = 0;
-    for (uint32_t i = 0; i < rank; i++) place += goes_to(r, token, i);
+    for (uint32_t i = 0; i < rank; i++) place += ht_goes_to(&r->ht, token, i);
     return place;
 }
 
@@ -368,41 +363,15 @@ static void rows_launch(struct ts_rank *r, bool combine)
 
 static void sum_run(void *context, uint64_t argument)
 {
-    const struct ts_local *l = context;
-    struct ts_rank *r = l->rank;
+    const struct ht_local *l = context;
+    struct ts_rank *r = fabric_container_of(l->rank, struct ts_rank, ht);
     (void)argument;
     for (uint32_t token = l->worker.sm; token < r->ht.g.tokens; token += r->ht.base.options->num_sms) {
         const uint8_t *row[HT_TOPK_MAX];
         uint32_t count = 0;
         for (uint32_t to = 0; to < r->ht.g.ranks; to++)
-            if (goes_to(r, token, to)) row[count] = back_at(r, token, count), count++;
+            if (ht_goes_to(&r->ht, token, to)) row[count] = back_at(r, token, count), count++;
         ht_token_combine(&r->ht, token, row, count);
-    }
-}
-
-static enum worker_step local_step(struct fabric_worker *w)
-{
-    fabric_work(w, &fabric_container_of(w, struct ts_local, worker)->work);
-    return WORKER_DONE;
-}
-
-static void local_describe(const struct fabric_worker *w, char *text, size_t text_size)
-{
-    snprintf(text, text_size, "two-sided kernel on SM %u waits for nothing", w->sm);
-}
-
-static const struct worker_role local_role = { .step = local_step, .describe = local_describe };
-
-/* Launches local work, divided evenly between the SMs. */
-static void local_launch(struct ts_rank *r, uint32_t sms, uint32_t warps, struct fabric_work work)
-{
-    work.read_bytes = (work.read_bytes + sms - 1) / sms;
-    work.write_bytes = (work.write_bytes + sms - 1) / sms;
-    for (uint32_t sm = 0; sm < sms; sm++) {
-        struct ts_local *l = &r->local[sm];
-        *l = (struct ts_local){ .rank = r, .work = work };
-        l->work.context = l;
-        ht_kernel_add(&r->ht, &l->worker, &local_role, sm, warps);
     }
 }
 
@@ -416,7 +385,7 @@ static void counts_read(struct ts_rank *r)
 
 static void local_phase(struct ts_rank *r, enum ts_phase phase)
 {
-    const struct ht_rank *h = &r->ht;
+    struct ht_rank *h = &r->ht;
     const struct moe_options *o = h->base.options;
     const uint64_t row_bytes = h->combine_slot.row_bytes, places = (uint64_t)h->g.tokens * h->g.topk;
     const uint32_t sms = o->num_sms, most = h->recv_before[h->g.ranks] / h->g.ranks;
@@ -426,7 +395,7 @@ static void local_phase(struct ts_rank *r, enum ts_phase phase)
         const uint32_t blocks = phase == TS_PREPARE_SUM ? 2 : moe_min(2 * h->g.ranks, sms);
         work = scan;
         work.rows = phase == TS_PREPARE_SUM ? 1 : 2 + ceiling(most, 32 * TS_MOVE_WARPS);
-        local_launch(r, blocks, TS_MOVE_WARPS, work);
+        ht_local_launch(h, r->local, blocks, TS_MOVE_WARPS, work);
         return;
     }
     if (phase == TS_DISPATCH_SANITIZE)
@@ -437,7 +406,7 @@ static void local_phase(struct ts_rank *r, enum ts_phase phase)
         work.read_bytes = places * row_bytes;
         work.run = sum_run;
     }
-    local_launch(r, sms, 4 * OS_WARPS, work);
+    ht_local_launch(h, r->local, sms, 4 * OS_WARPS, work);
 }
 
 static struct kernel_launch *ts_launch(struct kernel_rank *rank, uint32_t phase)

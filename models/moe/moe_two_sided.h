@@ -52,13 +52,6 @@ struct ts_count {
     uint64_t before; /* what the peer's word was once the peer had heard the count before this one */
 };
 
-/* An SM's share of a kernel's local work, which neither sends nor waits. */
-struct ts_local {
-    struct fabric_worker worker;
-    struct ts_rank *rank;
-    struct fabric_work work;
-};
-
 /* The FIFOs of a kernel that moves rows, and its grid: channels, and how many peers a block has. */
 struct ts_fifo {
     uint64_t offset; /* in the heap */
@@ -73,7 +66,7 @@ struct ts_rank {
     uint8_t *back;          /* [tokens][topk] rows that have come back, in the order of ranks; only with payload */
     struct ts_warp *warp;   /* [2][ranks][channels] senders, receivers */
     struct ts_count *count; /* [2][ranks] */
-    struct ts_local *local; /* [SMs] */
+    struct ht_local *local; /* [SMs] */
     uint32_t launched;      /* the last phase */
 };
 

@@ -142,12 +142,7 @@ static enum worker_step epilogue_step(struct fabric_worker *w)
     return WORKER_DONE;
 }
 
-static void epilogue_describe(const struct fabric_worker *w, char *text, size_t text_size)
-{
-    snprintf(text, text_size, "epilogue on SM %u waits for nothing", w->sm);
-}
-
-static const struct worker_role epilogue_role = { .step = epilogue_step, .describe = epilogue_describe };
+static const struct worker_role epilogue_role = { .step = epilogue_step };
 
 /* Launches an epilogue.  SMs have equal shares of the items, give or take one, and a warp takes one item at a time. */
 static void epilogue_launch(struct v2_rank *r, bool combine, uint32_t items, uint32_t warps)
