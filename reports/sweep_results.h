@@ -22,6 +22,8 @@ struct sweep_results {
 /* Makes results without header, columns and rows. */
 struct sweep_results *sweep_results_alloc(void);
 void sweep_results_free(struct sweep_results *results);
+typedef struct sweep_results sweep_results;
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(sweep_results, sweep_results_free)
 /* Whether a text begins like the file of a sweep. */
 bool sweep_results_told(const char *text);
 /* Reads header and columns of a text, and sets *rows to where its rows begin.  NULL if it is not the text of a

@@ -74,6 +74,8 @@ bool sweep_plan_settle(struct sweep_plan *plan, GError **error);
 
 /* Whether the plan's points are steps. */
 bool sweep_plan_of_steps(const struct sweep_plan *plan);
+/* The swept name; NULL: it is not swept. */
+const struct sweep_name *sweep_plan_find(const struct sweep_plan *plan, const char *name);
 uint64_t sweep_plan_points(const struct sweep_plan *plan);
 /* The value of a name at a point. */
 const char *sweep_plan_value(const struct sweep_plan *plan, uint64_t point, uint32_t name);

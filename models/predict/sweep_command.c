@@ -207,7 +207,7 @@ static bool share_run(const struct sweep_arguments *a, const struct sweep_run_op
     options.path = path;
     options.shard = index;
     options.quiet |= index != share->index;
-    struct sweep_results *results = sweep_results_new(&a->plan);
+    g_autoptr(sweep_results) results = sweep_results_new(&a->plan);
     bool good = sweep_results_add_file(results, common->path, error) && sweep_results_add_file(results, path, error);
     for (uint64_t i = index; good && done && i < sweep_plan_points(&a->plan); i += share->count)
         done = sweep_results_have(results, &a->plan, i);
@@ -216,7 +216,6 @@ static bool share_run(const struct sweep_arguments *a, const struct sweep_run_op
         if (good) g_error_free(problem);
         else g_propagate_error(error, problem);
     }
-    sweep_results_free(results);
     return good;
 }
 
@@ -272,14 +271,13 @@ static bool run(struct sweep_arguments *a, GError **error)
                 : share.mpi ? 1
                             : g_get_num_processors(),
     };
-    struct sweep_results *results = sweep_results_new(&a->plan);
+    g_autoptr(sweep_results) results = sweep_results_new(&a->plan);
     bool good = !a->compare || sweep_compare_column(results, a->compare, error) > 0;
     if (good && !share.mpi) good = sweep_run(&a->plan, &options, results, error);
     else if (good && share.index > 0) good = shares_run(a, &options, &share, error);
     else if (good)
         good = sweep_results_add_file(results, output, error) && ranks_gather(a, &options, &share, results, error);
     if (good && (!share.mpi || share.index == 0)) good = show(a, results, error) && html_write(a, output, error);
-    sweep_results_free(results);
     return good;
 }
 
@@ -289,7 +287,7 @@ static bool merge(const struct sweep_arguments *a, GError **error)
 {
     if (!a->words[1] || !a->output) return error_input(error, "merge: expected files and --output FILE");
     if (!html_spares(a, a->output, error)) return false;
-    struct sweep_results *all = sweep_results_read(a->words[1], error);
+    g_autoptr(sweep_results) all = sweep_results_read(a->words[1], error);
     bool good = all != NULL;
     for (char **path = a->words + 2; good && *path; path++) {
         good = g_file_test(*path, G_FILE_TEST_EXISTS) && sweep_results_add_file(all, *path, error);
@@ -300,20 +298,16 @@ static bool merge(const struct sweep_arguments *a, GError **error)
                            "merge: expected %" G_GUINT64_FORMAT " points, found %" G_GUINT64_FORMAT
                            ": a shard is missing or not done",
                            all->points, sweep_results_points(all));
-    good = good && sweep_results_write(all, NULL, a->output, error) && show(a, all, error) &&
+    return good && sweep_results_write(all, NULL, a->output, error) && show(a, all, error) &&
            html_write(a, a->output, error);
-    sweep_results_free(all);
-    return good;
 }
 
 static bool show_file(const struct sweep_arguments *a, GError **error)
 {
     if (!a->words[1] || a->words[2]) return error_input(error, "show: expected one file");
     if (!html_spares(a, a->words[1], error)) return false;
-    struct sweep_results *results = sweep_results_read(a->words[1], error);
-    const bool good = results && show(a, results, error) && html_write(a, a->words[1], error);
-    sweep_results_free(results);
-    return good;
+    g_autoptr(sweep_results) results = sweep_results_read(a->words[1], error);
+    return results && show(a, results, error) && html_write(a, a->words[1], error);
 }
 
 static bool dispatch_words(struct sweep_arguments *a, GError **error)

@@ -33,6 +33,14 @@ int sweep_compare_column(const struct sweep_results *results, const char *name, 
     return -1;
 }
 
+/* The cells of a combination's first possible point. */
+static char *const *cells_of(const struct side_by_side *s, guint combo)
+{
+    const struct sweep_ranked *const *at = g_ptr_array_index(s->combos, combo);
+    while (!*at) at++; /* one is there */
+    return g_ptr_array_index((*at)->rows, 0);
+}
+
 static char *others_of(const struct side_by_side *s, char *const *cell)
 {
     GString *key = g_string_new(NULL);
@@ -129,19 +137,16 @@ static void rows_append(const struct side_by_side *s, uint32_t limit, GString *o
     g_autofree char *phases = g_strjoinv("+", s->goal->phase);
     g_string_append_printf(out, "%s.%s by %s, the others against %s\n\n", phases, s->goal->metric,
                            s->results->column[1 + s->name], (char *)g_ptr_array_index(s->values, 0));
-    struct text_table *table = table_begin(s);
+    g_autoptr(text_table) table = table_begin(s);
     for (guint i = 0; i < MIN(limit, s->combos->len); i++) {
         const struct sweep_ranked *const *combo = g_ptr_array_index(s->combos, i);
-        guint v = 0;
-        while (!combo[v]) v++; /* one is there */
-        char *const *cell = g_ptr_array_index(combo[v]->rows, 0);
+        char *const *cell = cells_of(s, i);
         for (uint32_t k = 0; k < s->results->names; k++)
             if (k != s->name) text_table_cell(table, "%s", cell[1 + k]);
-        for (v = 0; v < s->values->len; v++) figure_cell(s, combo, v, table);
+        for (guint v = 0; v < s->values->len; v++) figure_cell(s, combo, v, table);
         bound_cell(s, combo, table);
     }
     text_table_append(table, out);
-    text_table_free(table);
     if (s->combos->len > limit) g_string_append_printf(out, "(the first %u of %u)\n", limit, s->combos->len);
 }
 
@@ -164,10 +169,7 @@ static int along_find(const struct side_by_side *s)
     const int along = s->name == 0 ? 1 : 0;
     double before = -INFINITY;
     for (guint i = 0; i < s->combos->len; i++) {
-        const struct sweep_ranked *const *combo = g_ptr_array_index(s->combos, i);
-        guint v = 0;
-        while (!combo[v]) v++; /* one is there */
-        const double number = sweep_cell_number(g_ptr_array_index(combo[v]->rows, 0), 1 + along);
+        const double number = sweep_cell_number(cells_of(s, i), 1 + along);
         if (!(number > before)) return -1;
         before = number;
     }
@@ -176,11 +178,7 @@ static int along_find(const struct side_by_side *s)
 
 static const char *along_value(const struct side_by_side *s, guint combo, int along)
 {
-    const struct sweep_ranked *const *at = g_ptr_array_index(s->combos, combo);
-    guint v = 0;
-    while (!at[v]) v++; /* one is there */
-    char *const *cell = g_ptr_array_index(at[v]->rows, 0);
-    return cell[1 + along];
+    return cells_of(s, combo)[1 + along];
 }
 
 /* Appends "schedule stages is better than sequential from batch 128 on", if the gain's sign changes at most once. */

@@ -36,13 +36,6 @@ static const char *const step_columns[] = {
 
 const char *const *sweep_metric_columns(bool of_steps) { return of_steps ? step_columns : kernel_columns; }
 
-static bool swept(const struct sweep_plan *plan, const char *name)
-{
-    for (guint k = 0; k < plan->names->len; k++)
-        if (strcmp(g_array_index(plan->names, struct sweep_name, k).name, name) == 0) return true;
-    return false;
-}
-
 /* The header: the values that all points share, each a line "# key: value". */
 static char *plan_header(const struct sweep_plan *plan)
 {
@@ -52,11 +45,11 @@ static char *plan_header(const struct sweep_plan *plan)
         const char *name = case_option_name(i);
         const bool said = !sweep_plan_of_steps(plan) || case_option_given(&plan->base, name); /* else the net says it */
         g_autofree char *value = said ? case_option_text(&plan->base, i) : NULL;
-        if (value && !swept(plan, name)) g_string_append_printf(text, "# %s: %s\n", name, value);
+        if (value && !sweep_plan_find(plan, name)) g_string_append_printf(text, "# %s: %s\n", name, value);
     }
     for (uint32_t i = 0; step_option_name(i); i++) {
         g_autofree char *value = step_option_text(&plan->step, i);
-        if (value && !swept(plan, step_option_name(i)))
+        if (value && !sweep_plan_find(plan, step_option_name(i)))
             g_string_append_printf(text, "# %s: %s\n", step_option_name(i), value);
     }
     g_autoptr(GString) work = g_string_new(NULL);
@@ -95,11 +88,17 @@ bool sweep_results_of_steps(const struct sweep_results *results)
     return sweep_results_column(results, "tokens_per_s_gpu") > 0;
 }
 
-bool sweep_results_have(const struct sweep_results *results, const struct sweep_plan *plan, uint64_t point)
+/* The rows of a point; NULL: there are none yet. */
+static const GPtrArray *rows_of(const struct sweep_results *results, const struct sweep_plan *plan, uint64_t point)
 {
     g_autoptr(GString) key = g_string_new(NULL);
     for (uint32_t i = 0; i < results->names; i++) g_string_append_printf(key, "%s,", sweep_plan_value(plan, point, i));
-    return g_hash_table_contains(results->points_of, key->str);
+    return g_hash_table_lookup(results->points_of, key->str);
+}
+
+bool sweep_results_have(const struct sweep_results *results, const struct sweep_plan *plan, uint64_t point)
+{
+    return rows_of(results, plan, point) != NULL;
 }
 
 /* ---- files ---- */
@@ -147,10 +146,9 @@ static bool metrics_are(char **column, bool of_steps)
 /* Parses the text of a file with all columns of kernels or of steps. */
 static struct sweep_results *file_begin(const char *path, const char *text, const char **rows, GError **error)
 {
-    struct sweep_results *file = sweep_results_parse(text, rows);
+    g_autoptr(sweep_results) file = sweep_results_parse(text, rows);
     char **metrics = file ? file->column + 1 + file->names : NULL;
-    if (file && (metrics_are(metrics, false) || metrics_are(metrics, true))) return file;
-    sweep_results_free(file);
+    if (file && (metrics_are(metrics, false) || metrics_are(metrics, true))) return g_steal_pointer(&file);
     error_input(error, "%s: expected the results of a sweep, found others", path);
     return NULL;
 }
@@ -194,22 +192,18 @@ static bool inputs_add(struct sweep_results *results, const struct sweep_results
 static bool text_add(struct sweep_results *results, const char *path, const char *text, GError **error)
 {
     const char *rows;
-    struct sweep_results *file = file_begin(path, text, &rows, error);
+    g_autoptr(sweep_results) file = file_begin(path, text, &rows, error);
     if (!file) return false;
     g_autofree char *own = g_strjoinv(",", results->column), *found = g_strjoinv(",", file->column);
     g_autofree char *header = header_difference(results->header, file->header);
-    const bool same = strcmp(results->header, file->header) == 0 && strcmp(own, found) == 0;
-    const bool good = same && inputs_add(results, file, path, error);
-    if (good) {
-        sweep_results_add_text(file, rows);
-        whole_points_add(results, file);
-    } else if (!same) {
-        error_input(error, "%s: holds another sweep: %s%s%s", path,
-                    strcmp(results->header, file->header) != 0 ? header : "its columns are ",
-                    strcmp(results->header, file->header) != 0 ? "" : found, "; choose another file or remove it");
-    }
-    sweep_results_free(file);
-    return good;
+    const bool same = strcmp(results->header, file->header) == 0;
+    if (!same || strcmp(own, found) != 0)
+        return error_input(error, "%s: holds another sweep: %s%s; choose another file or remove it", path,
+                           same ? "its columns are " : header, same ? found : "");
+    if (!inputs_add(results, file, path, error)) return false;
+    sweep_results_add_text(file, rows);
+    whole_points_add(results, file);
+    return true;
 }
 
 bool sweep_results_add_file(struct sweep_results *results, const char *path, GError **error)
@@ -228,7 +222,7 @@ struct sweep_results *sweep_results_read(const char *path, GError **error)
     size_t size_bytes;
     g_autofree char *text = whole_file_read(path, SWEEP_FILE_BYTES_MAX, &size_bytes, error);
     const char *rows;
-    struct sweep_results *file = text ? file_begin(path, text, &rows, error) : NULL;
+    g_autoptr(sweep_results) file = text ? file_begin(path, text, &rows, error) : NULL;
     if (!file) return NULL;
     struct sweep_results *whole = sweep_results_alloc();
     whole->header = g_strdup(file->header);
@@ -240,7 +234,6 @@ struct sweep_results *sweep_results_read(const char *path, GError **error)
     whole->baseline = g_strdup(file->baseline);
     sweep_results_add_text(file, rows);
     whole_points_add(whole, file);
-    sweep_results_free(file);
     return whole;
 }
 
@@ -254,9 +247,7 @@ static void cell_set(char **cell, int column, char *text)
 
 static void point_number(struct sweep_results *results, const struct sweep_plan *plan, uint64_t point)
 {
-    g_autoptr(GString) key = g_string_new(NULL);
-    for (uint32_t i = 0; i < results->names; i++) g_string_append_printf(key, "%s,", sweep_plan_value(plan, point, i));
-    const GPtrArray *rows = g_hash_table_lookup(results->points_of, key->str);
+    const GPtrArray *rows = rows_of(results, plan, point);
     for (guint i = 0; rows && i < rows->len; i++)
         cell_set(g_ptr_array_index(rows, i), 0, g_strdup_printf("%" G_GUINT64_FORMAT, point));
 }

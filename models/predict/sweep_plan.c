@@ -17,6 +17,13 @@ static struct sweep_name *name_at(const struct sweep_plan *plan, uint32_t index)
     return &g_array_index(plan->names, struct sweep_name, index);
 }
 
+const struct sweep_name *sweep_plan_find(const struct sweep_plan *plan, const char *name)
+{
+    for (guint i = 0; i < plan->names->len; i++)
+        if (strcmp(name_at(plan, i)->name, name) == 0) return name_at(plan, i);
+    return NULL;
+}
+
 void sweep_plan_clear(struct sweep_plan *plan)
 {
     for (guint i = 0; i < plan->names->len; i++) {
@@ -45,11 +52,10 @@ static bool range_expand(const char *word, bool key, GPtrArray *values, GError *
 {
     struct ranges numbers;
     if (strspn(word, "0123456789:x") != strlen(word) || !strchr(word, ':') || (key && is_ratio(word))) return false;
-    if (!ranges_parse(word, UINT32_MAX, SWEEP_VALUES_MAX, &numbers)) {
+    if (!ranges_parse(word, UINT32_MAX, SWEEP_VALUES_MAX, &numbers))
         return error_input(
             error, "expected A:B, A:B:STEP or A:B:xFACTOR that rise to B (excluded), at most %d values, found '%s'",
             SWEEP_VALUES_MAX, word);
-    }
     for (uint32_t i = 0; i < numbers.count; i++) g_ptr_array_add(values, g_strdup_printf("%u", numbers.number[i]));
     ranges_free(&numbers);
     return true;
@@ -59,7 +65,7 @@ static bool range_expand(const char *word, bool key, GPtrArray *values, GError *
 static char **values_expand(const char *text, bool key, GError **error)
 {
     g_auto(GStrv) part = g_strsplit(text, ",", 0);
-    GPtrArray *values = g_ptr_array_new_with_free_func(g_free);
+    g_autoptr(GPtrArray) values = g_ptr_array_new_with_free_func(g_free);
     GError *failure = NULL;
     for (char **p = part; *p && !failure; p++) {
         char *word = g_strstrip(*p);
@@ -74,11 +80,10 @@ static char **values_expand(const char *text, bool key, GError **error)
                 error_input(&failure, "expected each value once, found '%s' twice", (char *)values->pdata[i]);
     if (failure) {
         g_propagate_error(error, failure);
-        g_ptr_array_unref(values);
         return NULL;
     }
     g_ptr_array_add(values, NULL);
-    return (char **)g_ptr_array_free(values, FALSE);
+    return (char **)g_ptr_array_free(g_steal_pointer(&values), FALSE);
 }
 
 /* Sets the name's option of the case or of the step to the value.  Does nothing for a key of the cluster file. */
@@ -118,11 +123,8 @@ bool sweep_plan_add(struct sweep_plan *plan, const char *name, bool key, const c
 {
     const char *of_case = key ? NULL : case_option_find(name), *of_step = key ? NULL : step_option_find(name);
     const char *option = key ? name : of_case ? of_case : of_step;
-    if (!option) { return error_input(error, "%s: there is no such option of a case", name); }
-    for (guint i = 0; i < plan->names->len; i++)
-        if (strcmp(name_at(plan, i)->name, option) == 0) {
-            return error_input(error, "%s: expected once, found twice", option);
-        }
+    if (!option) return error_input(error, "%s: there is no such option of a case", name);
+    if (sweep_plan_find(plan, option)) return error_input(error, "%s: expected once, found twice", option);
     const bool whole = of_step && strcmp(of_step, "work") == 0; /* one value, because its grammar has commas */
     struct sweep_name added = { .name = g_strdup(option),
                                 .kind = key       ? SWEEP_KEY
@@ -169,32 +171,23 @@ static bool baseline_check(const struct sweep_plan *plan, GError **error)
             known |= strlen(name->name) == (size_t)(equals - *p) && g_str_has_prefix(*p, name->name) &&
                      g_strv_contains((const char *const *)name->value, equals + 1);
         }
-        if (known) continue;
-        return error_input(error,
-                           "--baseline: expected NAME=VALUE of a name and a value that "
-                           "are swept, found '%s'",
-                           *p);
+        if (!known)
+            return error_input(error,
+                               "--baseline: expected NAME=VALUE of a name and a value that are swept, found '%s'", *p);
     }
     return true;
 }
 
-static const struct sweep_name *name_find(const struct sweep_plan *plan, const char *name)
-{
-    for (guint i = 0; i < plan->names->len; i++)
-        if (strcmp(name_at(plan, i)->name, name) == 0) return name_at(plan, i);
-    return NULL;
-}
-
 bool sweep_plan_of_steps(const struct sweep_plan *plan)
 {
-    return step_options_asked(&plan->step) || name_find(plan, "net") || name_find(plan, "work");
+    return step_options_asked(&plan->step) || sweep_plan_find(plan, "net") || sweep_plan_find(plan, "work");
 }
 
 static bool steps_check(const struct sweep_plan *plan, GError **error)
 {
     for (uint32_t i = 0; step_option_name(i) && !sweep_plan_of_steps(plan); i++) {
         g_autofree char *shared = step_option_text(&plan->step, i);
-        if (!shared && !name_find(plan, step_option_name(i))) continue;
+        if (!shared && !sweep_plan_find(plan, step_option_name(i))) continue;
         return error_input(error, "--%s: expected --net or --work with it, found neither", step_option_name(i));
     }
     return true;
@@ -319,13 +312,13 @@ char **sweep_plan_inputs(const struct sweep_plan *plan)
     GPtrArray *inputs = g_ptr_array_new();
     for (uint32_t i = 0; case_option_name(i); i++) {
         if (!case_option_names_file(i)) continue;
-        const struct sweep_name *swept = name_find(plan, case_option_name(i));
+        const struct sweep_name *swept = sweep_plan_find(plan, case_option_name(i));
         g_autofree char *shared = swept ? NULL : case_option_text(&plan->base, i);
         for (uint32_t v = 0; swept && v < swept->count; v++) value_add(inputs, plan, i, swept->value[v]);
         if (shared) value_add(inputs, plan, i, shared);
     }
     for (uint32_t i = 0; step_option_name(i); i++) {
-        const struct sweep_name *swept = name_find(plan, step_option_name(i));
+        const struct sweep_name *swept = sweep_plan_find(plan, step_option_name(i));
         g_autofree char *shared = swept ? NULL : step_option_text(&plan->step, i);
         for (uint32_t v = 0; swept && v < swept->count; v++) step_value_add(inputs, i, swept->value[v]);
         if (shared) step_value_add(inputs, i, shared);

@@ -15,10 +15,9 @@ bool sweep_goal_parse(const char *text, struct sweep_goal *goal, GError **error)
     const char *dot = strrchr(text, '.');
     *goal = (struct sweep_goal){ 0 };
     if (!dot || dot == text || !dot[1])
-        return error_input(error,
-                           "--best: expected PHASE.METRIC, as in combine.slowest_us or "
-                           "dispatch+combine.slowest_us, found '%s'",
-                           text);
+        return error_input(
+            error, "--best: expected PHASE.METRIC, as in combine.slowest_us or dispatch+combine.slowest_us, found '%s'",
+            text);
     g_autofree char *phases = g_strndup(text, (gsize)(dot - text));
     goal->phase = g_strsplit(phases, "+", 0);
     goal->metric = g_strdup(dot + 1);
@@ -80,9 +79,8 @@ static GArray *points_rank(const struct sweep_results *results, const struct swe
     g_autoptr(GHashTable) seen = g_hash_table_new(NULL, NULL);
     for (guint i = 0; i < results->row->len; i++) {
         char **cell = g_ptr_array_index(results->row, i);
-        g_autoptr(GString) key = g_string_new(NULL);
-        for (uint32_t k = 0; k < results->names; k++) g_string_append_printf(key, "%s,", cell[1 + k]);
-        const GPtrArray *rows = g_hash_table_lookup(results->points_of, key->str);
+        g_autofree char *key = sweep_results_key(results, cell);
+        const GPtrArray *rows = g_hash_table_lookup(results->points_of, key);
         if (!g_hash_table_add(seen, (gpointer)rows)) continue;
         struct sweep_ranked point = { .rows = rows,
                                       .value = sweep_goal_value(results, rows, goal),
@@ -209,13 +207,9 @@ static void fronts_append(const struct sweep_results *results, const GArray *lis
     uint32_t more = 0;
     for (guint i = 0; i < list->len; i++) {
         char *work = values_of(results, g_array_index(list, struct sweep_ranked, i).rows, beside_launch);
-        if (g_hash_table_contains(seen, work)) {
-            g_free(work);
-            continue;
-        }
-        if (g_hash_table_size(seen) < FRONTS_SHOWN) front_append(results, list, work, goal, out);
+        if (!g_hash_table_add(seen, work)) continue;
+        if (g_hash_table_size(seen) <= FRONTS_SHOWN) front_append(results, list, work, goal, out);
         else more++;
-        g_hash_table_add(seen, work);
     }
     if (more) g_string_append_printf(out, "\n(%u more fronts: sweep less at a time, or read the file)\n", more);
 }
@@ -258,11 +252,10 @@ static void best_append(const struct sweep_results *results, const GArray *list,
     g_autoptr(GArray) shown = each ? best_of_each(results, list) : g_array_copy((GArray *)list);
     if (each) g_string_append_printf(out, "the best %s for each %s\n\n", settings, work);
     else if (*work) g_array_sort(shown, sweep_number_order); /* no setting was swept */
-    struct text_table *table = points_table(results, goal);
+    g_autoptr(text_table) table = points_table(results, goal);
     for (guint i = 0; i < MIN(limit, shown->len); i++)
         point_cells(results, &g_array_index(shown, struct sweep_ranked, i), goal, table);
     text_table_append(table, out);
-    text_table_free(table);
     if (shown->len > limit)
         g_string_append_printf(out, "(the %s %u of %u)\n", *work ? "first" : "best", limit, shown->len);
 }
@@ -273,12 +266,11 @@ GArray *sweep_points_rank(const struct sweep_results *results, const struct swee
         error_input(error, "--best: expected a metric that is a column of the results, found '%s'", goal->metric);
         return NULL;
     }
-    GArray *list = points_rank(results, goal);
-    if (list->len) return list;
+    g_autoptr(GArray) list = points_rank(results, goal);
+    if (list->len) return g_steal_pointer(&list);
     const int problem = sweep_results_column(results, "problem");
     const char *why = results->row->len ? ((char **)g_ptr_array_index(results->row, 0))[problem] : "";
     error_input(error, "expected a point with the phases of --best, found none%s%s", *why ? ": " : "", why);
-    g_array_unref(list);
     return NULL;
 }
 

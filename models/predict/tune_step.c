@@ -228,13 +228,6 @@ static bool choices_check(const struct sweep_plan *plan, GError **error)
     return true;
 }
 
-static bool named(const struct sweep_plan *plan, const char *name)
-{
-    for (guint i = 0; i < plan->names->len; i++)
-        if (strcmp(g_array_index(plan->names, struct sweep_name, i).name, name) == 0) return true;
-    return false;
-}
-
 static bool open_add(struct sweep_plan *plan, const struct tune_step_options *options, GError **error)
 {
     const char *phase = plan->step.phase ? plan->step.phase : step_phase_name(STEP_DECODE);
@@ -247,10 +240,10 @@ static bool open_add(struct sweep_plan *plan, const struct tune_step_options *op
                             : train         ? "sequential,two-batch"
                             : ll            ? "sequential,shared,stages"
                                             : "sequential,shared,two-batch";
-    if (!plan->step.schedule && !named(plan, "schedule") && !named(plan, "kernel") &&
+    if (!plan->step.schedule && !sweep_plan_find(plan, "schedule") && !sweep_plan_find(plan, "kernel") &&
         !sweep_plan_add(plan, "schedule", false, schedules, error))
         return false;
-    if (ll || plan->base.num_sms || named(plan, "num-sms") || named(plan, "kernel")) return true;
+    if (ll || plan->base.num_sms || sweep_plan_find(plan, "num-sms") || sweep_plan_find(plan, "kernel")) return true;
     g_autofree char *sms = g_strdup_printf("%d:%u:%d", SMS_LEAST, options->max_sms + 1, SMS_STEP);
     return sweep_plan_add(plan, "num-sms", false, sms, error);
 }
@@ -258,11 +251,9 @@ static bool open_add(struct sweep_plan *plan, const struct tune_step_options *op
 bool tune_step(struct sweep_plan *plan, const struct tune_step_options *options, GString *out, GError **error)
 {
     if (!open_add(plan, options, error) || !sweep_plan_settle(plan, error) || !choices_check(plan, error)) return false;
-    if (plan->names->len == 0) {
+    if (plan->names->len == 0)
         return error_input(error, "expected an option with several values to choose among, found none");
-    }
-    struct search s = { .plan = plan, .options = options, .results = sweep_results_new(plan) };
-    const bool good = search_run(&s, error) && words_append(&s, out, error);
-    sweep_results_free(s.results);
-    return good;
+    g_autoptr(sweep_results) results = sweep_results_new(plan);
+    struct search s = { .plan = plan, .options = options, .results = results };
+    return search_run(&s, error) && words_append(&s, out, error);
 }
