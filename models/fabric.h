@@ -58,9 +58,9 @@
 
 enum fabric_path { FABRIC_SELF, FABRIC_NVLINK, FABRIC_RDMA };
 
-/* A site is a place in a kernel's code that moves rows, reads an index array or tells a peer (models/kernels/sites.h).
- * The library's sheet has a line for it, which describes its loop.  The world decides what the loop costs; a live world
- * ignores it.  At SITE_NONE a row takes one access after another, wherever it lies.
+/* A site is a place in a kernel's code (models/kernels/sites.h).  The library's sheet has a line for it, which says
+ * what the code does there.  The world decides what that costs; a live world ignores it.  At SITE_NONE a row takes one
+ * access after another, wherever it lies, and a signal costs nothing special.
  *
  * The kernel gives the sizes that the sheet's line names in brackets, in that order: sizes of the launch and facts
  * about the data, such as how many bytes it reads altogether.  NULL means that all sizes are 0.  Each struct belongs to
@@ -98,8 +98,7 @@ struct fabric_write {
     uint8_t site;   /* enum site */
 };
 
-/* Reads one run of bytes of a peer into the rank's own heap.  charge_bytes means what it means in struct
- * fabric_write. */
+/* Reads bytes of a peer into the rank's own heap.  charge_bytes is as in struct fabric_write. */
 struct fabric_read {
     uint64_t source_offset; /* in the peer's heap */
     void *target;           /* in the rank's own heap */

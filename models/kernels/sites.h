@@ -1,4 +1,4 @@
-/* sites.h - the places in the libraries' code where kernels move rows or read index arrays.
+/* sites.h - the places in the libraries' code where kernels move rows, read index arrays, tell peers or call streams.
  *
  * An operation of models/fabric.h names a site.  The library's sheet, a .loops file in this folder, describes the
  * site's loop; loops.h reads it.  Each site has one line, and each line has a site; `make tidy` checks this.  So the
