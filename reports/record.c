@@ -199,8 +199,8 @@ static const char *record_number_end(const char *c)
     return c;
 }
 
-/* The number between c and end.  A number of few digits is the quotient of two numbers that doubles hold exactly, so it
- * is rounded only once, as strtod() rounds it. */
+/* The number between c and end.  If it has few digits, it is the quotient of two numbers that doubles hold exactly.  So
+ * it is rounded only once, as by strtod(). */
 static double record_number_value(const char *c, const char *end)
 {
     enum { DIGITS_EXACT = 15 };

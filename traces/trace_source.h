@@ -11,7 +11,8 @@
 struct trace_weights;
 
 struct trace_source_ops {
-    /* Allocates and fills *out with the first rank_count ranks of (step, layer); both are within info. */
+    /* Allocates *out, and fills it with the first rank_count ranks of a (step, layer).  All three numbers
+     * are within those of info. */
     bool (*read)(struct trace *trace, uint32_t step, uint32_t layer, uint32_t rank_count, struct routing *out,
                  GError **error);
     void (*close)(struct trace *trace);

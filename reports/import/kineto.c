@@ -19,7 +19,7 @@ struct kineto {
 
 static bool contains(const char *text, size_t size, const char *word) { return memmem(text, size, word, strlen(word)); }
 
-/* Microseconds as nanoseconds.  False: the value is not a time. */
+/* Converts a value in microseconds to *ns.  False: the value is not a time. */
 static bool time_take(const json_t *value, int64_t *ns)
 {
     if (!json_is_number(value)) return false;

@@ -103,7 +103,8 @@ struct profile_case profile_case_of(const struct profile *profile, const GArray 
  * launched twice for a hook are the phases dispatch_send and dispatch_recv. */
 GArray *profile_calls(const struct profile *profile);
 
-/* A log of the profiles in a file; NULL and *error, also if no kernel communicates. */
+/* A log of the profiles in a file.  NULL and *error if the file cannot be read, or if none of its kernels
+ * communicates. */
 struct import_log *profile_log_read(const char *path, GError **error);
 
 #endif

@@ -114,7 +114,8 @@ static bool numbers_check(const struct numbers *n, GError **error)
         n->tokens, n->topk);
 }
 
-/* The size of the output before compression: an index of 1, 2 or 4 bytes for each place, and a weight of 4 bytes. */
+/* The bytes of the output before compression.  Each place has an index of 1, 2 or 4 bytes and,
+ * if `weights`, a weight of 4 bytes. */
 static uint64_t size_estimate(const struct numbers *n, bool weights)
 {
     const uint64_t a_step = (uint64_t)n->ranks * (uint64_t)n->tokens * (uint64_t)n->topk;

@@ -49,7 +49,8 @@ struct pickle_value {
 struct pickle;
 
 /* Runs the pickle bytes[size].  NULL and *error ("source: offset N: opcode ...: expected ..., found ...") if it makes a
- * value of any other type.  Every tensor of the result lies inside its storage.  Free with pickle_free(). */
+ * value that is of none of the types above.  Every tensor of the result lies inside its storage.  Free with
+ * pickle_free(). */
 struct pickle *pickle_read(const char *source, const uint8_t *bytes, size_t size, GError **error);
 void pickle_free(struct pickle *pickle);
 const struct pickle_value *pickle_root(const struct pickle *pickle);
