@@ -42,7 +42,7 @@ struct bootstrap_ops {
     void (*abort)(struct bootstrap *b, const char *reason);
     bool (*check)(struct bootstrap *b, GError **error); /* NULL if there is nothing to check */
     void (*free)(struct bootstrap *b);
-    bool (*hang)(struct bootstrap *b, const struct bootstrap_wait *wait, GError **error); /* NULL: cannot ask */
+    bool (*hang)(struct bootstrap *b, const struct bootstrap_wait *wait, GError **error); /* may be NULL */
 };
 
 struct bootstrap {

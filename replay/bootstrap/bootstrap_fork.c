@@ -169,15 +169,15 @@ static const struct bootstrap_ops child_ops = { "fork",      child_allgather, ch
 struct fork_rank {
     pid_t pid;
     int socket;
-    bool running, judged; /* judged: its exit status has been examined */
+    bool running, judged; /* judged: the rank's exit status has been examined */
     bool came;            /* `share` holds its share of the current exchange */
     bool closed;          /* its end of the socket is closed */
     bool stopped;         /* a signal has stopped it, so it neither answers nor leaves */
     bool answered;        /* `wait` holds its answer to what it waits for */
     struct bootstrap_wait wait;
-    GByteArray *in; /* bytes that do not yet make a message */
+    GByteArray *in; /* received bytes that are not yet a whole message */
     GByteArray *share;
-    GByteArray *out; /* bytes that its socket does not yet take */
+    GByteArray *out; /* bytes to send for which the socket has no room yet */
     int wait_status;
 };
 
@@ -194,7 +194,7 @@ struct fork_parent {
     int next_signal;      /* the signal for processes that still run at the deadline */
     int exit_status;
     sigset_t mask; /* the signal mask while the parent sleeps; at other times the ending signals are blocked */
-    struct sigaction action[G_N_ELEMENTS(ending_signals)], child_action; /* the earlier ones */
+    struct sigaction action[G_N_ELEMENTS(ending_signals)], child_action; /* handlers to restore at the end */
 };
 
 static void parent_push(struct fork_rank *r, uint32_t kind, const void *data, size_t size_bytes)
@@ -431,7 +431,8 @@ static void parent_timeout(struct fork_parent *p)
                 g_strdup_printf("%s did not come to exchange %u within %u ms", ranks, p->exchange, p->timeout_ms));
 }
 
-/* How long the parent may sleep in poll(); -1, which means for ever, while there is no deadline. */
+/* Returns how long the parent may sleep in poll(), in ms.  If there is no deadline, returns -1, which means for
+ * ever. */
 static int parent_poll_timeout_ms(const struct fork_parent *p)
 {
     if (parent_any_ending(p)) return REAP_TICK_MS;
@@ -464,7 +465,8 @@ static void parent_run(struct fork_parent *p)
 
 /* --- starting and ending --- */
 
-/* Installs the parent's signal handlers.  SIGCHLD gets its default, because exit statuses are lost if it is ignored. */
+/* Installs the parent's signal handlers.  SIGCHLD gets its default handling.  If it were ignored, exit statuses
+ * would be lost. */
 static void parent_signals_take(struct fork_parent *p)
 {
     struct sigaction note = { .sa_handler = ending_note };
@@ -494,15 +496,16 @@ static int child_main(const struct fork_parent *p, uint32_t rank, int socket, pi
         .base = { .ops = &child_ops, .rank = rank, .rank_count = p->rank_count, .timeout_ms = p->timeout_ms },
         .socket = socket,
     };
-    /* The kernel ends this child with its parent.  If the parent has already ended, the child must see that itself. */
+    /* The kernel kills this child when its parent ends.  If the parent ended before this call, the child must find
+     * out itself. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent_pid) return EXIT_RUN_FAILED;
     const int status = child(&c.base, context);
     close(socket);
     return status;
 }
 
-/* Forks the rank's process.  False if the system has no room for one more process; then the caller ends the processes
- * that it has started. */
+/* Forks the rank's process.  Returns false if the system has no room for one more process.  Then the caller ends the
+ * processes that it has started. */
 static bool parent_start_rank(struct fork_parent *p, uint32_t rank, int (*child)(struct bootstrap *b, void *context),
                               void *context)
 {
@@ -552,7 +555,7 @@ int bootstrap_fork_run(uint32_t rank_count, uint32_t timeout_ms, int (*child)(st
             .pid = -1, .socket = -1, .in = g_byte_array_new(), .share = g_byte_array_new(), .out = g_byte_array_new()
         };
     parent_signals_take(&p);
-    fflush(NULL); /* else every child would write the buffered text again */
+    fflush(NULL); /* otherwise every child would write the buffered text again */
     for (uint32_t i = 0; i < rank_count && !p.failure; i++)
         if (!parent_start_rank(&p, i, child, context))
             parent_fail(&p, rank_count, g_strdup_printf("cannot start rank %u: %s", i, strerror(errno)));

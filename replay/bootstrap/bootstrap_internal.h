@@ -1,4 +1,4 @@
-/* bootstrap_internal.h - what the ways to bootstrap share: the clock of their timeouts, names of ranks. */
+/* bootstrap_internal.h - what all kinds of bootstrap share: the clock of their timeouts, and names of ranks. */
 #ifndef REPLAY_BOOTSTRAP_INTERNAL_H
 #define REPLAY_BOOTSTRAP_INTERNAL_H
 
@@ -15,18 +15,19 @@ static inline bool bootstrap_size_allowed(uint64_t size_bytes, uint32_t rank_cou
 uint64_t bootstrap_now_ms(void);
 /* The time left until deadline_ms, as a timeout for poll(); 0 when it has passed. */
 int bootstrap_remaining_ms(uint64_t deadline_ms);
-/* Serves this rank's links.  Returns how long the caller may sleep before it must call bootstrap_serve_ms() again: at
+/* Serves this rank's links.  Returns how many ms the caller may sleep before it must call this function again, at
  * most until deadline_ms. */
 int bootstrap_serve_ms(const struct bootstrap *b, uint64_t deadline_ms);
 /* How long ranks may take to say what they wait for.  An idle rank checks for the question every 100 ms. */
 enum { BOOTSTRAP_ASK_MS = 400 };
 /* What this rank waits for, in the form that is sent to other ranks. */
 struct bootstrap_wait bootstrap_wait_of(const struct bootstrap *b);
-/* A text that names the rank at the root of a hang.  wait[] is known for the ranks with answered[rank] set, and for the
- * rank `first`, which asked.  Peers in wait[] need not be valid: they are checked.  Free with g_free(). */
-char *bootstrap_hang_text(const struct bootstrap_wait *wait, const bool *answered, uint32_t rank_count, uint32_t first);
-/* The ranks with listed[rank] set, as text: "rank 2", "ranks 2 and 3", "ranks 1, 2, 3 and 61 more".  Free with
+/* Returns a text that names the rank at fault for a hang.  wait[] is valid for ranks with answered[rank] set, and
+ * for the rank `first`, which reported the hang.  Peers in wait[] may be invalid, so they are checked.  Free with
  * g_free(). */
+char *bootstrap_hang_text(const struct bootstrap_wait *wait, const bool *answered, uint32_t rank_count, uint32_t first);
+/* Returns the ranks with listed[rank] set as text: "rank 2", "ranks 2 and 3", "ranks 1, 2, 3 and 61 more".  Free
+ * with g_free(). */
 char *bootstrap_ranks_text(const bool *listed, uint32_t rank_count);
 
 #endif

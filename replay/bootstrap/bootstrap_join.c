@@ -1,7 +1,8 @@
 /* bootstrap_join.c - how ranks join a TCP bootstrap: addresses, listening, greeting, refusing.
  *
  * A caller without the secret is refused and only counted.  A caller that has the secret but was started differently
- * ends the run at once for all ranks, and the difference is named.  Knows nothing of later exchanges. */
+ * ends the run at once for all ranks, and the error names the difference.  This file knows nothing of later
+ * exchanges. */
 #include "replay/bootstrap/bootstrap_join.h"
 
 #include "replay/bootstrap/bootstrap_internal.h"
@@ -39,7 +40,7 @@ static bool fail(GError **error, enum bootstrap_error code, const char *format, 
     return false;
 }
 
-/* The addresses of "host:port", "[::1]:port" or ":port", which is loopback. */
+/* Finds the addresses of "host:port", "[::1]:port" or ":port".  Without a host, the address is loopback. */
 static bool address_resolve(const char *root, struct addrinfo **addresses, GError **error)
 {
     const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV };
@@ -56,7 +57,7 @@ static bool address_resolve(const char *root, struct addrinfo **addresses, GErro
 
 static void address_free(void *address) { freeaddrinfo(address); }
 
-/* Chains of struct addrinfo, one for each address in root.  NULL and *error if one of them is not an address. */
+/* Returns a chain of struct addrinfo for each address in root.  NULL and *error if one of them is not an address. */
 static GPtrArray *root_resolve(const char *root, GError **error)
 {
     g_autoptr(GPtrArray) chains = g_ptr_array_new_with_free_func(address_free);
@@ -182,8 +183,8 @@ static struct caller *door_place(struct door *d)
     return oldest;
 }
 
-/* Makes room when no descriptor or no memory is left for one more caller: drops the oldest caller, and accepts none for
- * a while.  Without this pause the listener, which stays ready, would be polled again at once. */
+/* Makes room when no descriptor or no memory is left for one more caller.  Drops the oldest caller, and accepts none
+ * for a while.  Without this pause, poll() would return at once, because the listener stays ready. */
 static void door_turn_away(struct door *d, int reason)
 {
     struct caller *const oldest = door_oldest(d);
@@ -210,7 +211,7 @@ static void door_accept(struct door *d)
     send_at_once(s);
     memcpy(c->challenge.magic, WIRE_MAGIC, sizeof c->challenge.magic);
     fill_nonce(c->challenge.nonce);
-    /* A new connection has room for these 40 bytes.  If it does not, it is dropped. */
+    /* A new connection has room for these 40 bytes.  A connection without room is dropped. */
     if (wire_write(s, &c->challenge, sizeof c->challenge, 0) != 0) door_refuse(d, c);
 }
 
@@ -282,7 +283,7 @@ static bool door_listen(struct door *d, struct caller *c, GError **error)
     return true;
 }
 
-/* Lists the sockets to poll: the listener (unless no caller is accepted now), then the callers. */
+/* Lists the sockets to poll: the listener, if callers are accepted now, and the callers. */
 static nfds_t door_pollers(const struct door *d, struct pollfd *pollers, uint32_t *caller)
 {
     nfds_t count = 0;

@@ -5,8 +5,9 @@
 #include "replay/bootstrap/bootstrap.h"
 #include "replay/bootstrap/bootstrap_wire.h"
 
-/* Listens, on rank 0, until all ranks have joined.  Opens channels[1 .. rank_count-1] as ranks come; a rank that has
- * not come has socket -1.  On failure the channels stay open, so that ranks that have joined can be told the cause. */
+/* Listens, on rank 0, until all ranks have joined.  Opens channels[1 .. rank_count-1] as ranks come.  The channel of
+ * a rank that has not come has socket -1.  On failure the channels stay open, so that ranks that have joined can be
+ * told the cause. */
 bool bootstrap_join_root(const struct bootstrap_tcp_options *o, struct wire_channel *channels, GError **error);
 /* Connects, on any other rank, as soon as rank 0 listens. */
 bool bootstrap_join_member(const struct bootstrap_tcp_options *o, struct wire_channel *channel, GError **error);

@@ -26,7 +26,7 @@ bool bootstrap_pmix_detected(void)
 #    include <sys/random.h>
 #    include <unistd.h>
 
-/* The key whose value, "SECRET PORT HOST ADDRESS...", rank 0 publishes. */
+/* Rank 0 publishes "SECRET PORT HOST ADDRESS..." under this key. */
 #    define ROOT_KEY "eptwin.root"
 enum { SECRET_BYTES = 32, SECRET_CHARACTERS = 2 * SECRET_BYTES, ASK_AGAIN_MS = 20 };
 
@@ -54,7 +54,7 @@ static void secret_make(char *secret)
     for (int i = 0; i < SECRET_BYTES; i++) g_snprintf(secret + (size_t)2 * i, 3, "%02x", bytes[i]);
 }
 
-/* Appends the addresses of this host in one family that other hosts may reach, each after a space. */
+/* Appends the addresses of this host, in one address family, that other hosts may reach.  A space precedes each. */
 static void addresses_add(const struct ifaddrs *all, int family, GString *text)
 {
     for (const struct ifaddrs *i = all; i; i = i->ifa_next) {

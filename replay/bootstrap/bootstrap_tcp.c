@@ -23,7 +23,7 @@ struct bootstrap_tcp {
     uint32_t channel_count;
     uint32_t exchange;
     char *failure;            /* once set, every later call fails with it */
-    struct bootstrap_ops ops; /* the operations of TCP, under the name of this way to bootstrap */
+    struct bootstrap_ops ops; /* operations of TCP, with the name that the options give */
     void (*end)(void);
 };
 
@@ -233,8 +233,8 @@ static bool member_take_failure(struct bootstrap_tcp *t, GError **error)
     return tcp_fail(t, channel_text(&t->channels[0]), error);
 }
 
-/* Waits for the next message.  On -ETIMEDOUT rank 0 is gone or stuck: a working rank 0 would have named the missing
- * rank. */
+/* Waits for the next message.  A working rank 0 would name the missing rank in time, so -ETIMEDOUT means that rank 0
+ * is gone or stuck. */
 static int member_receive(struct bootstrap_tcp *t, size_t size_bytes_max, uint64_t deadline_ms)
 {
     struct wire_channel *const c = &t->channels[0];

@@ -1,6 +1,6 @@
 /* bootstrap_wire.c - authenticated messages over a stream socket, see bootstrap_wire.h.
  *
- * Knows sockets and MACs, but no exchanges and no rule of joining. */
+ * This file knows sockets and MACs, but no exchanges and no rules of joining. */
 #include "replay/bootstrap/bootstrap_wire.h"
 
 #include "replay/bootstrap/bootstrap_internal.h"
@@ -76,8 +76,8 @@ int wire_write(int socket, const void *data, size_t size_bytes, uint64_t deadlin
     return 0;
 }
 
-/* Reads the bytes that have arrived, at most size_bytes.  Returns their number (above 0), or -EAGAIN, -ECONNRESET
- * and others. */
+/* Reads the bytes that have arrived, at most size_bytes.  Returns their number, which is above 0, or a negative
+ * errno such as -EAGAIN or -ECONNRESET. */
 static ssize_t read_some(int socket, void *data, size_t size_bytes)
 {
     const ssize_t n = recv(socket, data, size_bytes, MSG_DONTWAIT);

@@ -69,7 +69,7 @@ void wire_welcome_sign(const struct bootstrap_secret *secret, const struct wire_
 /* Compares two MACs, in a time that does not depend on where they differ. */
 bool wire_macs_equal(const uint8_t *a, const uint8_t *b);
 
-/* Write or read all size_bytes until deadline_ms.  The socket must be non-blocking. */
+/* These functions write or read all size_bytes, or fail at deadline_ms.  The socket must be non-blocking. */
 int wire_write(int socket, const void *data, size_t size_bytes, uint64_t deadline_ms);
 int wire_read(int socket, void *data, size_t size_bytes, uint64_t deadline_ms);
 
@@ -90,9 +90,9 @@ void wire_channel_open(struct wire_channel *c, int socket, bool root, const stru
                        const struct wire_challenge *challenge, const struct wire_hello *hello);
 void wire_channel_close(struct wire_channel *c);
 int wire_channel_send(struct wire_channel *c, uint32_t kind, const void *body, size_t size_bytes, uint64_t deadline_ms);
-/* Takes in the bytes that have arrived, without waiting.  Returns 0 once a whole message is there: header.kind,
- * header.size_bytes and body hold until wire_channel_next().  Before that returns -EAGAIN.  Returns -EMSGSIZE if the
- * message is larger than size_bytes_max, and -EBADMSG if its MAC is not that of the other side's next message. */
+/* Takes in the bytes that have arrived, without waiting.  Returns -EAGAIN until a whole message has arrived, and
+ * then 0.  Then header.kind, header.size_bytes and body are valid until wire_channel_next().  Returns -EMSGSIZE if
+ * the message is larger than size_bytes_max, and -EBADMSG if its MAC is not that of the other side's next message. */
 int wire_channel_advance(struct wire_channel *c, size_t size_bytes_max);
 void wire_channel_next(struct wire_channel *c);
 
