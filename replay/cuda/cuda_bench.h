@@ -77,7 +77,7 @@ struct cuda_outcome {
     uint64_t from_ns, to_ns;                  /* when the first warp started and the last one ended, by the GPU's
                                                * timer */
     uint64_t last_from_ns;                    /* when the last warp started */
-    double rows_per_ns;                       /* sum of the warps' rates, each over its warp's own time */
+    double rows_per_ns;                       /* sum of the warps' rates, each measured over the time of that warp */
     double rows, cycles;                      /* rows: the sum over warps; cycles: the mean over warps that did
                                                * something */
     uint32_t warps;                           /* warps that did something */

@@ -19,7 +19,7 @@ struct cuda_flow {
     uint32_t source_offset, target_offset; /* bytes from the start of a 128-byte line to the start of a row */
     uint32_t target_count;                 /* 0: the GPU's own target area */
     uint64_t target[CUDA_TARGETS_MOST];
-    uint32_t by_block, by_warp; /* block and warp are multiplied by these and added: the index of the target */
+    uint32_t by_block, by_warp; /* factors of the block and of the warp in the index of the warp's target */
     bool packed;                /* a row begins at the next multiple of 16 bytes after the previous row; otherwise,
                                  * at the next 128-byte line */
     uint32_t rows;              /* rows of each warp; 0: as many as the time allows */

@@ -2,8 +2,8 @@
  * run time.
  *
  * Y = X W, where X has rows x k numbers and W has k x n.  Both are BF16 or FP8 (E4M3), and Y is BF16.  Each GEMM
- * reads W from another place of the source area, so W comes from memory, as in a model's step.  Only if all these
- * places together fit in L2, it does not. */
+ * reads W from another place of the source area, so that W comes from memory, as in a model's step.  If all these
+ * places together fit in L2, W comes from there. */
 #include <dlfcn.h>
 #include <string.h>
 #include "replay/cuda/cuda_flows.h"

@@ -107,7 +107,7 @@ static bool pair_by_size(struct cuda_bench *b, GError **error)
     return true;
 }
 
-/* Measures rows whose source and target are both not in L2, and rows that begin within a line. */
+/* Measures rows whose source and target are both outside L2, and rows that begin within a 128-byte line. */
 static bool pair_by_place(struct cuda_bench *b, GError **error)
 {
     const uint32_t sms[] = { 1, 8, 24, b->sms };

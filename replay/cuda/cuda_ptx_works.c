@@ -17,8 +17,9 @@
     max.f32 most, most, h;
 
 /* SUM_PLACE computes the address of row n of a token.  If the token has more than n rows, SUM_LOAD loads the team's
- * column of this row.  The loads of all rows are in flight together.  SUM_PLACE_LOCAL keeps the addresses in local
- * memory, where LOOKED_UP reads them for each column.  So do kernels that must find out which rows a token has. */
+ * column of this row.  The loads of all rows are in flight together.  Kernels that must find out which rows a token
+ * has keep the addresses in local memory, and read them again for each column.  SUM_PLACE_LOCAL and LOOKED_UP do the
+ * same. */
 #define SUM_PLACE(n) \
     and.b32 at, row, source_mask; \
     mad.wide.u32 s##n, at, source_stride, source; \
@@ -131,10 +132,10 @@ stored: \
     cp.async.bulk.wait_group 0; \
     bar.warp.sync 0xffffffff;
 
-/* A kernel of sums.  A team, which is a warp or a whole block, sums `count` rows for each of its tokens, at most
- * eight.  All loads of a column are in flight at once.  The rows of a token are next to each other, and each has the
- * weight 1/8.  The macros `where` and `load` choose the memory, and `place` and `look` compute addresses of rows.
- * `begin` runs before each token.  `bias`, `adding`, `packing` and `keep` run for each piece of its sum. */
+/* A kernel of sums.  A team, which is a warp or a whole block, sums `count` rows, at most eight, for each of its
+ * tokens.  All loads of a column are in flight at once.  The rows of a token are next to each other, and each has
+ * the weight 1/8.  The macros `where` and `load` choose the memory, and `place` and `look` compute addresses of
+ * rows.  `begin` runs before each token.  `bias`, `adding`, `packing` and `keep` run for each piece of its sum. */
 #define SUM_KERNEL(name, where, load, place, look, begin, bias, adding, packing, keep) \
 ENTRY_UP_TO(768, name) { \
     HEAD \
@@ -336,7 +337,7 @@ cast_done:
         sub.u64 c1, c1, c0;
         setp.lo.u64 p, c1, limit;
         setp.lo.and.u32 p, done, rows, p;
-        bar.red.or.pred p, 0, p;                /* p becomes equal in all threads of the block */
+        bar.red.or.pred p, 0, p;                /* p becomes equal in the block, so that all threads go on or all end */
         @p bra next;
         setp.ne.u32 p, warp, 0;
         @p mov.u32 done, 0;
