@@ -322,7 +322,8 @@ static void verbs_signal_build(struct link_verbs *v, struct verbs_qp *qp, uint64
     verbs_payload(qp, wr, &slot->value, sizeof slot->value, qp->nic->scratch_mr->lkey);
 }
 
-/* Returns 0, or an error that ends the run: signals that add need atomics, and this rank's device may have none. */
+/* If signals that add need atomics, checks that this rank's device has them.  Returns 0, or an error that ends the
+ * run. */
 static int verbs_adds_check(struct link_verbs *v, const struct verbs_qp *qp)
 {
     char text[sizeof v->link.failure];

@@ -13,8 +13,8 @@
 #    include <dlfcn.h>
 
 static struct ofi_library library;
-static GMutex signals_lock; /* held by one thread at a time, because another thread's library may have just installed
-                             * a handler, which must not be taken for the earlier one */
+static GMutex signals_lock; /* held by the thread that loads a library; another thread could take a handler that the
+                             * library has just installed for the earlier one */
 
 void ofi_signals_hold(struct ofi_signals *s)
 {

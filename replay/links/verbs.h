@@ -1,7 +1,7 @@
 /* verbs.h - what link_verbs.c, verbs_nic.c and verbs_qp.c share: the NICs that a rank has opened, and its QPs.
  *
  * A rank uses one to VERBS_NICS_MAX NICs.  Queue q to each peer uses the NIC with index q modulo the number of NICs.
- * Two ranks may have different numbers of NICs.  Kernels' operations use only the fields of struct verbs_qp. */
+ * Two ranks may have different numbers of NICs.  A run's operations use only the fields of struct verbs_qp. */
 #ifndef REPLAY_VERBS_H
 #define REPLAY_VERBS_H
 

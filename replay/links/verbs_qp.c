@@ -1,6 +1,6 @@
-/* verbs_qp.c - RC queue pairs: making, connecting and describing them.
+/* verbs_qp.c - makes, connects and describes RC queue pairs.
  *
- * Knows nothing of posted requests. */
+ * This file knows nothing of posted requests. */
 #ifdef HAVE_VERBS
 #    include "replay/links/verbs.h"
 
