@@ -2,7 +2,7 @@
  * that the loop touches.
  *
  * A row that is touched again is still in L2, in the shared cache, or only in memory.  Other virtual machines also
- * use the shared cache, and their effect shows only in rows that stay there as long as a kernel's rows do.  So the
+ * use the shared cache.  Their effect shows only in rows that stay there as long as a kernel's rows do.  So the
  * ranks pass rows on as these kernels do: they cast rows and store them to all ranks, copy them, turn them into an
  * expert's output, store this back, and sum it.  The loop has only this order in common with the protocol.  It has
  * no words, workers or routing. */
