@@ -1,4 +1,5 @@
-/* probe_ibstat.c - reads the output of `ibstat` into the NICs of a host: which part, ports, rate, state, link layer.
+/* probe_ibstat.c - reads the output of `ibstat` into the NICs of a host: their parts, ports, rates, states, link
+ * layers.
  *
  *     CA 'mlx5_0'
  *             CA type: MT4129
@@ -8,8 +9,9 @@
  *                     Rate: 400
  *                     Link layer: InfiniBand
  *
- * The type's number is the PCI device of NVIDIA's NICs.  Of several ports the first active one gives rate and state;
- * a bond's rate is that of one port.  Knows no PCIe path, so how near a NIC is to a GPU stays unknown. */
+ * The number in the type is the PCI device of NVIDIA's NICs.  Of several ports, the first active one gives rate and
+ * state. The rate of a bond is that of one port.  There are no PCIe paths, so how near a NIC is to a GPU stays unknown.
+ */
 #include "replay/probe/probe.h"
 
 #include <string.h>
