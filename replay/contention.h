@@ -17,7 +17,8 @@
 /* The values of the counters; NAN if the host does not give them. */
 struct contention_reading {
     double wall_us;
-    double busy_us, steal_us; /* of the requested CPUs: /proc/stat */
+    double busy_us, steal_us; /* time that the requested CPUs worked, and that the hypervisor took from them:
+                               * /proc/stat */
     double pressure_us;       /* how long some process waited for a CPU: /proc/pressure/cpu, line "some" */
     double running;           /* processes that run or could run: procs_running of /proc/stat */
     double mhz;               /* frequency of the slowest CPU, from cpufreq or else from /proc/cpuinfo */

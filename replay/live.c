@@ -38,9 +38,9 @@ struct live_verdict {
                                                                    * if there are none */
 };
 
-/* Exchanges whether each rank has failed.  If ranks failed, the failure of the first one becomes the error of all;
- * on other ranks it has the code LIVE_PEER_FAILED.  Frees `failure` and writes its text into *mine.  If `all` is not
- * NULL, *all gets the verdicts of all ranks. */
+/* Exchanges whether each rank has failed.  The failure of the first failed rank becomes the error of all
+ * ranks.  On other ranks it has the code LIVE_PEER_FAILED.  Frees `failure` and writes its text into *mine.  If
+ * `all` is not NULL, *all gets the verdicts of all ranks. */
 static bool live_agree(struct bootstrap *b, struct live_verdict *mine, struct live_verdict **all, GError *failure,
                        GError **error)
 {

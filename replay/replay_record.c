@@ -1,10 +1,10 @@
 /* replay_record.c - makes the rows of a record (reports/record.h) from the times of all ranks.
  *
  * A rank has four rows of times: the median over the repetitions, the 90th percentile and the minimum of all times,
- * and how long after the first rank it began.  If there are several steps or layers, the first is the mean of their
- * medians.  Rows for all ranks are the mean over the ranks, and with _median, _max, _min and _p90 the other
- * statistics over the ranks.  If there are several steps or layers, slowest_us is the mean over them of the slowest
- * rank's time.  Bandwidths are the bytes that the public tests count, divided by the rank's time. */
+ * and how long after the first rank it began.  If there are several steps or layers, the first row is the mean of
+ * their medians.  Rows for all ranks give the mean over the ranks.  Rows with _median, _max, _min and _p90 give
+ * other statistics over the ranks.  If there are several steps or layers, slowest_us is the mean over them of the
+ * slowest rank's time.  Bandwidths are the bytes that the public tests count, divided by the rank's time. */
 #include "replay/replay.h"
 
 #include <math.h>

@@ -389,8 +389,8 @@ static int sums_compare(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Makes the record.  Only the less disturbed half of the iterations counts, because waiting during which others used
- * the CPUs says nothing about the schedule. */
+/* Makes the record.  Only the less disturbed half of the iterations counts.  In the other half, ranks waited because
+ * other processes used the CPUs, which says nothing about the schedule. */
 static bool record_make(struct replay_step *s, const struct replay_step_span *all, const double *delay,
                         const struct contention *contention, GError **error)
 {

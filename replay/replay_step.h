@@ -2,9 +2,9 @@
  * with timed work in place of compute.
  *
  * One thread of each rank stands for its GPU.  Streams take turns on this thread.  While one stream does timed work,
- * the communication of other streams goes on.  Ranks meet only in their communication kernels.  Different loads and
- * links let ranks drift apart between them.  If there are two batches, each has a world of its own, because kernels
- * with payload keep the outputs of only one batch. */
+ * the communication of other streams goes on.  Ranks meet only in their communication kernels.  In between,
+ * different loads and links let ranks drift apart.  If there are two batches, each has a world of its own, because
+ * kernels with payload keep the outputs of only one batch. */
 #ifndef REPLAY_REPLAY_STEP_H
 #define REPLAY_REPLAY_STEP_H
 

@@ -396,7 +396,7 @@ static int signal_order(const void *a, const void *b)
 static const struct signal_sent *signal_before(const struct merge *m, uint32_t from, uint32_t to, uint64_t time_ps)
 {
     const struct signal_sent key = { .from = from, .to = to, .begin_ps = time_ps };
-    guint low = 0, high = m->signals->len; /* all signals before `low` are at or before the key */
+    guint low = 0, high = m->signals->len; /* signals before index `low` are not after the key */
     while (low < high) {
         const guint middle = (low + high) / 2;
         if (signal_order(&g_array_index(m->signals, struct signal_sent, middle), &key) <= 0) low = middle + 1;
