@@ -73,7 +73,7 @@ static const uint8_t notify_program[] = { NOTIFY_BARRIER, NOTIFY_EXCHANGE, NOTIF
                                           NOTIFY_ZERO,    NOTIFY_BARRIER,  NOTIFY_END };
 static const uint8_t cached_notify_program[] = { NOTIFY_BARRIER, NOTIFY_ZERO, NOTIFY_BARRIER, NOTIFY_END };
 
-/* Writes what the next peer is sent: tokens for each rank, and for each of the peer's experts. */
+/* Writes the counts for the next peer: how many tokens this rank has for each rank, and for each expert of the peer. */
 static void counts_fill(const void *data, uint8_t *target)
 {
     const struct intra_notify *n = data;

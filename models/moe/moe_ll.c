@@ -1,6 +1,6 @@
 /* moe_ll.c - the low-latency kernel family: limits, memory map and phases.  The two kernels are in moe_ll_dispatch.c
- * and moe_ll_combine.c, the start that they share in moe_ll_gate.c, their checks in moe_ll_check.c.  Because of
- * moe_ll_mask.c they do not wait for dead ranks forever. */
+ * and moe_ll_combine.c, their grid barrier in moe_ll_gate.c, and their checks in moe_ll_check.c.  By moe_ll_mask.c a
+ * rank stops waiting for dead ranks. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,7 +56,7 @@ static const char *ll_refuse(const struct moe_options *o, char *text, size_t tex
         snprintf(text, text_size, "num-topk: %u warps on an SM cannot serve %u places and a counter",
                  g.groups * g.warps_per_group, o->topk);
         reason = text;
-    } else if (g.sum_warps > UINT8_MAX) { /* one warp for every 1 KB of a row, of 2 B a value */
+    } else if (g.sum_warps > UINT8_MAX) { /* one warp sums 1 KB of a row, and a value has 2 B */
         snprintf(text, text_size, "hidden: the low-latency kernels take at most %d, found %u",
                  UINT8_MAX / 2 * LL_SUM_WARP_BYTES, o->hidden);
         reason = text;
@@ -81,9 +81,9 @@ static const char *ll_refuse(const struct moe_options *o, char *text, size_t tex
     return reason;
 }
 
-/* About how many bytes a rank touches in a dispatch and a combine.  For each token: its input and output rows, and its
- * message.  For each choice: bytes that come in, are copied out, are made by an expert, and come back.  On average a
- * rank receives as much as it sends. */
+/* About how many bytes a rank reads or writes in a dispatch and a combine.  For each token these are its input row, its
+ * output row and its message.  For each choice they are a message that comes, a row that is unpacked, a row that an
+ * expert makes, and a row that comes back.  On average a rank receives as much as it sends. */
 static uint64_t touched_bytes(const struct moe_options *o, const struct ll_geometry *g)
 {
     if (o->flushed) return UINT64_MAX;
@@ -123,7 +123,7 @@ static bool ll_absent(const struct kernel_job *job, uint32_t rank, uint32_t phas
     return ll_failed(moe_options_of(job), rank, phase, iteration);
 }
 
-/* Makes the input, which stays, and allocates the outputs.  Their zeroed memory takes up pages only where rows
+/* Makes the input, which never changes, and allocates the outputs.  Zeroed memory takes up pages only where rows
  * arrive. */
 static void tensors_alloc(struct ll_rank *r)
 {
@@ -198,8 +198,8 @@ static struct kernel_launch *ll_launch(struct kernel_rank *rank, uint32_t phase)
     return combine ? ll_combine_launch(r, send, receive) : ll_dispatch_launch(r, send, receive);
 }
 
-/* Counts bytes as the public test does (PROTOCOLS.md 3.1): every choice counts, whichever way it went, except those of
- * experts on ranks that are masked now. */
+/* Counts bytes as the public test does (PROTOCOLS.md 3.1): every choice counts, by NVLink or by RDMA, except choices of
+ * experts on ranks that are masked. */
 static void ll_traffic(const struct kernel_rank *rank, uint32_t phase, struct kernel_traffic *traffic)
 {
     const struct ll_rank *r = (const struct ll_rank *)rank;

@@ -1,17 +1,18 @@
 /* moe_ll.h - private to the low-latency kernels (PROTOCOLS.md 1.4): geometry, memory map and state of a rank.
  *
- * Heap, only where payload is stored; calls alternate between the two halves (dispatch, combine, dispatch, ...):
+ * Heap, only where payload is stored.  Calls (dispatch, combine, dispatch, ...) alternate between the two halves:
  *
  *     | send 0 | send 1 | recv 0 | recv 1 |
  *       send: dispatch  [token][message]                  combine  [local expert][destination][token][slot]
  *       recv: dispatch  [local expert][source][token][message]     combine  [expert][token][slot]
  *
- * A dispatch message is a 16-byte header (source token) and the row: H FP8 values and H/128 scales, or H BF16. A
- * combine slot holds a row of BF16, or of LogFMT (formats.h), which is at most as long.
+ * A dispatch message is a header of 16 bytes, which has the number of the source's token, and the row: `hidden` values
+ * in FP8 and hidden / 128 scales, or `hidden` values in BF16.  A combine slot has room for a row of BF16 or of LogFMT
+ * (formats.h).
  *
- * Signal words: counts[local expert][source] of dispatch, flags[expert] of combine (raised by the peers),
- * finish[expert], gate, open, clean, block[SM] (private), and with masking sync[source] (raised by the peers).  The
- * real kernels zero words between calls.  Here the high half of each word holds the number of the call instead. */
+ * Signal words that peers raise: counts[local expert][source] of dispatch, flags[expert] of combine, and with masking
+ * sync[source].  Private words: finish[expert], gate, open, clean, block[SM].  The real kernels zero words between
+ * calls.  Here the high half of each word that peers raise is the number of the call instead. */
 #ifndef MODELS_MOE_MOE_LL_H
 #define MODELS_MOE_MOE_LL_H
 
@@ -28,13 +29,14 @@ enum {
 
 struct ll_geometry {
     uint32_t experts, ranks, local_experts, tokens_max, topk, hidden;
-    uint32_t groups, warps_per_group, grid; /* warp groups of an SM; warps of a group; SMs in use */
-    uint32_t sum_warps, sum_groups, sms;    /* combine's sums: warps that sum one token; groups of such warps on one SM;
-                                             * the most SMs */
-    uint32_t message_bytes, row_bytes, scale_count; /* dispatch: bytes on the wire; bytes of values; number of scales */
+    uint32_t groups, warps_per_group, grid; /* warp groups of an SM; warps of a group; SMs that have groups */
+    uint32_t sum_warps, sum_groups, sms;    /* combine's sums: warps that sum one token; groups of such warps on an SM;
+                                             * the most SMs that have them */
+    uint32_t message_bytes, row_bytes, scale_count; /* dispatch: bytes of a message; bytes of its values; number of its
+                                                     * scales */
     uint32_t combine_bytes, combine_stride;         /* bytes of a BF16 row; of its slot */
     uint32_t return_bytes;                          /* without payload: bytes of a returning row (BF16 or LogFMT) */
-    uint64_t send_bytes, recv_bytes;                /* of one half */
+    uint64_t send_bytes, recv_bytes;                /* bytes of one half of the heap */
 };
 
 struct ll_rank;
@@ -43,7 +45,8 @@ struct ll_sender {
     struct fabric_worker worker;
     struct ll_rank *rank;
     uint32_t token, place;
-    bool cast, stored, adding; /* stored: there are stored messages whose experts' counters have not been raised yet */
+    bool cast, stored, adding; /* cast: the token's message is made; stored: messages are stored whose experts' finish
+                                * counters are not raised yet */
 };
 struct ll_counter {
     struct fabric_worker worker;
@@ -54,15 +57,15 @@ struct ll_gate {
     struct fabric_worker worker;
     struct ll_rank *rank;
 };
-/* The warp group of an expert.  In dispatch (receiver) it tells the expert's rank how many tokens come, and unpacks the
- * tokens that came from one source for one expert of its own rank.  In combine (returner) it returns the latter tokens'
- * rows, and waits for the flag of its expert.  Large worlds have millions of groups, so a group does not point to its
- * rank: its number is its place in the rank's pair[]. */
+/* The warp group with the number of an expert.  In dispatch (receiver) it tells the expert's rank how many tokens come,
+ * and then unpacks the tokens that one source sent to one local expert.  In combine (returner) it returns the rows of
+ * these unpacked tokens, and then waits for the flag of the expert with its number.  Large worlds have millions of
+ * groups, so a group has no pointer to its rank: its number is its place in the rank's pair[]. */
 struct ll_receiver {
     struct fabric_worker worker;
-    uint32_t expert : 22; /* its number */
+    uint32_t expert : 22; /* the group's number */
     bool tell : 1, receive : 1;
-    bool alone : 1; /* the kernel only receives */
+    bool alone : 1; /* the kernel receives without sending */
     uint16_t local_expert, source;
 };
 struct ll_returner {
@@ -106,32 +109,33 @@ struct ll_rank {
     struct ll_geometry g;
     const struct routing_rank *own;
     const int32_t *experts; /* [own tokens][topk] choices, without those of experts on masked ranks */
-    int32_t *experts_left;  /* with masking: the array behind `experts`, because the routing itself must not change */
+    int32_t *experts_left;  /* with masking: a copy of the choices, to which `experts` points, because the routing must
+                             * not change */
     uint8_t *mask;          /* [ranks] 1: masked; NULL: no rank ever is masked */
-    bool failed;            /* it has failed, as planned */
-    uint32_t call;          /* number of this dispatch or combine, from 1; odd and even calls use different halves */
+    bool failed;            /* the rank has failed, as planned */
+    uint32_t call;          /* the number of this dispatch or combine, from 1; odd and even calls use different halves
+                             * of the heap */
     uint64_t gate_target, open_target, clean_target, block_target; /* the values that the private words must reach; they
                                                                     * only grow */
     uint32_t *finish_target;                                       /* [experts] low halves of the values that the finish
                                                                     * words must reach */
-    uint16_t *slot_counter;                                        /* [experts] how many tokens were sent to each in
-                                                                    * this call */
+    uint16_t *slot_counter;                                        /* [experts] how many tokens this call has sent to
+                                                                    * each */
     uint32_t *packed_count;                                        /* [local experts] rows received */
-    uint16_t *range_count;                                         /* [local experts][ranks] of struct ll_range */
-    uint32_t *range_begin;                                         /* [local experts][ranks] of struct ll_range; only
-                                                                    * with payload */
+    uint16_t *range_count; /* [local experts][ranks] count of each struct ll_range */
+    uint32_t *range_begin; /* [local experts][ranks] begin of each; only with payload */
 
     void *groups;               /* memory for the workers of dispatch or of combine: no kernel has both */
     struct ll_sender *sender;   /* [grid], in groups */
     struct ll_counter *counter; /* [grid], in groups, after the senders */
     struct ll_reducer *reducer; /* [SMs][groups of sums], in groups */
     struct ll_zeroer zeroer;
-    struct fabric_given receive_row;          /* dispatch */
-    struct fabric_given return_row, sum_rows; /* combine */
+    struct fabric_given receive_row;          /* dispatch's sizes */
+    struct fabric_given return_row, sum_rows; /* combine's sizes */
     struct ll_gate gate;
     struct ll_cleaner *cleaner;    /* [ranks], with masking */
-    uint64_t *deadline_ps;         /* with masking: [ll_workers_max()] until when each worker waits for its peer; 0: it
-                                    * does not wait yet */
+    uint64_t *deadline_ps;         /* with masking: [ll_workers_max()] when each worker stops waiting for its peer; 0:
+                                    * it does not wait yet */
     struct fabric_worker **worker; /* the workers of the kernel that is being launched */
     struct kernel_launch kernel;
 
@@ -156,7 +160,7 @@ static inline struct ll_rank *ll_returner_rank(const struct ll_returner *t)
     return fabric_container_of((const union ll_pair *)(const void *)t - t->number, struct ll_rank, pair);
 }
 
-/* The n-th range of [local experts][ranks].  Without payload its begin is 0. */
+/* Returns the n-th range of [local experts][ranks].  Without payload its begin is 0. */
 static inline struct ll_range ll_range_at(const struct ll_rank *r, uint32_t n)
 {
     return (struct ll_range){ .begin = r->range_begin ? r->range_begin[n] : 0, .count = r->range_count[n] };
@@ -194,7 +198,7 @@ static inline uint64_t ll_recv_offset(const struct ll_rank *r)
     return 2 * r->g.send_bytes + (r->call & 1) * r->g.recv_bytes;
 }
 
-/* The combine weight of a top-k place: the trace's or, without a trace, a reproducible one. */
+/* The combine weight of a token's choice: the trace's weight if it has weights, else a made one. */
 static inline float ll_weight(const struct ll_rank *r, uint32_t token, uint32_t place)
 {
     if (r->own->weights) return r->own->weights[(uint64_t)token * r->g.topk + place];
@@ -204,13 +208,13 @@ static inline float ll_weight(const struct ll_rank *r, uint32_t token, uint32_t 
 /* The most choices of experts that a rank's tokens can make. */
 static inline uint64_t ll_choices(const struct ll_rank *r) { return (uint64_t)r->g.tokens_max * r->g.topk; }
 
-/* Kernels: dispatch and combine.  A launch sends (receive == false), receives (send == false) or does both. */
+/* Launch dispatch and combine.  A launch sends (receive == false), receives (send == false) or does both. */
 struct kernel_launch *ll_dispatch_launch(struct ll_rank *r, bool send, bool receive);
 struct kernel_launch *ll_combine_launch(struct ll_rank *r, bool send, bool receive);
-/* moe_ll_mask.c: with masking, the kernel between iterations: a barrier of all living ranks. */
+/* moe_ll_mask.c: launches the kernel between iterations that masking needs, a barrier of all living ranks. */
 struct kernel_launch *ll_clean_launch(struct ll_rank *r);
-/* Whether w need not wait for source, from which nothing has come.  If the wait has reached the timeout, masks source.
- * True if source is masked. */
+/* Must be called while w waits for source.  Masks source if w has waited for as long as the timeout.  True if source is
+ * masked, so that w need not wait for it. */
 bool ll_give_up(struct ll_rank *r, struct fabric_worker *w, uint32_t source);
 static inline bool ll_given_up(struct ll_rank *r, struct fabric_worker *w, uint32_t source)
 {

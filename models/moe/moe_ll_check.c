@@ -1,6 +1,6 @@
-/* moe_ll_check.c - checks of what low-latency dispatch and combine leave behind (PROTOCOLS.md 4, checks 12 to 15);
- * and the outputs in canonical order.  Expected values are computed anew from the routing of all ranks.  Knows
- * nothing of how the outputs were made. */
+/* moe_ll_check.c - checks of what low-latency dispatch and combine leave behind (PROTOCOLS.md 4, checks 12 to 15), and
+ * their outputs in canonical order.  Expected values are computed anew from the routing of all ranks.  Knows nothing of
+ * how the outputs were made. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ static bool token_chose(const struct ll_rank *r, uint32_t source, uint32_t token
     return false;
 }
 
-/* Check 13, rows: each row equals, bit for bit, the quantised row of its token at the source. */
+/* Check 13 on one row: it must equal, bit for bit, the quantised row of its token at the source. */
 static void check_row(const struct ll_rank *r, struct report *report, uint32_t expert, uint32_t source, uint64_t row)
 {
     const struct moe_options *o = r->base.options;
@@ -74,7 +74,7 @@ static int compare_u32(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Check 13, counts and ranges: the rows of each source are together, and each token comes once. */
+/* Check 13 on counts and ranges: the rows of each source must be together, and each token must come once. */
 static void check_dispatch(const struct ll_rank *r, struct report *report)
 {
     uint32_t *tokens = kernel_alloc(r->g.tokens_max, sizeof *tokens);
@@ -105,8 +105,8 @@ static void check_dispatch(const struct ll_rank *r, struct report *report)
     free(tokens);
 }
 
-/* The factor with which a token's row comes back: the sum of the weights of its valid choices whose ranks have not
- * failed. */
+/* The factor by which combine multiplies a token's row: the sum of the weights of its valid choices, without choices
+ * whose ranks have failed. */
 static float weight_sum(const struct ll_rank *r, uint32_t token)
 {
     const struct moe_options *o = r->base.options;
@@ -120,7 +120,8 @@ static float weight_sum(const struct ll_rank *r, uint32_t token)
     return sum;
 }
 
-/* Check 14: out = x * sum of valid weights, calc_diff below 1e-5 (BF16) or 9e-4 (FP8); no NaN. */
+/* Check 14: a combined row must be the token's row times weight_sum().  calc_diff (checks.h) of all rows must be below
+ * 1e-5 for BF16 and 9e-4 for FP8, and no value may be NaN. */
 static void check_combine(const struct ll_rank *r, struct report *report)
 {
     const struct moe_options *o = r->base.options;
@@ -148,7 +149,7 @@ static void check_combine(const struct ll_rank *r, struct report *report)
         fail(report, "check 13: rounded scales: expected a difference below 0.007, found %g", diff);
 }
 
-/* Check 15: exactly the ranks that failed are masked. */
+/* Check 15: exactly the ranks that have failed must be masked. */
 static void check_mask(const struct ll_rank *r, struct report *report)
 {
     static const char *const word[] = { "in the group", "masked" };
@@ -173,7 +174,7 @@ uint32_t ll_check(const struct kernel_rank *rank, char *text, size_t text_size)
     return report.failures;
 }
 
-/* Writes a row's scales as users get them: floats, or with UE8M0 their exponents.  Returns the place after them. */
+/* Writes a row's scales as users get them: as floats, or with UE8M0 as exponents.  Returns the place after them. */
 static uint8_t *scales_write(const struct ll_rank *r, const float *scale, uint8_t *out)
 {
     if (!r->base.options->ue8m0) {
@@ -184,7 +185,7 @@ static uint8_t *scales_write(const struct ll_rank *r, const float *scale, uint8_
     return out;
 }
 
-/* Copies the received rows in order of (expert, source, token), without the gaps. */
+/* Copies the received rows without the gaps, sorted by expert, then source, then token. */
 static void canonical_rows(struct ll_rank *r)
 {
     uint8_t *row_out = r->canonical[0], *scale_out = r->canonical[1], *source_out = r->canonical[2];

@@ -2,13 +2,13 @@
  * are summed there with the token's weights.
  *
  *     zeroer, SM 0           clears the flags of the next call
- *     returner, one an       a warp group: writes its rows back.  Once the flags of the next call are clear, it raises
- *     (expert, source)       the expert's flag at the source.  Then it waits for the flag of another expert here
- *     reducer, two an SM     after the grid barrier: out = sum over the top-k places, ascending, in FP32, to BF16; one
- *                            warp brings the rows, three at a time, and each other warp sums one stretch
+ *     returner, one for      a warp group: writes its rows back.  Once the flags of the next call are clear, it raises
+ *     each expert and source the expert's flag at the source.  Then it waits for the flag of another expert here
+ *     reducer, two an SM     after the grid barrier: sums a token's rows in FP32, in the order of their top-k places,
+ * and rounds to BF16; one warp loads rows, three at a time, and each other warp sums some columns
  *
- * With LogFMT a returner's warps turn their rows into logarithms on the way, piece by piece, and a reducer's warps
- * turn them back.  The number of bytes to bring is at the front of each row. */
+ * With LogFMT a returner's warps turn their rows into logarithms, piece by piece, and a reducer's warps turn them back.
+ * The front of a row tells how many bytes of it must be loaded. */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ static uint32_t local_expert_of(const struct ll_returner *t)
 }
 static uint32_t destination_of(const struct ll_returner *t) { return t->number / ll_returner_rank(t)->g.local_experts; }
 
-/* Where the rows that the group returns lie among all that dispatch received. */
+/* Where the rows that the group returns lie among the rows that dispatch received. */
 static struct ll_range range_of(const struct ll_returner *t)
 {
     const struct ll_rank *r = ll_returner_rank(t);
@@ -46,7 +46,7 @@ static uint64_t send_slot_offset(const struct ll_returner *t, uint32_t row)
                r->g.combine_stride;
 }
 
-/* Puts a row into its slot of the send buffer.  Returns how many bytes it has there. */
+/* Writes a row into its slot of the send buffer.  Returns how many bytes the row has there. */
 static uint32_t slot_fill(const struct ll_returner *t, uint32_t row)
 {
     const struct ll_rank *r = ll_returner_rank(t);
@@ -57,7 +57,7 @@ static uint32_t slot_fill(const struct ll_returner *t, uint32_t row)
     return r->g.combine_bytes;
 }
 
-/* Packs the latest `count` of the packed rows into the send buffer, from which the NIC takes them. */
+/* Packs `count` rows, which t->ahead already counts as packed, into the send buffer, from which the NIC takes them. */
 static void pack_run(void *context, uint64_t count)
 {
     const struct ll_returner *t = context;
@@ -66,8 +66,8 @@ static void pack_run(void *context, uint64_t count)
     for (uint32_t i = packed - (uint32_t)count; i < packed; i++) (void)slot_fill(t, i);
 }
 
-/* Says where the next row that returns lies, and how long it is.  For RDMA it lies in the send buffer, and with
- * zero-copy it has been there from the start. */
+/* Sets where the next row to be returned lies, and its size.  For RDMA it lies in the send buffer; with zero-copy, from
+ * the start. */
 static void row_find(const struct ll_returner *t, enum fabric_path path, struct fabric_write *write)
 {
     const struct ll_rank *r = ll_returner_rank(t);
@@ -133,7 +133,7 @@ static enum worker_step returner_rows(struct ll_returner *t, enum fabric_path pa
     return WORKER_MORE;
 }
 
-/* Raises the expert's flag at the rank that its rows came from.  False: it cannot yet. */
+/* Raises the local expert's flag at the rank that the group's rows came from.  False: try again later. */
 static bool returner_flag(struct ll_returner *t)
 {
     struct fabric_worker *w = &t->worker;
@@ -151,8 +151,8 @@ static bool returner_flag(struct ll_returner *t)
     const int rc = fabric_signal(w, &signal);
     if (rc == -EAGAIN) return false;
     assert(rc == 0);
-    fabric_signal_add(w, ll_word_clean(r), 0, FABRIC_DEVICE); /* stands for taking back the sign that the next call's
-                                                               * flags are clear */
+    fabric_signal_add(w, ll_word_clean(r), 0, FABRIC_DEVICE); /* stands for the atomic that takes back the sign that the
+                                                               * next call's flags are clear */
     t->flagged = true;
     return true;
 }
@@ -301,13 +301,13 @@ void ll_expert_run(struct ll_rank *r)
     }
 }
 
-/* The stride with which groups are added.  It reaches each group once and spreads their destinations evenly.  A GPU's
- * groups work at the same time, but are stepped one after another, and the first one stepped is served first.  In the
- * order of their numbers, all ranks would send their first rows to rank 0, then to rank 1. */
+/* The stride by which groups are launched.  It reaches each group once and spreads destinations evenly.  A GPU's groups
+ * work at the same time, but here they are stepped one after another, and the first is served first.  In the order of
+ * their numbers, all ranks would send their first rows to rank 0, then to rank 1. */
 static uint32_t step_stride(uint32_t groups)
 {
-    for (uint32_t stride = groups * 89 / 144 + 1;; stride++) { /* the golden section, rounded up to a number without
-                                                                * a common divisor */
+    for (uint32_t stride = groups * 89 / 144 + 1;; stride++) { /* about the golden section of groups; then the next
+                                                                * number that has no common divisor with groups */
         uint32_t a = groups, b = stride;
         while (b) {
             const uint32_t rest = a % b;
@@ -340,8 +340,8 @@ static void returners_launch(struct ll_rank *r, bool send, bool receive)
     }
 }
 
-/* The number of SMs for the sums: the fewest with which no SM has more tokens than it would with all SMs, and at least
- * those that have experts. */
+/* The number of SMs for the sums: the fewest by which no SM has more tokens than if all SMs were used, but at least the
+ * SMs that have groups of experts. */
 static uint32_t sum_sms(const struct ll_rank *r)
 {
     const uint32_t each = (r->own->tokens + r->g.sms - 1) / r->g.sms;
@@ -355,7 +355,7 @@ struct kernel_launch *ll_combine_launch(struct ll_rank *r, bool send, bool recei
     if (!receive) return &r->kernel;
     ll_gate_add(r);
     ll_gate_watch(r);
-    /* If no piece of a row fits LogFMT, the row has no logarithms. */
+    /* If no piece of a row fits LogFMT, the row has no logarithms, and none are turned back. */
     r->sum_rows = (struct fabric_given){ .size = { ll_choices(r) * r->g.return_bytes,
                                                    r->g.return_bytes < r->g.combine_bytes ? r->g.combine_bytes : 0 } };
     const uint32_t sms = sum_sms(r);

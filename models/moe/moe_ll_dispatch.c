@@ -1,13 +1,13 @@
 /* moe_ll_dispatch.c - low-latency dispatch (PROTOCOLS.md 1.4): every token goes once to each of its experts.
  *
  *     sender, one an SM     its warps cast a token together; then one warp for each top-k place writes its message
- *     counter, one an SM    one warp: counts the selections of the SM's experts; that of SM 0 also clears the next
- *                           call's counts and raises every expert's finish counter
+ *     counter, one an SM    one warp: counts how often the SM's experts are chosen; the counter of SM 0 also clears the
+ *                           next call's counts and raises every expert's finish counter
  *     group, one an expert  once its SM's sender and counter are done and all messages of the expert are written, it
  *                           tells the expert's rank their number; after the grid barrier it waits for the count that
  *                           one source sends to one expert here, and packs those messages behind earlier ones
  *
- * There is no flow control, because each (expert, source) has a slot for every token of the source. */
+ * There is no flow control, because each pair of an expert and a source has a slot for every token of the source. */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -65,7 +65,7 @@ static int message_send(struct ll_sender *s, uint32_t expert)
     return 0;
 }
 
-/* Adds to the experts' finish counters.  Each warp that has stored a message does so, after the SM's stores. */
+/* Each warp that has stored a message adds 1 to the finish counter of the message's expert, after the SM's stores. */
 static void stored_add(struct ll_sender *s)
 {
     struct ll_rank *r = s->rank;
@@ -162,7 +162,8 @@ static void choices_read(struct fabric_worker *w, uint32_t entries)
     fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_LL_CHOICES_REST, .rows = rows });
 }
 
-/* A round of 32 additions waits for the stores that the SM has made by then, so a step does only a few rounds. */
+/* 32 additions are made together, and wait for the stores that the SM has made before.  So a step makes only a few such
+ * rounds. */
 enum { RAISED_A_STEP = 2 * LL_LANES };
 
 static enum worker_step counter_step(struct fabric_worker *w)
@@ -170,7 +171,7 @@ static enum worker_step counter_step(struct fabric_worker *w)
     struct ll_counter *c = fabric_container_of(w, struct ll_counter, worker);
     struct ll_rank *r = c->rank;
     assert(c->raised <= r->g.experts && c->expert_end <= r->g.experts);
-    if (w->sm == 0 && !c->raised) /* the next call's counts are cleared; the first release waits for that */
+    if (w->sm == 0 && !c->raised) /* clears the next call's counts; the first release waits for that */
         fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_LL_COUNTS_ZERO, .rows = 1 });
     if (w->sm == 0 && c->raised < r->g.experts) { /* 32 experts at a time, one for each lane */
         const uint32_t end = moe_min(c->raised + RAISED_A_STEP, r->g.experts);
@@ -198,7 +199,7 @@ static uint32_t range_number(const struct ll_receiver *v)
     return v->local_expert * ll_receiver_rank(v)->g.ranks + v->source;
 }
 
-/* Unpacks one source's messages of one expert, behind those unpacked earlier. */
+/* Unpacks the messages of one source for one expert, behind the messages that were unpacked earlier. */
 static void receive_run(void *context, uint64_t argument)
 {
     (void)argument;
@@ -309,7 +310,7 @@ static void receiver_ahead(const struct fabric_worker *w)
     fabric_queue_ahead(f, v->source, v->local_expert);
 }
 
-/* receiver_step() with masking: takes nothing from a rank that was given up, even if its tokens come later. */
+/* receiver_step() with masking: takes nothing from a masked rank, even if its tokens come later. */
 static enum worker_step receiver_masking_step(struct fabric_worker *w)
 {
     struct ll_receiver *v = fabric_container_of(w, struct ll_receiver, worker);
@@ -343,7 +344,7 @@ static void send_side_prepare(struct ll_rank *r)
     memset(r->slot_counter, 0, r->g.experts * sizeof r->slot_counter[0]);
     for (uint64_t i = 0; i < (uint64_t)r->own->tokens * r->g.topk; i++)
         if (r->experts[i] != ROUTING_NONE) r->finish_target[r->experts[i]]++;
-    for (uint32_t e = 0; e < r->g.experts; e++) r->finish_target[e] += 2; /* SM 0's counter and that of its own SM */
+    for (uint32_t e = 0; e < r->g.experts; e++) r->finish_target[e] += 2; /* for SM 0's counter and its own SM's */
     r->block_target += 2;
     for (uint32_t i = 0; i < r->g.grid; i++) {
         r->sender[i] = (struct ll_sender){ .rank = r, .token = i };
@@ -355,8 +356,8 @@ static void send_side_prepare(struct ll_rank *r)
     }
 }
 
-/* Launches an expert's group.  As a receiver, the group of expert e serves the local expert with number e modulo the
- * number of local experts, and the source with number e divided by it. */
+/* Launches an expert's group.  With n experts on each rank, the group of expert e receives for local expert e modulo n,
+ * from rank e / n. */
 static void receiver_launch(struct ll_rank *r, uint32_t expert, bool tell, bool receive)
 {
     struct ll_receiver *v = &r->pair[expert].receiver;
@@ -383,7 +384,7 @@ static void receiver_launch(struct ll_rank *r, uint32_t expert, bool tell, bool 
 struct kernel_launch *ll_dispatch_launch(struct ll_rank *r, bool send, bool receive)
 {
     if (send) send_side_prepare(r);
-    if (send && receive) ll_gate_add(r); /* one kernel does both, so its grid synchronises between them */
+    if (send && receive) ll_gate_add(r); /* one kernel sends and receives, so its grid synchronises between both */
     /* On average a rank receives as much as it sends. */
     r->receive_row =
         (struct fabric_given){ .size = { r->g.scale_count, r->g.scale_count / (r->base.options->ue8m0 ? 4 : 1),

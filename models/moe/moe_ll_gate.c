@@ -1,4 +1,4 @@
-/* moe_ll_gate.c - adds workers to a low-latency kernel, and has the grid barrier between the kernel's two sides. */
+/* moe_ll_gate.c - adds workers to a low-latency kernel, and has the grid barrier between sending and receiving. */
 #include <assert.h>
 #include <stdio.h>
 #include "models/moe/moe_ll.h"

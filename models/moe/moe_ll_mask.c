@@ -1,15 +1,15 @@
-/* moe_ll_mask.c - low-latency kernels that survive the failure of ranks (PROTOCOLS.md 1.4, "shrink"): giving ranks
- * up, planned failures, and the clean kernel.
+/* moe_ll_mask.c - low-latency kernels that survive the failure of ranks (PROTOCOLS.md 1.4, "shrink"): masks, planned
+ * failures, and the clean kernel.
  *
  * Every rank keeps its own mask.  It waits for each peer's count (dispatch), flag (combine) or barrier signal
- * (clean). When that wait reaches the timeout, the rank masks the peer for good.  It sends nothing more to the peer,
- * and treats the peer's experts like -1 in the routing.  It ignores counts and rows that the peer brings later, even
- * if the peer was slow and not dead: they land among the peer's own rows and words, which nobody reads any more.
+ * (clean).  When that wait reaches the timeout, the rank masks the peer for good.  It sends nothing more to the peer,
+ * and treats the peer's experts like -1 in the routing.  The peer may be slow and not dead.  Counts and rows that it
+ * sends later go to its own words and slots, which the rank does not read any more.
  *
- * Data sent to a rank before it was masked may still be on its way two calls later, when the memory that they are read
- * from is written again.  Only the masked rank could tell that they had arrived.  A queue has room for two calls.  The
- * clean kernel's signals find room because a NIC answers for a rank that launches nothing.  A peer whose NIC is gone
- * breaks the link instead. */
+ * Data sent to a rank before it was masked may still be on their way two calls later, when the memory that they are
+ * read from is written again.  Only the masked rank could tell that they had arrived.  A queue has room for two calls.
+ * The clean kernel's signals find room because the NIC of a rank answers even if the rank launches nothing.  If a
+ * peer's NIC is gone, the link breaks. */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -60,7 +60,7 @@ static void rank_mask(struct ll_rank *r, uint32_t rank)
             r->experts_left[i] = ROUTING_NONE;
 }
 
-/* The deadline is set when the worker has to wait for the first time. */
+/* Sets the deadline when the worker has to wait for the first time. */
 bool ll_give_up(struct ll_rank *r, struct fabric_worker *w, uint32_t source)
 {
     if (r->mask[source]) return true;
@@ -73,9 +73,10 @@ bool ll_give_up(struct ll_rank *r, struct fabric_worker *w, uint32_t source)
     return true;
 }
 
-/* ---- clean.  On GPUs the kernel zeroes its buffers, with one barrier before and one after.  Here old call numbers
- * expire by themselves, so only the barriers remain.  There is a thread for each peer, and it meets the peer twice.
- * ---- */
+/* ---- clean ---- */
+
+/* On GPUs the kernel zeroes its buffers, with one barrier before and one after.  Here words with an old call number
+ * read as 0, so only the barriers remain.  Each peer has a thread, which takes part in two rounds with it. */
 
 enum { CLEAN_ROUNDS = 2 };
 
