@@ -1,8 +1,9 @@
 /* moe_mega.c - MegaMoE, DeepGEMM's kernel of dispatch, two linear layers and combine (PROTOCOLS.md 1.17): the
  * family, its memory, its dispatch and its barriers.
  *
- * Nothing is multiplied: an expert gives each row back, times its weight.  What the multiplication loads, and when,
- * follows the library.  Places in lists are in the order of tokens; the library takes them from atomics. */
+ * Nothing is multiplied here: an expert gives each row back, times its weight.  But the bytes that the multiplication
+ * loads are charged, in the library's order.  Places in lists are in the order of tokens.  The library takes them from
+ * atomics. */
 #include "models/moe/moe_mega.h"
 
 #include <stdio.h>
@@ -51,7 +52,8 @@ static void map_make(const struct moe_options *o, bool payload, struct mega_map 
     m->end = m->list + o->ranks * m->list_bytes;
 }
 
-/* The rows of a block.  They depend on how many tokens an expert gets on average (get_block_config_for_mega_moe). */
+/* The number of rows of a block.  It depends on how many tokens an expert gets on average
+ * (get_block_config_for_mega_moe). */
 static uint32_t block_rows_of(const struct moe_options *o, uint32_t tokens)
 {
     static const struct {
@@ -64,8 +66,8 @@ static uint32_t block_rows_of(const struct moe_options *o, uint32_t tokens)
     return 192;
 }
 
-/* The experts of a wave in the first version.  There linear 1 counts half as many blocks of columns, and the wave's
- * experts must divide the rank's experts. */
+/* How many experts a wave has in the first version.  There linear 1 counts half as many blocks of columns, and the
+ * number must divide that of the rank's experts. */
 static uint32_t first_wave_of(const struct moe_options *o, uint32_t tokens, uint32_t block_rows)
 {
     enum { WAVE_MOST = 32 };
@@ -78,8 +80,8 @@ static uint32_t first_wave_of(const struct moe_options *o, uint32_t tokens, uint
     return wave;
 }
 
-/* The experts of a wave: at least so many that each SM has two blocks, and then so many that the last wave is as full
- * as possible (get_num_experts_per_wave_for_mega_moe). */
+/* How many experts a wave has: enough to give each SM two blocks.  Among such numbers, the one is taken by which the
+ * last wave is fullest (get_num_experts_per_wave_for_mega_moe). */
 static uint32_t wave_of(const struct moe_options *o, uint32_t tokens, uint32_t block_rows)
 {
     const uint32_t local = o->experts / o->ranks;
@@ -208,7 +210,7 @@ static void lists_read(struct mega_rank *r)
 
 /* ---- dispatch ---- */
 
-/* Where in sent_before the experts of the rank that is told next begin. */
+/* The part of sent_before that begins with the experts of the rank that gets the next list. */
 static const uint32_t *sent_to(const struct mega_sm *s)
 {
     return s->rank->sent_before + s->target * s->rank->ht.g.local_experts;
@@ -225,8 +227,7 @@ static void list_fill(const void *context, uint8_t *target)
     if (r->ht.base.fabric->payload) memcpy(list, r->sent + before[0], (before[local] - before[0]) * sizeof list[0]);
 }
 
-/* Sends the list for the rank that is told next.  (In the library, each SM tells all ranks the choices of its own
- * tokens.) */
+/* Sends the next rank its list.  In the library, each SM tells all ranks the choices of its own tokens instead. */
 static bool list_send(struct mega_sm *s)
 {
     const struct mega_rank *r = s->rank;
@@ -266,7 +267,7 @@ static uint32_t rows_here(const struct mega_sm *s)
     return s->row < all ? moe_min(all - s->row, MEGA_DISPATCH_WARPS) : 0;
 }
 
-/* Whether the part that is pulled is a row's last: rows are pulled in two halves, in the first version whole. */
+/* Whether the part that is pulled is a row's last one.  Rows are pulled in two halves; in the first version, whole. */
 static bool is_last_part(const struct mega_sm *s) { return s->rank->ht.base.options->mega_first || s->pulled; }
 
 static uint32_t part_bytes(const struct mega_sm *s)
@@ -303,7 +304,7 @@ static void own_run(void *context, uint64_t argument)
             memcpy(heap + pool_at(r, row), heap + in_at(r, row), r->ht.dispatch_slot.stored);
 }
 
-/* Stores a part by the bulk engine, before the warp asks for the next one. */
+/* Stores the pulled parts by the bulk engine.  Only then does a warp ask for the next part. */
 static void part_store(struct mega_sm *s, uint32_t rows)
 {
     const uint32_t bytes = part_bytes(s);
@@ -317,7 +318,7 @@ static void part_store(struct mega_sm *s, uint32_t rows)
                                                      .argument = rows });
 }
 
-/* Counts rows that are in the pool now.  Once a block has its last row, it may be multiplied. */
+/* Counts rows that have come into the pool.  When a block's last row has come, the block may be multiplied. */
 static void rows_come(struct mega_sm *s, uint32_t rows)
 {
     struct mega_rank *r = s->rank;
@@ -393,12 +394,12 @@ static enum worker_step gate_step(struct fabric_worker *w)
         ht_barrier_begin(&k->barrier);
         k->told = false;
     }
-    if (k->opened == 0 && !k->counts_told) { /* reads the counters and adds them to those of the experts */
+    if (k->opened == 0 && !k->counts_told) { /* reads the counters and adds them to those of the experts' ranks */
         ht_scan_here(w, SITE_MEGA_TOLD, 2 * ceiling(r->ht.g.experts, 32 * MEGA_DISPATCH_WARPS), 0);
         k->counts_told = true;
     }
-    k->told = k->told || ht_word_send(w, &r->ht, r->ht.g.rank, 0, r->ht.g.rank, k->barrier.round); /* tells itself,
-                                                                                                    * too */
+    k->told = k->told || ht_word_send(w, &r->ht, r->ht.g.rank, 0, r->ht.g.rank, k->barrier.round); /* the barrier leaves
+                                                                                                    * itself out */
     if (!k->told || !ht_barrier_step(w, &k->barrier, r->ht.epoch)) return WORKER_WAIT;
     if (ht_word(&r->ht, r->ht.g.rank) < k->barrier.round) return WORKER_WAIT;
     if (++k->opened == 3) return WORKER_DONE;
@@ -538,7 +539,7 @@ static uint32_t mega_outputs(struct kernel_rank *rank, struct kernel_tensor *ten
 
 /* ---- checks ---- */
 
-/* The expert's result for a row. */
+/* Makes the expert's result for a choice: the token's row times the choice's weight. */
 static void row_expected(const struct mega_rank *r, uint32_t rank, uint32_t choice, uint16_t *out)
 {
     const struct moe_options *o = r->ht.base.options;
@@ -570,7 +571,7 @@ static void combined_check(const struct mega_rank *r, struct check_report *repor
     free(rows);
 }
 
-/* The rows of an expert that came from a rank must be the tokens of that rank that chose the expert, in order. */
+/* Checks an expert's rows that came from a rank: they must be that rank's tokens that chose the expert, in order. */
 static void rows_check(const struct mega_rank *r, uint32_t expert, uint32_t source, struct check_report *report)
 {
     const struct ht_geometry *g = &r->ht.g;

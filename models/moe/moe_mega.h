@@ -2,16 +2,20 @@
  *
  * Every SM has warps of three kinds, which work at the same time on what is ready:
  *
- *     dispatch   lists of choices ──NVLink──► their experts' ranks; a barrier; then each rank pulls its tokens' rows
- *     tensor     blocks of BLOCK_M rows by 128 columns: linear 1 once the rows are there, linear 2 after linear 1
+ *     dispatch   lists of choices ──NVLink──► their experts' ranks; a barrier; then each rank pulls its experts' rows
+ *     tensor     blocks of BLOCK_M rows by 128 columns: linear 1 once the rows have come, linear 2 after linear 1
  *     epilogue   activates what linear 1 makes; sends what linear 2 makes ──NVLink──► the token's rank; barrier; sums
  *
  * A rank's rows are ordered by expert.  The rows of an expert are taken from all ranks in rotation, one from each.
  *
- * Heap: in [tokens_max] rows to be pulled; pool [rows] pulled rows; back [columns / 128][tokens_max x topk] results
- * that come back (these three only where payload is stored).  list [source] is what a rank sends to this one: where its
- * choices for this rank begin among all its choices, how many each expert here gets, and with payload the choices.
- * Signal words: barrier[source]; and the private open, and a bell for each group of warps that waits. */
+ * Heap, the first three only where payload is stored:
+ *     in [tokens_max]                          rows that other ranks pull
+ *     pool [rows]                              rows that this rank has pulled
+ *     back [columns / 128][tokens_max x topk]  results that come back
+ *     list [source]                            a rank's list for this rank: where its choices for this rank begin among
+ *                                              all its choices; how many each expert gets; with payload, the choices
+ *
+ * Signal words: barrier[source].  Private words: open, and a bell for each group of warps that waits. */
 #ifndef MODELS_MOE_MOE_MEGA_H
 #define MODELS_MOE_MOE_MEGA_H
 
@@ -22,7 +26,7 @@ enum {
     MEGA_DISPATCH_WARPS = 4,
     MEGA_TENSOR_WARPS = 4, /* two load, one multiplies, and one has nothing to do */
     MEGA_EPILOGUE_WARPS = 8,
-    MEGA_COLUMNS = 128,       /* of a block */
+    MEGA_COLUMNS = 128,       /* columns of a block */
     MEGA_ACCUMULATORS = 2,    /* how many multiplied blocks may wait for the epilogue */
     MEGA_SIXTEENS = 192 / 16, /* rows of a block are multiplied in groups of sixteen */
     MEGA_SCALED = 32,         /* how many values share a scale of one byte */
@@ -31,8 +35,8 @@ enum {
 
 struct mega_rank;
 
-/* A block.  An SM takes blocks in the library's order: of each wave of experts, first all blocks of linear 1, then all
- * of linear 2. */
+/* A block of rows by columns.  An SM takes blocks in the library's order.  In each wave of experts, all blocks of
+ * linear 1 come first, then all blocks of linear 2. */
 struct mega_block {
     uint32_t expert, rows, column; /* rows: the index of the expert's block of rows */
     bool second;                   /* linear 2 */
@@ -42,21 +46,21 @@ struct mega_order {
     bool second;
 };
 
-/* An SM with its three groups of warps.  They tell each other the blocks and counts below in shared memory. */
+/* An SM with its three groups of warps.  In shared memory the groups tell each other the blocks and counts below. */
 struct mega_sm {
     struct fabric_worker dispatch, tensor, epilogue;
     struct mega_rank *rank;
     struct mega_order order;
-    struct mega_block block, made[MEGA_ACCUMULATORS]; /* the tensor warps' next block; the blocks that the epilogue
-                                                       * still has to take */
+    struct mega_block block, made[MEGA_ACCUMULATORS]; /* the tensor warps' next block; multiplied blocks, which the
+                                                       * epilogue takes next */
     uint32_t number, multiplied, taken; /* the SM's number; blocks multiplied so far; how many the epilogue has taken */
-    uint32_t row, expert;               /* dispatch: the next row that it pulls, and the row's expert */
-    uint32_t target, peer, token; /* the next rank to be told, or row to be pulled; the rank sent to; the token to be
-                                   * summed */
-    uint16_t waiting;             /* 1 + the next SM whose tensor warps wait for the same rows; 0: none */
-    uint8_t pulled;               /* how many halves of the rows are pulled */
-    bool come;                    /* the rows that it pulls lie in the pool */
-    bool counted, listed;         /* dispatch */
+    uint32_t row, expert;               /* dispatch: the next row to be pulled, and the row's expert */
+    uint32_t target, peer, token;       /* dispatch: the next rank that gets its list, then the next row to be pulled;
+                                         * epilogue: the next rank that gets rows, then the next token to be summed */
+    uint16_t waiting;                   /* 1 + the next SM whose tensor warps wait for the same rows; 0: none */
+    uint8_t pulled;                     /* how many halves of the current rows are pulled */
+    bool come;                          /* the current rows lie in the pool */
+    bool counted, listed;               /* dispatch: choices are counted; lists are sent */
     bool chosen, registered, waited, loaded, tensor_waits, ended;
     bool moved, epilogue_waits, rung, summed;
 };
@@ -71,7 +75,8 @@ struct mega_gate {
     struct mega_rank *rank;
     struct ht_barrier barrier;
     uint32_t opened;
-    bool counts_told, told; /* this rank has told the others its counts; it has told itself that it has come */
+    bool counts_told, told; /* the counts have been added to the other ranks' counts; this rank has raised its own word
+                             * of the barrier */
 };
 
 struct mega_map {
@@ -82,10 +87,10 @@ struct mega_map {
 struct mega_rank {
     struct ht_rank ht;
     struct mega_map map;
-    uint32_t intermediate, block_rows, wave; /* experts of a wave */
-    /* This rank's own choices, sorted by expert: where each expert's choices begin, and the choices themselves. */
-    uint32_t *sent_before; /* [experts + 1] */
-    uint32_t *sent;        /* [tokens x topk] token x topk + place */
+    uint32_t intermediate, block_rows, wave; /* wave: experts of a wave */
+    /* This rank's own choices, sorted by expert. */
+    uint32_t *sent_before; /* [experts + 1] where each expert's choices begin */
+    uint32_t *sent;        /* [tokens x topk] the choices: token x topk + place */
     uint32_t *place;       /* [tokens x topk] the number of each choice in that order; UINT32_MAX: it has no expert */
     /* Known once every rank's list of its choices has come (lists_read()).  Rows and blocks are in the order of this
      * rank's experts. */
@@ -93,9 +98,9 @@ struct mega_rank {
     uint32_t rows_room, blocks_room;
     uint16_t *source;           /* [rows] the rank that a row comes from */
     uint32_t *choice;           /* [rows] the row's number among the choices at its source */
-    uint32_t *come, *activated; /* [blocks] rows that have come; columns of linear 1 that are done */
+    uint32_t *come, *activated; /* [blocks] how many rows have come; how many blocks of columns of linear 1 are done */
     uint16_t *waiting;          /* [blocks] 1 + the first SM that waits for the block */
-    uint64_t opens, rings;      /* `open`, and the gate's bell, when this launch began */
+    uint64_t opens, rings;      /* values of the words `open` and the gate's bell when this launch began */
     struct mega_given given[2];
     struct fabric_given sum_given;
     struct mega_sm *sm;
@@ -103,7 +108,7 @@ struct mega_rank {
     uint16_t *combined; /* [tokens][hidden] */
 };
 
-/* moe_mega_tiles.c: the warps that multiply, and those that take their results. */
+/* moe_mega_tiles.c: launch the tensor warps and the epilogue's warps, and make the sizes for their loops. */
 void mega_tensor_launch(struct mega_rank *r, struct mega_sm *s);
 void mega_given_make(struct mega_rank *r);
 void mega_epilogue_launch(struct mega_rank *r, struct mega_sm *s);

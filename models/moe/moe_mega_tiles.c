@@ -49,24 +49,24 @@ static bool block_next(struct mega_sm *s)
 
 /* ---- the tensor warps ---- */
 
-/* The bytes of rows x depth values in FP8, or in FP4 (`half`), with the scales of scaled_rows rows. */
+/* The bytes of rows x depth values in FP8 (with `half`, in FP4) and of the scales of scaled_rows rows. */
 static uint64_t values_bytes(uint64_t rows, uint64_t depth, bool half, uint64_t scaled_rows)
 {
     return rows * depth / (half ? 2 : 1) + scaled_rows * depth / MEGA_SCALED;
 }
 
-/* How many bytes of rows come from memory and not from the L2.  Each SM of a pair loads half a block of rows.  One
- * starts at the first row, the other in the middle of the real rows, so both also load rows after the real ones.  Those
- * are left from earlier calls, so weights have driven them out of the L2. */
+/* How many bytes of rows come from memory and not from the L2.  Each SM of a pair loads as many rows as half a block
+ * has.  One starts at the first row, the other in the middle of the block's tokens.  So both also load rows behind the
+ * tokens.  Those rows are left from earlier calls, and weights have driven them out of the L2. */
 static uint64_t stale_bytes(const struct mega_rank *r, const struct mega_block *b, uint64_t depth)
 {
     const uint64_t rows = moe_align(mega_block_rows(r, b), 16), scaled = moe_align(r->block_rows, MEGA_COLUMNS);
     return b->column ? 0 : values_bytes((r->block_rows - rows) / 2, depth, false, scaled - rows);
 }
 
-/* Multiplies a block.  A pair of SMs multiplies two blocks of columns by the same rows, and each SM loads half of the
- * rows, and all scales.  One warp loads the weights, another loads the rows, a third multiplies.  Weights that other
- * blocks of rows have used are in the L2, and so are rows, which have just come. */
+/* Charges for multiplying a block.  A pair of SMs multiplies two blocks of columns by the same rows.  Each SM loads
+ * half of the rows and all scales.  One warp loads the weights, another loads the rows, a third multiplies.  The L2 has
+ * the weights that another block of rows has used, and the rows, which have just come. */
 static void block_multiply(struct mega_sm *s)
 {
     struct mega_rank *r = s->rank;
@@ -111,8 +111,8 @@ void mega_given_make(struct mega_rank *r)
     r->sum_given.size[0] = r->ht.g.topk;
 }
 
-/* Whether the block's rows have come or, for linear 2, linear 1 is done with them.  If not, the SM joins those that
- * wait. */
+/* Whether the block can be multiplied: its rows have come; for linear 2, linear 1 has done all their columns.  If not,
+ * the SM joins the list of SMs that wait for the rows. */
 static bool block_ready(struct mega_sm *s)
 {
     struct mega_rank *r = s->rank;
@@ -140,7 +140,7 @@ static enum worker_step tensor_step(struct fabric_worker *w)
 {
     struct mega_sm *s = fabric_container_of(w, struct mega_sm, tensor);
     if (!mega_open(s->rank, 1)) return WORKER_WAIT;
-    if (s->loaded) { /* the block is in an accumulator */
+    if (s->loaded) { /* the block has been multiplied into an accumulator */
         s->loaded = false;
         s->made[s->multiplied++ % MEGA_ACCUMULATORS] = s->block;
         epilogue_ring(s);
@@ -182,7 +182,7 @@ void mega_tensor_launch(struct mega_rank *r, struct mega_sm *s)
 
 static const struct mega_block *block_made(const struct mega_sm *s) { return &s->made[s->taken % MEGA_ACCUMULATORS]; }
 
-/* Activates a block: gate and up become half as many values in FP8. */
+/* Activates a block of linear 1: each pair of values, gate and up, becomes one value in FP8. */
 static void activate(struct mega_sm *s)
 {
     const struct mega_block *b = block_made(s);
@@ -194,8 +194,8 @@ static void activate(struct mega_sm *s)
                                        .write_bytes = values_bytes(rows, MEGA_COLUMNS / 2, false, rows) });
 }
 
-/* The rows of a block that go back to one peer.  At the peer, their choices follow one another, because an expert has
- * the choices of a rank in order. */
+/* The rows of a block that go back to one peer.  Their choices have consecutive numbers at the peer, because an
+ * expert's rows from one rank are in the order of choices. */
 struct mega_rows {
     const struct mega_rank *rank;
     const struct mega_block *block;
@@ -219,7 +219,7 @@ static struct mega_rows rows_of(const struct mega_rank *r, const struct mega_blo
     return rows;
 }
 
-/* Makes what the expert gives back of a row in some columns: the row's values, times its weight. */
+/* Makes the expert's result for one row in one block of columns: the row's values times its weight. */
 static void part_make(const struct mega_rank *r, uint32_t row, uint32_t column, uint16_t *out)
 {
     const struct moe_options *o = r->ht.base.options;

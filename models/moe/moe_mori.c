@@ -18,18 +18,18 @@ enum {
     WARPS_APART = 2, /* low latency: the warps of a block that move no rows */
 };
 
-/* A warp.  In low-latency dispatch it stands for a block. */
+/* A warp; in low-latency dispatch, all warps of a block. */
 struct mori_warp {
     struct fabric_worker worker;
     struct os_rank *rank;
     uint32_t number, item, target, pass;
-    bool begun, pushed; /* its slot is known; combine: its rows have left */
+    bool begun, pushed; /* the row's slot has been taken; combine: the warp has returned all its rows */
 };
 
 struct mori_rank {
     struct os_rank os;
     struct mori_warp *warp;
-    uint32_t warps; /* of the grid */
+    uint32_t warps; /* warps of the grid */
     struct fabric_given sum, row;
 };
 
@@ -58,8 +58,8 @@ static const char *mori_refuse(const struct moe_options *o, char *text, size_t t
     return ht_refuse(o, text, text_size);
 }
 
-/* Makes the map.  Rows that combine pushes have room for each rank and slot.  With zero-copy, rows are pulled, and each
- * warp has room for the rows of the token that it sums. */
+/* Makes the map.  Combine pushes rows, and there is room for each rank and slot.  With zero-copy it pulls rows, and
+ * each warp has room for the rows of the token that it sums. */
 static void map_make(const struct moe_options *o, bool payload, struct os_map *m)
 {
     os_map_make(o, payload, m);
@@ -104,8 +104,8 @@ static enum worker_step finish(struct mori_warp *v)
     return WORKER_DONE;
 }
 
-/* The rank of a pair of a token and a choice.  Returns the number of ranks if there is no choice, or if an earlier
- * choice of the token has the same rank. */
+/* The rank that a pair of a token and a choice sends the token to.  Returns the number of ranks if the choice has no
+ * expert, or if an earlier choice of the token has the same rank. */
 static uint32_t pair_rank(const struct os_rank *r, uint32_t pair)
 {
     const struct ht_geometry *g = &r->ht.g;
@@ -118,7 +118,8 @@ static uint32_t pair_rank(const struct os_rank *r, uint32_t pair)
     return rank;
 }
 
-/* Sends the warp's pairs of a token and a choice, one after another.  Each takes a slot by an atomic at the target. */
+/* Serves the warp's pairs of a token and a choice, one after another.  For each it takes a slot by an atomic at the
+ * target, and then sends the row. */
 static enum worker_step pairs_step(struct fabric_worker *w)
 {
     struct mori_warp *v = fabric_container_of(w, struct mori_warp, worker);
@@ -144,8 +145,8 @@ static enum worker_step pairs_step(struct fabric_worker *w)
     return finish(v);
 }
 
-/* Sends a block's next token.  While its warps store the row to one rank after another, the first warp takes the slots
- * of the token after it. */
+/* Sends a block's next token.  While the warps store its row to one rank after another, the first warp takes the slots
+ * for the following token. */
 static enum worker_step block_step(struct fabric_worker *w)
 {
     struct mori_warp *v = fabric_container_of(w, struct mori_warp, worker);
@@ -196,8 +197,8 @@ static void returned_fill(const void *context, uint8_t *target)
     memcpy(target, r->ht.base.fabric->heap + r->map.made + at * stored, stored);
 }
 
-/* Stores the warp's next row back to its source.  Warps take a row for one source after another, and each begins with a
- * different source.  False: there is no room, so step again later.  *more: it has stored a row. */
+/* Stores the warp's next row back to its source.  A warp takes a row of one source after another, and warps begin with
+ * different sources.  False: there is no room, so step again later.  *more says whether it has stored a row. */
 static bool rows_return(struct mori_warp *v, bool *more)
 {
     const struct os_rank *r = v->rank;
@@ -238,8 +239,8 @@ static uint64_t gathered_at(const struct mori_warp *v, uint32_t token, uint32_t 
     return r->map.gathered + ((uint64_t)v->number * r->ht.g.ranks + target) * stored;
 }
 
-/* The token whose part the warp sums, and the pass that comes next.  If there are more warps than tokens, several share
- * a token. */
+/* Returns the warp's next pass.  *token gets the token whose part it sums.  If there are more warps than tokens,
+ * several warps share a token. */
 static struct mori_part part_of(const struct mori_warp *v, uint32_t *token)
 {
     const struct ht_geometry *g = &v->rank->ht.g;
@@ -295,9 +296,9 @@ static enum worker_step rows_pull(struct mori_warp *v, const struct mori_part *p
     return WORKER_DONE;
 }
 
-/* Does one pass.  The last pass of a part writes the part's values.  The most rows that a token can have decides which
- * loop runs: with up to four ranks in all, this is the number of the token's targets; with more ranks, the number of
- * its choices. */
+/* Does one pass.  The last pass of a part writes the part's values.  The number of rows decides which loop runs.  With
+ * up to four ranks in all, it is the number of the token's targets.  With more ranks, it is the number of its
+ * choices. */
 static enum worker_step sum_step(struct mori_warp *v)
 {
     const struct ht_geometry *g = &v->rank->ht.g;
@@ -366,7 +367,7 @@ static void row_given(struct mori_rank *r, const struct ht_slot *slot)
     r->row.size[2] = slot->row_bytes / r->os.ht.g.hidden;
 }
 
-/* Launches `count` workers of `warps` warps each.  Those of a block have consecutive numbers. */
+/* Launches `count` workers of `warps` warps each.  The workers of a block have consecutive numbers. */
 static void warps_launch(struct mori_rank *r, const struct worker_role *role, uint32_t count, uint32_t warps)
 {
     const uint32_t sms = r->os.ht.base.options->num_sms;

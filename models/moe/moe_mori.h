@@ -4,17 +4,17 @@
 
 #include "models/moe/moe_internal.h"
 
-/* A warp goes along its part of a row in passes, in which each lane loads four bytes of each row, and then along the
- * remainder, one value for each lane at a time. */
+/* A warp has 64 lanes and sums its part of a row in passes.  In most passes each lane loads four bytes of each row.  In
+ * passes over the remainder each lane loads one value. */
 enum { MORI_PASS_BYTES = 64 * 4, MORI_REST_BYTES = 64 * 2 };
 
 struct mori_part {
     uint32_t from, values;
-    uint32_t at, bytes; /* the bytes of this pass, counted from the part's first */
+    uint32_t at, bytes; /* where the pass begins, counted from the part's first byte; bytes of the pass */
     bool last;
 };
 
-/* Pass `pass` of part `share`, if `shares` warps share a row of `hidden` values. */
+/* Returns pass number `pass` of part number `share` of a row with `hidden` values that `shares` warps share. */
 static inline struct mori_part mori_part_of(uint32_t hidden, uint32_t shares, uint32_t share, uint32_t pass)
 {
     const uint32_t wide = (hidden + shares - 1) / shares;
@@ -28,8 +28,8 @@ static inline struct mori_part mori_part_of(uint32_t hidden, uint32_t shares, ui
     return p;
 }
 
-/* Does the pass ask for all its rows before it adds the first?  The library has such a loop for some numbers of rows.
- * In every other loop, and in those over remainders, each row is awaited before the next is asked for. */
+/* Whether the pass asks for all its rows before it adds the first one.  The library has such a loop for some numbers of
+ * rows.  In its other loops, and in passes over remainders, each row is awaited before the next one is asked for. */
 static inline bool mori_rows_at_once(const struct mori_part *p, uint32_t rows)
 {
     return p->bytes == MORI_PASS_BYTES && rows <= 10 && (rows == 1 || rows % 2 == 0);
