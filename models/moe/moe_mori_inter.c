@@ -21,7 +21,7 @@ static struct mi_rank *rank_of(struct kernel_rank *rank) { return (struct mi_ran
 static bool low_latency(const struct mi_rank *r) { return r->ht.base.options->family == MOE_MORI_LL; }
 static uint32_t block_warps(const struct moe_options *o) { return o->num_warps ? o->num_warps : MI_WARPS_MAX / 2; }
 
-/* How many blocks serve other nodes: two thirds, as in the library's test, unless the user says. */
+/* How many blocks serve other nodes: what the user says, else two thirds, as in the library's test. */
 static uint32_t far_blocks(const struct moe_options *o) { return o->rdma_sms ? o->rdma_sms : o->num_sms * 2 / 3; }
 
 static const char *mi_refuse(const struct moe_options *o, char *text, size_t text_size)
@@ -88,9 +88,9 @@ static void map_make(const struct moe_options *o, bool payload, struct mi_map *m
 
 static uint32_t chunks_of(const struct moe_options *o) { return (o->tokens_max + MI_CHUNK - 1) / MI_CHUNK; }
 
-/* Words that peers raise.  On each other node, the rank with this rank's number raises: 1 + a chunk's tokens (chunk), 1
- * + all places of its chunks (chunks), and a word that says that its sums have come on a queue (back).  The ranks of
- * this node raise: 1 + the rows sent (told), and a word that says that their output can be read (ready). */
+/* Words that peers raise.  The proxy on each other node raises three kinds: chunk is 1 + the tokens of a chunk, chunks
+ * is 1 + the places of all its chunks, and back says that its sums have come on a queue.  Each rank of this node raises
+ * two: told is 1 + the rows that it has sent, and ready says that its output can be read. */
 static uint32_t word_chunk(const struct mi_rank *r, uint32_t node, uint32_t chunk) { return node * r->chunks + chunk; }
 static uint32_t word_chunks(const struct mi_rank *r, uint32_t node) { return r->ht.g.nodes * r->chunks + node; }
 static uint32_t word_told(const struct mi_rank *r, uint32_t local) { return word_chunks(r, r->ht.g.nodes) + local; }
@@ -99,7 +99,7 @@ static uint32_t word_back(const struct mi_rank *r, uint32_t node, uint32_t queue
 {
     return word_ready(r, r->ht.g.local) + node * MI_QUEUES + queue;
 }
-/* Private words count warps: those that have come to their kernel's end, and those at a counter that nobody awaits. */
+/* Private words.  One counts the warps that have finished.  The other stands for counters that no warp waits for. */
 static uint32_t word_finished(const struct mi_rank *r) { return word_back(r, r->ht.g.nodes, 0); }
 static uint32_t word_counted(const struct mi_rank *r) { return word_finished(r) + 1; }
 
@@ -175,15 +175,15 @@ static uint32_t send_place(const struct mi_rank *r, uint32_t node, uint32_t toke
     return r->send_place[(size_t)node * r->ht.g.tokens + token];
 }
 
-/* The rank of another node with this rank's number. */
+/* The rank of a node with this rank's number. */
 static uint16_t proxy_of(const struct mi_rank *r, uint32_t node)
 {
     return (uint16_t)(node * r->ht.g.local + r->ht.g.self);
 }
 static uint32_t node_after(const struct mi_rank *r, uint32_t n) { return (r->ht.g.node + 1 + n) % r->ht.g.nodes; }
 
-/* The place, among the tokens of all ranks, of the token that came from this node with this number.  Without payload it
- * is 0, because nobody needs it. */
+/* The place, among the tokens of all ranks, of the token that came from `node` to the place `number`; for this node, of
+ * the rank's own token `number`.  Without payload returns 0, because the place is not needed. */
 static uint64_t row_at(const struct mi_rank *r, uint32_t node, uint32_t number)
 {
     const struct ht_slot *s = &r->ht.dispatch_slot;
@@ -194,8 +194,8 @@ static uint64_t row_at(const struct mi_rank *r, uint32_t node, uint32_t number)
     return meta - 1;
 }
 
-/* The choices of a token.  The token belongs to that rank of the node which has this rank's number within its own node.
- * Choices of this rank's own tokens come from the routing, those of other tokens from the message that brought them. */
+/* The choices of a token of proxy_of(node).  For this rank's own tokens they are in the routing.  For tokens of another
+ * node they are in the message that brought the token. */
 static const int32_t *choices_of(const struct mi_rank *r, uint32_t node, uint32_t token)
 {
     const struct ht_slot *s = &r->ht.dispatch_slot;
@@ -203,8 +203,8 @@ static const int32_t *choices_of(const struct mi_rank *r, uint32_t node, uint32_
     return (const int32_t *)(const void *)(heap_at(r, r->map.came, place(r, node, token), s->stored) + s->index);
 }
 
-/* The index within this node of the choice's rank.  Returns g.local if that rank is on another node, or if an earlier
- * choice has the same rank. */
+/* The index within this node of the rank that a choice sends its token to.  Returns g.local if that rank is on another
+ * node, or if an earlier choice has the same rank. */
 static uint32_t choice_local(const struct mi_rank *r, const int32_t *choice, uint32_t number)
 {
     const struct ht_geometry *g = &r->ht.g;
@@ -275,8 +275,8 @@ static void local_run(void *context, uint64_t argument)
 /* How many warps share a row: several if there are more warps than rows. */
 static uint32_t shares_of(uint32_t warps, uint32_t rows) { return rows ? (warps + rows - 1) / rows : 1; }
 
-/* How many parts of rows the SM's warps take.  Parts of tokens' rows go to all warps of the grid in turn.  A row from
- * the experts goes whole to one warp. */
+/* How many parts of rows the SM's warps take.  Tokens' rows are divided into `shares` parts, which go to all warps of
+ * the grid in turn.  A row from the experts goes whole to one warp. */
 static uint32_t parts_of(const struct mi_local *l, uint32_t shares)
 {
     const struct mi_rank *r = l->rank;
@@ -309,8 +309,8 @@ static enum worker_step local_step(struct fabric_worker *w)
 
 static const struct worker_role local_role = { .step = local_step };
 
-/* Launches a kernel that works in the rank's own memory.  Without payload nothing calls run(), but the choices are
- * needed, so they are made here. */
+/* Launches a kernel that works in the rank's own memory.  Without payload nothing calls local_run(), but tokens'
+ * choices are needed, so they are copied here. */
 static void locals_launch(struct mi_rank *r, enum mi_phase phase)
 {
     const uint32_t all = phase == MI_GIVE ? ht_recv_rows(&r->ht) : r->ht.g.tokens;
@@ -342,7 +342,7 @@ static void row_fill(const void *context, uint8_t *target)
     else memcpy(target, heap_at(r, r->map.came, place(r, x->node, x->token), s->stored), s->stored);
 }
 
-/* Stores a token of the node's rank with this rank's number to a rank of this node. */
+/* Stores a token of proxy_of(node) to a rank of this node. */
 static bool row_store(struct mi_warp *v, uint32_t node, uint32_t token, uint32_t local)
 {
     struct mi_rank *r = v->rank;
@@ -370,8 +370,8 @@ static enum worker_step finish(struct mi_warp *v)
     return WORKER_DONE;
 }
 
-/* Stores the rank's own tokens to ranks of this node.  A block has a run of tokens, and its warps take the pairs of
- * tokens and choices in turn.  Each pair takes a slot by an atomic at the target. */
+/* Stores the rank's own tokens to ranks of this node.  A block has consecutive tokens, and its warps take the pairs of
+ * tokens and choices in turn.  For each pair a warp takes a slot by an atomic at the target. */
 static enum worker_step near_step(struct fabric_worker *w)
 {
     struct mi_warp *v = fabric_container_of(w, struct mi_warp, worker);
@@ -400,7 +400,7 @@ static enum worker_step near_step(struct fabric_worker *w)
     return finish(v);
 }
 
-/* Puts a chunk.  Each run of adjacent tokens is one put, and a signal follows the last put. */
+/* Puts a chunk.  Tokens that follow one another are one put.  The last put carries a signal. */
 static bool chunk_put(struct mi_warp *v, uint32_t node, uint32_t chunk)
 {
     const struct mi_rank *r = v->rank;
@@ -434,7 +434,7 @@ static bool chunk_put(struct mi_warp *v, uint32_t node, uint32_t chunk)
     return true;
 }
 
-/* Sends chunks to the other nodes.  A block has a run of chunks, and each of its warps serves different nodes. */
+/* Sends chunks to the other nodes.  A block has consecutive chunks, and each of its warps serves different nodes. */
 static enum worker_step chunks_send(struct mi_warp *v)
 {
     const struct mi_rank *r = v->rank;
@@ -470,14 +470,14 @@ static bool chunks_announce(struct mi_warp *v)
     return true;
 }
 
-/* What a warp that serves other nodes checks next: a place where a token of another node may have arrived, and one of
- * the token's choices. */
+/* An item of a warp that serves other nodes: a place where a token of another node may come, and one of the token's
+ * choices. */
 struct far_item {
     uint32_t node, place, choice;
 };
 
-/* The warp's current item.  In low latency, warps take items in turn.  Otherwise MI_TEAMS blocks share a chunk, and a
- * warp has all choices of some of its tokens, one round after another.  False: there are no more items. */
+/* Finds the warp's current item.  In low latency, warps take items in turn.  In other kernels MI_TEAMS blocks share a
+ * chunk, and a warp takes all choices of one of the chunk's tokens in each round.  False: there are no more items. */
 static bool far_item(struct mi_warp *v, struct far_item *x)
 {
     const struct mi_rank *r = v->rank;
@@ -506,7 +506,7 @@ static void far_next(struct mi_warp *v)
     v->looked = false;
 }
 
-/* Whether the token has come.  *unknown: it may still come. */
+/* Whether the token has come.  *unknown says whether it may still come. */
 static bool token_came(const struct mi_rank *r, uint32_t node, uint32_t token, bool *unknown)
 {
     const uint32_t first = token / MI_CHUNK * MI_CHUNK, count = ht_word(&r->ht, word_chunk(r, node, token / MI_CHUNK));
@@ -520,8 +520,8 @@ static void relay_look(struct mi_warp *v, uint32_t items)
     ht_scan_here(&v->worker, SITE_MORI_RELAY_READ, 2 * items, 4 * (uint64_t)(v->rank->ht.g.topk + 1) * items);
 }
 
-/* Passes tokens of other nodes on.  A token's choices are read for each item, or once if the warp has all choices of a
- * token. */
+/* Passes tokens of other nodes on.  In low latency, a token's choices are read for each item.  In other kernels they
+ * are read once, because the warp has all choices of the token. */
 static enum worker_step relay(struct mi_warp *v)
 {
     struct mi_rank *r = v->rank;
@@ -574,7 +574,7 @@ static enum worker_step far_step(struct fabric_worker *w)
 
 /* ---- combine ---- */
 
-/* The part of a row that a warp sums, and the pass that comes next. */
+/* Returns the warp's next pass along its part of a row that `shares` warps share. */
 static struct mori_part part_of(const struct mi_warp *v, uint32_t shares)
 {
     return mori_part_of(v->rank->ht.g.hidden, shares, v->share, v->pass);
@@ -629,7 +629,7 @@ static void part_sum(void *context, uint64_t argument)
     format_rows_reduce(row, NULL, count, p.values, (uint16_t *)(void *)out + p.from);
 }
 
-/* Does one pass along a part of a token's row.  Sets *done after the last one. */
+/* Does one pass along a part of a token's row.  *done gets true after the last pass. */
 static enum worker_step pass_step(struct mi_warp *v, uint32_t shares, bool *done)
 {
     struct mi_rank *r = v->rank;
@@ -661,8 +661,8 @@ static enum worker_step pass_step(struct mi_warp *v, uint32_t shares, bool *done
     return WORKER_MORE;
 }
 
-/* Sums what this node's ranks have for the rank's own tokens.  In low latency, all warps take tokens, or parts of them,
- * in turn.  Otherwise a block has a run of tokens. */
+/* Sums this node's rows for the rank's own tokens.  In low latency, all these warps take tokens, or parts of them, in
+ * turn.  In other kernels a block has consecutive tokens. */
 static enum worker_step near_sum_step(struct fabric_worker *w)
 {
     struct mi_warp *v = fabric_container_of(w, struct mi_warp, worker);
@@ -702,7 +702,7 @@ static bool sums_put(struct mi_warp *v, uint32_t chunk)
     return fabric_put(&v->worker, &write) == 0;
 }
 
-/* How many places the chunks from a node have. */
+/* How many places all chunks that came from a node have. */
 static uint32_t places_of(const struct mi_rank *r, uint32_t node)
 {
     uint32_t chunks = 0;
@@ -710,15 +710,15 @@ static uint32_t places_of(const struct mi_rank *r, uint32_t node)
     return chunks * MI_CHUNK;
 }
 
-/* Up to how many parts a chunk's counter counts. */
+/* How many parts of a chunk must be done before its sums are sent back. */
 static uint32_t chunk_parts(const struct mi_rank *r)
 {
     return low_latency(r) ? MI_SHARES * MI_CHUNK : MI_TEAMS * r->warps;
 }
 
-/* Sets the warp's place and share to its next part of the rows that came from other nodes.  *chunk is the part's chunk.
- * In low latency, warps take quarters of rows in turn.  Otherwise MI_TEAMS blocks share a chunk, and *part is false
- * once the warp has summed its tokens of the chunk. */
+/* Sets the warp's place and share to its next part of rows for tokens of other nodes.  *chunk gets the part's chunk.
+ * In low latency, warps take quarters of rows in turn.  In other kernels MI_TEAMS blocks share a chunk.  *part gets
+ * false if there is nothing to sum at this place.  False: there are no more parts. */
 static bool part_find(struct mi_warp *v, uint32_t *chunk, bool *part)
 {
     const struct mi_rank *r = v->rank;
@@ -746,8 +746,8 @@ static bool part_find(struct mi_warp *v, uint32_t *chunk, bool *part)
     return false;
 }
 
-/* Sums tokens for those ranks of other nodes that have this rank's number within their nodes.  The last warp to finish
- * a part of a chunk sends the chunk's sums back. */
+/* Sums this node's rows for tokens of other nodes.  The warp that finishes a chunk's last part sends the chunk's sums
+ * back. */
 static enum worker_step far_sum_step(struct fabric_worker *w)
 {
     struct mi_warp *v = fabric_container_of(w, struct mi_warp, worker);
@@ -819,7 +819,8 @@ static uint32_t gate_words(const struct mi_gate *k, uint32_t *first)
                                    : r->ht.g.nodes * MI_QUEUES;
 }
 
-/* Whether all peers have told what the gate awaits.  In dispatch and combine no word comes from the rank's own node. */
+/* Whether the words of all peers have come that the gate awaits.  For dispatch and combine, none comes from the rank's
+ * own node. */
 static bool gate_come(struct mi_gate *k)
 {
     const struct mi_rank *r = k->rank;
@@ -899,7 +900,7 @@ static const struct worker_role far_role = { .step = far_step, .describe = warp_
 static const struct worker_role near_sum_role = { .step = near_sum_step, .describe = warp_describe };
 static const struct worker_role far_sum_role = { .step = far_sum_step, .describe = warp_describe };
 
-/* Makes the warp watch the words of the chunks whose tokens it passes on.  It reads no others. */
+/* Makes the warp watch the words of the chunks whose tokens it passes on.  It reads no other words. */
 static void relay_watch(struct mi_warp *v)
 {
     const struct mi_rank *r = v->rank;
@@ -932,7 +933,8 @@ static void warps_launch(struct mi_rank *r, enum mi_phase phase)
     gate_launch(r, phase, (dispatch ? r->blocks : r->far_blocks) * r->warps);
 }
 
-/* Reads how much has come in dispatch, while its words still say so. */
+/* Reads how many rows and tokens have come in dispatch.  The next launch changes the epoch, and then the words read as
+ * 0. */
 static void counts_read(struct mi_rank *r)
 {
     struct ht_rank *h = &r->ht;
@@ -946,7 +948,7 @@ static void counts_read(struct mi_rank *r)
     }
 }
 
-/* Gives the experts the rows that have come, and takes their results. */
+/* Gives the experts the rows that have come, and writes their results to `made`. */
 static void rows_view(struct mi_rank *r)
 {
     struct ht_rank *h = &r->ht;

@@ -1,18 +1,20 @@
 /* moe_mori_inter.h - private to MoRI's kernels between nodes (PROTOCOLS.md 1.16): memory map, words and state of a
  * rank.
  *
- * A token goes to each other node once.  On that node its proxy, the rank whose number within its node is that of the
- * token's rank, passes it on.
+ * A token goes once to each other node that needs it (low latency: to every other node).  There its proxy passes it on:
+ * the rank that has the same number within its node as the token's rank.
  *
  *     dispatch   token ── copy ──► staged ── put of a chunk ──► came[node][place] of the proxy ── stores ──► in
  *     combine    made ── copy ──► out[source][token] ── loads of a node's ranks ──► partial[node][place] of the proxy
  *                ── put of a chunk ──► back[node][place] ── sum of nodes ──► combined
  *
- * Heap: staged [tokens_max], came [nodes][tokens_max], without payload only the choices.  Only where payload is stored:
- * in, made, out [ranks][tokens_max], partial, back [nodes][tokens_max], gathered [warps][local], where loads end.  A
- * token's place at a proxy is its number.  If only needed tokens are sent, tokens follow one another within their
- * chunk, and empty chunks have no places.  In `in`, `made` and `out`, the place is the token's number at its source.  A
- * row has come if its meta is not 0, and reading the meta zeroes it. */
+ * Heap: staged [tokens_max] and came [nodes][tokens_max], which without payload have only the choices; and only where
+ * payload is stored: in, made, out [ranks][tokens_max], partial, back [nodes][tokens_max], gathered [warps][local],
+ * where loads end.
+ *
+ * In low latency, a token's place at a proxy is its number.  Other kernels send only needed tokens: they follow one
+ * another within their chunk, and empty chunks have no places.  In `in`, `made` and `out`, a row's place is its token's
+ * number at the source.  A row has come if its meta is not 0, and the reader sets the meta to 0 again. */
 #ifndef MODELS_MOE_MOE_MORI_INTER_H
 #define MODELS_MOE_MOE_MORI_INTER_H
 
@@ -22,9 +24,9 @@ enum {
     MI_CHUNK = 64, /* the most tokens of a put; each is looked at by a lane */
     MI_QUEUES = 2, /* QPs to a peer, as in MoRI's tuning; its default is 1 */
     MI_DEPTH = 1024,
-    MI_WARPS_MAX = 16, /* of a block */
+    MI_WARPS_MAX = 16, /* the most warps of a block */
     MI_SHARES = 4,     /* low latency: how many warps share the sum of a row for another node */
-    MI_TEAMS = 8,      /* otherwise: how many blocks share a chunk */
+    MI_TEAMS = 8,      /* other kernels: how many blocks share a chunk */
 };
 
 enum mi_phase { MI_STAGE, MI_DISPATCH, MI_GIVE, MI_MEET, MI_COMBINE, MI_SUM, MI_PHASES };
@@ -35,17 +37,17 @@ struct mi_map {
 
 struct mi_rank;
 
-/* The stage of a warp in its kernel.  Each warp begins with the first stage that it has. */
+/* What a warp does next in its kernel. */
 enum mi_state { MI_BEGIN, MI_SEND, MI_SENT, MI_ANNOUNCE, MI_RELAY, MI_ADD, MI_COUNT, MI_POST };
 
 struct mi_warp {
     struct fabric_worker worker;
     struct mi_rank *rank;
-    uint32_t number, item, round, pass, target, node; /* number: the warp's in the grid */
+    uint32_t number, item, round, pass, target, node; /* number: the warp's number in the grid */
     uint32_t place, share;                            /* combine: the place of the row that the warp sums, and which
                                                        * part of the row it sums */
     uint8_t state;                                    /* enum mi_state */
-    bool looked;                                      /* what the item needs has been read */
+    bool looked;                                      /* the choices that the item needs have been read */
     uint8_t bits;                                     /* combine: bit i: rank i of this node has a row of the token */
 };
 
@@ -57,7 +59,7 @@ struct mi_local {
     enum mi_phase phase;
 };
 
-/* Stands for the warp that comes to a kernel's end last and tells the peers, and for the barrier at combine's start. */
+/* Stands for the warp that ends its kernel last and then tells the peers, and for the barrier at combine's start. */
 struct mi_gate {
     struct fabric_worker worker;
     struct mi_rank *rank;
@@ -71,13 +73,15 @@ struct mi_rank {
     uint32_t blocks, far_blocks, warps;  /* blocks of the grid; those of them that serve other nodes; warps of a
                                           * block */
     uint32_t sms, chunks;                /* SMs of the GPU; the most chunks of a rank's tokens */
-    uint32_t sent;                       /* how many warps that serve other nodes have sent in this launch */
+    uint32_t sent;                       /* how many of the warps that serve other nodes have sent all their chunks in
+                                          * this launch */
     uint32_t told[HT_LOCAL_MAX];         /* how many rows this rank has moved to each rank of its node */
     uint32_t *send_place;                /* [nodes][tokens] a token's place at the proxy; UINT32_MAX: the token is
                                           * not sent */
-    uint32_t *send_chunks;               /* [nodes] */
-    uint32_t *chunk_tokens, *chunk_done; /* [nodes][chunks] how many tokens have come; how many parts are summed */
-    uint32_t *row_place;                 /* with payload: [rows] the slot of the area in which a received row lies */
+    uint32_t *send_chunks;               /* [nodes] how many chunks are sent to the node */
+    uint32_t *chunk_tokens, *chunk_done; /* [nodes][chunks] how many tokens have come; how many parts of their sums are
+                                          * done */
+    uint32_t *row_place;                 /* with payload: [rows] the received row's place in `in`, `made` and `out` */
     struct mi_warp *warp;
     struct mi_local *local;
     struct mi_gate gate;

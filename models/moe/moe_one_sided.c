@@ -1,7 +1,7 @@
 /* moe_one_sided.c - NVLink one-sided kernels of TensorRT-LLM and FlashInfer (PROTOCOLS.md 1.12).
  *
- * A token's slot at a rank is its number among the tokens for that rank.  The library takes it from an atomic, in no
- * particular order.  Sums are made in single precision and rounded once, while the library adds pairs of BF16. */
+ * A token's slot at a rank is its number among the tokens for that rank.  The library takes the slot from an atomic, in
+ * no particular order.  Sums are made in single precision and rounded once.  The library adds pairs of BF16. */
 #include "models/moe/moe_one_sided.h"
 
 #include <stdio.h>
@@ -155,7 +155,7 @@ static void block_next(struct os_block *b)
 static void token_fill(const void *context, uint8_t *slot)
 {
     const struct os_block *b = context;
-    ht_slot_pack(&b->rank->ht, b->token, 0, slot, slot); /* slots have no meta to copy */
+    ht_slot_pack(&b->rank->ht, b->token, 0, slot, slot); /* slots have no meta, so the pointer does not matter */
 }
 
 struct fabric_write os_token_write(const struct os_block *b, uint8_t warps, uint8_t site)
@@ -228,8 +228,8 @@ static void sum_run(void *context, uint64_t argument)
     ht_token_combine(&r->ht, b->token, row, count);
 }
 
-/* A pass covers the bytes of a row that all lanes of the block load at one time.  These functions say how many passes a
- * row takes, and how many bytes the pass with this number has. */
+/* In a pass each lane of the block loads 16 B of a row.  passes_of() returns how many passes a row takes, and
+ * pass_bytes() how many bytes the pass with this number has. */
 enum { PASS_BYTES = OS_WARPS * 32 * 16 };
 static uint32_t passes_of(uint64_t row_bytes) { return (uint32_t)((row_bytes + PASS_BYTES - 1) / PASS_BYTES); }
 static uint64_t pass_bytes(uint64_t row_bytes, uint32_t pass)
@@ -238,9 +238,9 @@ static uint64_t pass_bytes(uint64_t row_bytes, uint32_t pass)
     return left < PASS_BYTES ? left : PASS_BYTES;
 }
 
-/* How many warps load the row with this number in a pass, if the token has so many.  The compiled loop asks for seven
- * rows, awaits them, and then asks for the eighth (PROTOCOLS.md 1.12).  The model divides the block's warps among the
- * rows that are loaded together. */
+/* How many warps load the row with this number in a pass, if the token has `rows` rows.  The compiled loop asks for
+ * seven rows, awaits them, and then asks for the eighth (PROTOCOLS.md 1.12).  The block's warps are divided among the
+ * rows that are asked for together. */
 enum { ROWS_TOGETHER = 7 };
 static uint8_t row_warps(uint32_t number, uint32_t rows)
 {
@@ -319,8 +319,8 @@ static void blocks_launch(struct os_rank *r, const struct worker_role *role)
 
 /* ---- the barriers ---- */
 
-/* Tells all ranks, this one included, each by a lane of a warp.  At dispatch's end, after a release, a rank is told how
- * many rows have been sent to it.  At combine's start it is told that this rank's output can be read. */
+/* Tells all ranks, this one included, by a lane of a warp for each.  At dispatch's end, after a release, a rank is told
+ * how many rows have been sent to it.  At combine's start it is told that this rank's output can be read. */
 static bool gate_tell(struct os_gate *k)
 {
     const struct os_rank *r = k->rank;
@@ -433,7 +433,7 @@ void os_experts_count(struct ht_rank *h)
         h->expert_counts[e] = (uint32_t)moe_align(h->expert_counts[e], h->base.options->expert_alignment);
 }
 
-/* Gives the experts what has come: unpacks each row's slot, and counts the rows of each expert. */
+/* Gives the experts the rows that have come: unpacks each row's slot, and counts the rows of each expert. */
 void os_rows_view(struct os_rank *r)
 {
     struct ht_rank *h = &r->ht;
@@ -448,7 +448,7 @@ void os_rows_view(struct os_rank *r)
     os_experts_count(h);
 }
 
-/* Packs the experts' results into their own memory or, with zero-copy, where combine reads them. */
+/* Packs the experts' results into `made`.  With zero-copy this is where combine reads them. */
 void os_rows_give(struct os_rank *r)
 {
     struct ht_rank *h = &r->ht;

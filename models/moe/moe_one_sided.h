@@ -1,9 +1,9 @@
 /* moe_one_sided.h - private to NVLink one-sided kernels (PROTOCOLS.md 1.12) and MoRI's (1.14): memory map and state
  * of a rank.
  *
- * A thread block takes a token.  Dispatch pushes it to each rank that needs it.  Each source has a part of the target's
- * area for itself, so nobody forwards or copies what has come.  Experts leave their output in a second area, at the
- * same places.  Combine pulls it from there and sums it.
+ * A thread block takes a token.  Dispatch pushes it to each rank that needs it.  Each source has its own part of the
+ * target's area, so rows that have come are neither forwarded nor copied.  Experts leave their output in a second area,
+ * at the same places.  Combine pulls the output from there and sums it.
  *
  *     dispatch   token ──NVLink stores──► in[source][slot] of each target      a barrier at the end
  *     combine    out[source][slot] of each target ──NVLink loads──► sum        a barrier at the start
@@ -18,7 +18,7 @@
 #include "models/moe/moe_ht.h"
 
 enum {
-    OS_RANKS_MAX = 64, /* a token's block has a number with one bit for each rank */
+    OS_RANKS_MAX = 64, /* the ranks of a token are the bits of one number */
     OS_WARPS = 8,      /* warps of a block: 256 threads */
     OS_BLOCKS = 8,     /* blocks of an SM: it has 2048 threads */
 };
@@ -33,12 +33,12 @@ struct os_block {
     struct os_rank *rank;
     uint32_t number, token, target; /* the block's index among all blocks; its next token; the next rank that gets this
                                      * token */
-    uint32_t pass;                  /* combine takes a row in several passes: the current one */
-    bool chosen;                    /* the ranks that the token goes to, and its slots there, are known */
+    uint32_t pass;                  /* combine: the current one of a row's passes */
+    bool chosen;                    /* the token's slots at its ranks have been taken or read */
 };
 
-/* Stands for the last block of dispatch, which tells the peers, and for the first block of combine.  With `behind` it
- * waits until all blocks have finished. */
+/* Stands for the block of dispatch that ends last and tells the peers, and for the first block of combine.  With
+ * `behind` it waits until all blocks have finished. */
 struct os_gate {
     struct fabric_worker worker;
     struct os_rank *rank;
@@ -55,15 +55,15 @@ struct os_rank {
     struct os_map map;
     uint32_t *position; /* [tokens][ranks] the token's slot at each rank that it goes to */
     uint32_t sms, blocks;
-    uint32_t launched; /* the last phase */
+    uint32_t launched; /* the phase that was launched last */
     struct os_block *block;
     struct ht_local *local; /* [sms] */
     struct os_gate gate;
     uint64_t opened, finished; /* the values that the private words will have when the launched kernel has ended */
 };
 
-/* Shared with MoRI's kernels.  os_rank_init() fills a zeroed rank.  The caller sets blocks, block and local; MoRI
- * replaces the map. */
+/* Shared with MoRI's kernels.  os_rank_init() fills a zeroed rank, but the caller sets blocks, block and local.  MoRI's
+ * kernels also replace the map. */
 void os_slots_make(const struct moe_options *o, bool payload, struct ht_slot *dispatch, struct ht_slot *combine);
 void os_map_make(const struct moe_options *o, bool payload, struct os_map *m);
 struct fabric_needs os_needs_of(const struct moe_options *o, const struct os_map *map);
@@ -82,8 +82,8 @@ void os_counts_read(struct os_rank *r);
 void os_rows_view(struct os_rank *r);
 void os_rows_give(struct os_rank *r);
 void os_traffic_of(const struct os_rank *r, enum os_phase phase, struct kernel_traffic *traffic);
-/* Also used by two-sided kernels.  os_limits_refuse() checks the limits of both kinds, and text calls the kernels
- * `name`.  os_experts_count() counts the rows that each expert has got. */
+/* Also used by other kernels within a node.  os_limits_refuse() checks limits that all of them have; text calls the
+ * kernels `name`.  os_experts_count() counts the rows that each expert has got. */
 const char *os_limits_refuse(const struct moe_options *o, const char *name, char *text, size_t text_size);
 void os_experts_count(struct ht_rank *h);
 

@@ -1,7 +1,7 @@
 /* moe_two_sided.c - NVLink two-sided kernels of TensorRT-LLM (PROTOCOLS.md 1.15).
  *
- * Rows for a rank are in the order of their tokens.  (The library takes their places from an atomic.)  Sums are made
- * in single precision and rounded once. */
+ * Rows for a rank are in the order of their tokens.  The library takes their places from an atomic.  Sums are made in
+ * single precision and rounded once. */
 #include "models/moe/moe_two_sided.h"
 
 #include <stdio.h>
@@ -54,8 +54,8 @@ static uint32_t flagged_bytes(const struct ht_slot *slot)
     return (lines + ceiling(lines, TS_LINES_FLAGGED)) * TS_LINE_BYTES;
 }
 
-/* Makes the grid.  A block has as many peers as its shared memory has room for, and the channels of all peers fill half
- * of the SMs. */
+/* Makes the grid.  A block has as many peers as its shared memory has room for.  The number of channels is such that
+ * the blocks fill half of the SMs. */
 static void grid_make(const struct moe_options *o, struct ts_fifo *f)
 {
     const uint32_t blocks = ceiling(o->ranks, TS_PEERS_MOST), most = o->num_sms / 2 / blocks;
@@ -150,7 +150,7 @@ static bool word_tell(struct fabric_worker *w, const struct ts_rank *r, uint16_t
 
 /* ---- prepare ---- */
 
-/* The number of the last launch on this fabric that was a prepare, whatever routing it was for. */
+/* The value that the last prepare on this fabric gave to `heard`, whatever routing it was for. */
 static uint64_t *prepared(const struct ts_rank *r) { return &r->ht.base.fabric->grown[0]; }
 
 static uint32_t word_heard(const struct ts_rank *r, uint32_t peer) { return r->ht.g.ranks + peer; }
@@ -182,7 +182,8 @@ static enum worker_step hear_step(struct fabric_worker *w)
         return WORKER_MORE;
     }
     if (!word_tell(w, r, c->peer, word_heard(r, r->ht.g.rank), 1)) return WORKER_WAIT;
-    ht_scan_here(w, SITE_TWO_SIDED_PLACES, 1, 4 * (c->count - 1)); /* it writes the places of the rows that will come */
+    ht_scan_here(w, SITE_TWO_SIDED_PLACES, 1, 4 * (c->count - 1)); /* the block writes the places of the rows that will
+                                                                    * come */
     return WORKER_DONE;
 }
 
@@ -195,7 +196,7 @@ static void count_describe(const struct fabric_worker *w, char *text, size_t tex
 static const struct worker_role count_role = { .step = count_step, .describe = count_describe };
 static const struct worker_role hear_role = { .step = hear_step, .describe = count_describe };
 
-/* Launches prepare.  First come blocks that each tell one peer, then blocks that each hear from TS_HEARD_MOST peers. */
+/* Launches prepare.  The first blocks each tell one peer.  The blocks after them each hear from TS_HEARD_MOST peers. */
 static void prepare_launch(struct ts_rank *r)
 {
     const uint32_t ranks = r->ht.g.ranks, sms = r->ht.base.options->num_sms;
@@ -232,10 +233,10 @@ static void row_fill(const void *context, uint8_t *slot)
     const struct ts_warp *p = context;
     const struct ht_rank *h = &p->rank->ht;
     if (p->combine) ht_slot_pack_combine(h, h->recv_before[p->peer] + p->item, slot);
-    else ht_slot_pack(h, p->rank->token[(size_t)p->peer * h->g.tokens + p->item], 0, slot, slot); /* it has no meta */
+    else ht_slot_pack(h, p->rank->token[(size_t)p->peer * h->g.tokens + p->item], 0, slot, slot); /* without meta */
 }
 
-/* Charges a warp that has rows for its first read.  False: it has done so before, or has none. */
+/* Charges a warp that has rows for its first read.  False: the warp has been charged before, or has no rows. */
 static bool warp_begin(struct ts_warp *p)
 {
     if (p->begun || p->item >= p->end) return false;

@@ -1,17 +1,18 @@
 /* moe_two_sided.h - private to NVLink two-sided kernels (PROTOCOLS.md 1.15): memory map and state of a rank.
  *
- * A warp sends one channel's rows to one rank.  A warp of that rank takes them out of a FIFO, which lies in its memory.
- * The bytes carry their own flags (LL128), so the sender need not release, and the receiver polls the FIFO itself.
+ * A warp sends one channel's rows to one rank.  A warp of that rank takes them out of a FIFO in its own memory.  The
+ * bytes carry their own flags (LL128).  So the sender need not release, and the receiver polls the FIFO itself.
  *
  *     prepare    each rank tells each other rank how many tokens will come
  *     dispatch   sender (peer, channel) ──NVLink──► fifo[source][channel]; receiver (peer, channel) ──► row
  *     combine    the rows go back in the same order, each to a place of its token; then they are summed
  *
- * Heap, only where payload is stored: the FIFOs of dispatch and of combine, [ranks][channels][slots]. Signal words:
- * counts[source] is 1 + a count; heard[target] says that the target has taken a count.  Dispatch and combine each have
- * sent[source][channel], how many slots are written, and freed[target][channel], how many entries of the FIFO the
- * target has emptied.  Between two uses of a FIFO there is a prepare, in which every rank hears from every other
- * one. */
+ * Heap, only where payload is stored: the FIFOs of dispatch and of combine, [ranks][channels][slots].
+ *
+ * Signal words: counts[source] is 1 + the source's count; heard[target] says that the target has read this rank's
+ * count. Dispatch and combine each have sent[source][channel], how many slots are written, and freed[target][channel],
+ * how many entries of the FIFO the target has emptied.  Between two uses of a FIFO there is a prepare, in which every
+ * rank hears from every other rank. */
 #ifndef MODELS_MOE_MOE_TWO_SIDED_H
 #define MODELS_MOE_MOE_TWO_SIDED_H
 
@@ -19,10 +20,10 @@
 
 enum {
     TS_LINE_BYTES = 128,
-    TS_LINES_FLAGGED = 15,          /* so many lines of data need one more line for their flags */
-    TS_ENTRIES = 4,                 /* of a FIFO */
-    TS_ENTRY_LINES = 2048,          /* 256 KiB */
-    TS_PEERS_MOST = 8,              /* of a block */
+    TS_LINES_FLAGGED = 15,          /* lines of data whose flags take one more line */
+    TS_ENTRIES = 4,                 /* entries of a FIFO */
+    TS_ENTRY_LINES = 2048,          /* lines of an entry: 256 KiB */
+    TS_PEERS_MOST = 8,              /* the most peers of a block */
     TS_SHARED_BYTES = 232448 - 256, /* shared memory of a block, without its warps' barriers */
     TS_COUNT_WARPS = 32,            /* warps of a block that counts tokens; a token has eight threads */
     TS_COUNT_TOKENS = 128,
@@ -32,24 +33,25 @@ enum {
 
 struct ts_rank;
 
-/* A warp that sends to a peer, or takes what comes from it: every channels-th row. */
+/* A warp that sends rows to a peer, or takes rows that come from it.  With n channels it has every n-th row. */
 struct ts_warp {
     struct fabric_worker worker;
     struct ts_rank *rank;
     uint16_t peer, channel;
-    uint32_t item, end;    /* the next row for the peer or from it; how many rows there are */
-    uint32_t moved, freed; /* rows moved so far; entries that the peer knows are free */
+    uint32_t item, end;    /* the number of the next row, among all rows for the peer or from it; how many such rows
+                            * there are */
+    uint32_t moved, freed; /* how many rows are moved; how many entries the peer has been told are free */
     bool combine, begun, stored;
 };
 
-/* A block that counts the tokens for a peer and tells it, or one that hears from a peer. */
+/* A block that counts the tokens for a peer and tells the peer; or a part of a block that hears a peer's count. */
 struct ts_count {
     struct fabric_worker worker;
     struct ts_rank *rank;
     uint16_t peer;
     bool counted;    /* it has counted, or heard */
     uint32_t count;  /* the count that it has heard, plus one */
-    uint64_t before; /* what the peer's word was once the peer had heard the count before this one */
+    uint64_t before; /* the value that heard[peer] got when the peer had read the preceding count */
 };
 
 /* The FIFOs of a kernel that moves rows, and its grid: channels, and how many peers a block has. */
@@ -67,7 +69,7 @@ struct ts_rank {
     struct ts_warp *warp;   /* [2][ranks][channels] senders, receivers */
     struct ts_count *count; /* [2][ranks] */
     struct ht_local *local; /* [SMs] */
-    uint32_t launched;      /* the last phase */
+    uint32_t launched;      /* the phase that was launched last */
 };
 
 #endif
