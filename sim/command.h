@@ -1,4 +1,5 @@
-/* command.h - what a subcommand of the eptwin program is.  Their table is in sim/main.c. */
+/* command.h - the functions of eptwin's subcommands and their exit statuses.  sim/main.c has the table of
+ * subcommands. */
 #ifndef SIM_COMMAND_H
 #define SIM_COMMAND_H
 
@@ -6,7 +7,7 @@
  * read.  EXIT_RUN_FAILED: the run or the writing of its output failed, or a check failed. */
 enum { EXIT_OK = 0, EXIT_RUN_FAILED = 1, EXIT_BAD_INPUT = 2 };
 
-/* Runs with argv[0] the command's own name ("simulate"); returns the exit status. */
+/* A function that runs a command.  argv[0] is the command's own name ("simulate").  Returns the exit status. */
 typedef int command_function(int argc, char **argv);
 
 command_function command_cluster;       /* models/cluster_command.c */

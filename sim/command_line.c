@@ -12,7 +12,8 @@ enum { HELP_COLUMNS = 100, HELP_OPTION_COLUMNS = 30, OPTIONS_MAX = 256 };
 
 /* ---- help ---- */
 
-/* Appends words of text from `column` on.  Lines break at HELP_COLUMNS, and further lines are indented by `indent`. */
+/* Appends text whose first line begins at `column`.  Breaks lines between words at HELP_COLUMNS, and indents further
+ * lines by `indent`. */
 static void wrapped_append(GString *out, const char *text, size_t column, size_t indent)
 {
     while (*text) {
@@ -137,7 +138,7 @@ static char *unknown_text(const struct command_line *line, const char *option)
             names[count++] = e->long_name;
     names[count] = NULL;
     g_autofree char *plain = g_strndup(name, strcspn(name, "="));
-    g_autofree char *counted = g_strconcat("num-", plain, NULL); /* "--tokens" */
+    g_autofree char *counted = g_strconcat("num-", plain, NULL); /* finds "--num-tokens" for "--tokens" */
     const char *nearest = g_strv_contains(names, counted) ? counted : nearest_find(plain, names);
     return g_strdup_printf("unknown option %s, expected one that eptwin %s --help lists%s%s%s", option, line->name,
                            nearest ? "; did you mean --" : "", nearest ? nearest : "", nearest ? "?" : "");
@@ -205,7 +206,7 @@ int command_line_unknown(const char *program, const char *what, const char *foun
 
 /* ---- parsing ---- */
 
-/* Allows "-j4", as make does, because GLib knows only "-j 4". */
+/* Accepts "-j4", as make does, by turning it into "--jobs=4".  GLib itself knows only "-j 4". */
 static char *argument_spell_out(const struct command_line *line, const char *text)
 {
     for (const struct command_topic *t = line->topics; text[0] == '-' && g_ascii_isalpha(text[1]) && t->title; t++)

@@ -25,8 +25,8 @@ struct command_line {
 };
 
 /* Reads argv, whose first word is the command's name, into the variables of the entries.  *words gets the words that
- * are not options, in order, NULL-terminated.  If words is NULL, there must be none.  Words and texts of entries last
- * until the process ends, because it reads one command line.  With -h or --help it prints the help to standard output
+ * are not options, in order, NULL-terminated.  If words is NULL, such words are an error.  Words and texts of entries
+ * are never freed, because a process reads one command line.  With -h or --help it prints the help to standard output
  * and ends the process, with status 0, or 1 if the help could not be written.  After "--help all" the help explains
  * shared topics, too. */
 bool command_line_parse(const struct command_line *line, int argc, char **argv, char ***words, GError **error);

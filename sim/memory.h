@@ -1,13 +1,12 @@
 /* memory.h - allocation that ends the process when memory runs out.
  *
- * This is eptwin's one policy: without memory the process ends, with one line and exit status 1.  So no caller checks,
- * and no half-made object has to be taken apart on a path that never runs.  Output files have no name before they are
- * whole (new_file.h), so nothing half-written stays.  Processes that wait for this one (other ranks, the parent of
- * workers) see it end. models/kernel.h does this for kernels, which include nothing of sim/, and main.c does it for
- * GLib.
+ * This is eptwin's one policy: without memory the process ends, with one line and exit status 1.  So callers need not
+ * check for NULL or free half-made objects.  Output files have no name before they are whole (new_file.h), so no
+ * half-written file stays.  Processes that wait for this one (other ranks, the parent of workers) notice its end.
+ * Kernels include nothing of sim/, so models/kernel.h implements the policy for them.  main.c implements it for GLib.
  *
- * Sizes that users choose are no exception.  A shortage of other resources (shared memory, memory that a device must
- * pin) is an error of the world and reported as such. */
+ * The policy also holds for sizes that users choose.  A shortage of other resources (shared memory, memory that a
+ * device must pin) is an error of the world and reported as such. */
 #ifndef SIM_MEMORY_H
 #define SIM_MEMORY_H
 
@@ -15,7 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Returns memory; ends the process if it is NULL although count x size_bytes were asked for. */
+/* Returns `memory`, the result of allocating count x size_bytes.  Ends the process if the allocation failed. */
 static inline void *memory_checked(void *memory, uint64_t count, uint64_t size_bytes)
 {
     if (memory || !count || !size_bytes) return memory;

@@ -8,8 +8,8 @@ static int same(char a, char b) { return tolower((unsigned char)a) == tolower((u
 
 static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
-/* Fills a table line by line.  Line i holds the distances of one's first i letters to all beginnings of `other`.  Only
- * three lines are kept. */
+/* Fills a table of distances row by row.  Entry j of row i is the distance between the first i letters of `one` and the
+ * first j letters of `other`.  Only three rows are kept. */
 uint32_t nearest_distance(const char *one, const char *other)
 {
     const size_t n = strlen(one), m = strlen(other);

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-enum { NEAREST_WORD_MAX = 64 }; /* longer words are near nothing */
+enum { NEAREST_WORD_MAX = 64 }; /* a longer word is similar to no word */
 
 /* How many letters must be inserted, removed, changed or swapped with their neighbour to turn one word into the
  * other (the "optimal string alignment" distance, without regard to case).  UINT32_MAX: a word is longer than

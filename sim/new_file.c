@@ -150,7 +150,8 @@ static bool beside_link(struct new_file *f, GError **error)
 
 bool new_file_commit(struct new_file *f, GError **error)
 {
-    /* If a file is replaced, the new bytes must be on the disk before the name is. */
+    /* Before a file is replaced, the new bytes must be on the disk.  Else a crash could lose the old and the new
+     * ones. */
     bool good = !f->replaces || fsync(f->file) == 0 || refuse(f, error);
     good = good && (!f->nameless || beside_link(f, error));
     const int file = f->file;
@@ -178,7 +179,7 @@ void new_file_discard(struct new_file *f)
 bool new_file_possible(const char *path, GError **error)
 {
     struct stat status;
-    /* opening a pipe twice would end it for its reader after the first time */
+    /* A pipe is not opened here, because its reader would see the end of its input when it is closed again. */
     if (stat(path, &status) == 0 && S_ISFIFO(status.st_mode)) return true;
     struct new_file *f = new_file_open(path, error);
     new_file_discard(f);

@@ -35,7 +35,8 @@ void new_file_discard(struct new_file *file);
 
 /* Whether path could be written now, so that long work does not fail at its end. */
 bool new_file_possible(const char *path, GError **error);
-/* Whether path leads to another file than all inputs, whatever their names are; else *error.  "-" is never an input. */
+/* Whether path leads to a file that is none of the inputs, even under another name.  If not, sets *error.  "-" is never
+ * an input. */
 bool new_file_spares(const char *path, const char *const *inputs, size_t count, GError **error);
 
 #endif

@@ -8,7 +8,7 @@
 #include <zstd.h>
 #include "sim/new_file.h"
 
-enum { BUFFER_BYTES = 1 << 18, MUCH_BYTES = 1 << 15 }; /* at least MUCH_BYTES at once are written without a copy */
+enum { BUFFER_BYTES = 1 << 18, MUCH_BYTES = 1 << 15 }; /* writes of MUCH_BYTES or more skip the buffer */
 
 struct output {
     char *path;

@@ -15,14 +15,15 @@ enum output_packing output_packing_named(const char *path);
 
 struct output;
 
-/* level is the packing's own; OUTPUT_PLAIN has none.  NULL and *error as new_file_open(). */
+/* level has the scale of the compression; OUTPUT_PLAIN ignores it.  On failure, returns NULL and sets *error as
+ * new_file_open() does. */
 struct output *output_open(const char *path, enum output_packing packing, int level, GError **error);
 bool output_write(struct output *output, const void *data, size_t size, GError **error);
 /* Bytes written so far, before compression. */
 uint64_t output_offset(const struct output *output);
 
-/* Writes the remaining bytes; nothing can be written afterwards.  output_commit() does this, too, but then a failure
- * shows only after all other work. */
+/* Writes the remaining bytes; nothing can be written afterwards.  output_commit() does this, too.  A caller that has
+ * more to do before the commit learns of a failure earlier by calling this first. */
 bool output_end(struct output *output, GError **error);
 /* Ends the file: if good, it gets its name; else it disappears.  Frees the output in both cases. */
 bool output_commit(struct output *output, GError **error);

@@ -9,7 +9,7 @@
 #include <string.h>
 #include "sim/memory.h"
 
-/* A word of the list. */
+/* One item of a list: the numbers from begin on, below end. */
 struct word {
     uint64_t begin, end, step;
     bool factor; /* each number is step times the one before */

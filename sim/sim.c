@@ -12,12 +12,12 @@
  *     run <== [ sooner, later, ... ] front            everything sooner than front_end_ps
  *
  * An event moves down at most once a level, in practice once or twice, and always in streams.  Nothing depends on how
- * times are distributed.  Ties: events of one instant differ from base in the same digit, so they are always in the
- * same slot.  Every move keeps the order within a slot, and the sort is stable.  So the order of scheduling decides,
- * and no sequence numbers are compared.  Records are moved instead of events.  So the memory of an event is untouched
- * until the event reaches the front, where it is prefetched tens of events ahead.
+ * times are distributed.  Events of one instant run in the order of scheduling, without sequence numbers: they differ
+ * from base in the same digit, so they share a slot.  Every move keeps the order within a slot, and the sort is stable.
+ * The queue moves records (time, pointer) instead of events.  So the memory of an event is untouched until the event
+ * reaches the front, where it is prefetched tens of events ahead.
  *
- * Does not know what an event does.  Measurements of this and other queues: README.md. */
+ * This file does not know what an event does.  README.md has measurements of this and other queues. */
 #include "sim/sim.h"
 
 #include <assert.h>
@@ -26,21 +26,22 @@
 #include "sim/memory.h"
 
 enum {
-    WORD_BITS = 64,  /* of slot masks */
-    DIGIT_BITS = 6,  /* of a level but these two */
-    MIDDLE_BITS = 8, /* of level 1: so long is a slot of level 2 that it mostly has several events */
-    WIDE_BITS = 10,  /* of level 2: most events are scheduled no further ahead than it reaches, so they move once */
+    WORD_BITS = 64,  /* bits in a word of a slot mask */
+    DIGIT_BITS = 6,  /* bits of a level's digit, except on levels 1 and 2 */
+    MIDDLE_BITS = 8, /* of level 1; a slot of level 2 is then so long that it mostly has several events */
+    WIDE_BITS = 10,  /* of level 2; most events lie within its reach when they are scheduled, so they move once */
     WIDE_WORDS = (1 << WIDE_BITS) / WORD_BITS,
     LEVEL_COUNT = 10,
     SLOT_COUNT = ((LEVEL_COUNT - 2) << DIGIT_BITS) + (1 << MIDDLE_BITS) + (1 << WIDE_BITS),
     CHUNK_BYTES = 512, /* eight cache lines; a power of two; each chunk lies at a multiple of it */
     CHUNK_ENTRIES = 31,
     FRONT_FILL_MAX = 32, /* the most entries taken from slots at once, because the sort is quadratic */
-    FRONT_SPARE = 16,    /* places before and behind those, for events that are scheduled into the front afterwards */
+    FRONT_SPARE = 16,    /* places before and behind these entries, for events that are scheduled into the front
+                          * afterwards */
     FRONT_FILL_END = FRONT_SPARE + FRONT_FILL_MAX,
     FRONT_SIZE = FRONT_FILL_END + FRONT_SPARE,
     LINE_BYTES = 64,
-    KIND_ROW = SIM_KINDS, /* of rows: the engine's own */
+    KIND_ROW = SIM_KINDS, /* the kind of the engine's own events, which stand for rows */
     FAR = 6,              /* an event is prefetched this many places before it runs, and again NEAR places before */
     NEAR = 3,
     ROW_FETCH = 12, /* the engine itself prefetches an event of a struct sim_row this many places before it runs */
@@ -50,7 +51,7 @@ enum {
 
 _Static_assert(CHUNK_ENTRIES <= FRONT_FILL_MAX, "the front takes whole chunks");
 
-/* Where a level's digit begins in the bits of time, its greatest value, and its first slot. */
+/* A level: where its digit begins in the bits of time, the digit's greatest value, and the level's first slot. */
 struct level {
     uint16_t shift, digit_max, slot;
 };
@@ -92,7 +93,7 @@ struct chunk {
 };
 _Static_assert(sizeof(struct chunk) == CHUNK_BYTES, "chunk_of() finds it");
 
-/* Chunks never move.  Used chunks that are free again form a list. */
+/* Memory that holds chunks.  Chunks never move.  Chunks that become free form a list and are used again. */
 struct block {
     struct block *next;
     uint32_t chunk_count; /* chunks that lie behind its first CHUNK_BYTES */
@@ -110,14 +111,15 @@ enum { END_EMPTY = CHUNK_ENTRIES * sizeof(struct entry) };
 
 struct sim {
     struct sim_clock clock;
-    sim_look *far, *near; /* NULL: nobody looks */
+    sim_look *far, *near; /* called before an event runs; NULL: not called */
     void *owner;
     sim_handler *handler[SIM_KINDS + 1];
     uint32_t pending_count;
-    uint32_t left_count; /* entries that moved events left behind: their events are elsewhere, or are not pending */
+    uint32_t left_count; /* queue entries whose event was moved to another time; it may have run since */
 
-    /* Every time in the front is < front_end_ps, and no time in the trie is.  There is one exception: if the front
-     * is a part of a slot of one instant, both have that instant, which is front_end_ps. */
+    /* Every time in the front is < front_end_ps, and no time in the trie is.  There is one exception: the front may
+     * hold a part of a slot whose events share one instant.  Then that instant is front_end_ps, in the front as in the
+     * trie. */
     uint64_t front_end_ps;
     uint32_t front_head, front_tail; /* the front is front[front_head] ... front[front_tail - 1] */
     struct entry front[FRONT_SIZE];
@@ -324,8 +326,8 @@ static void trie_deal_out(struct sim *sim, unsigned level, unsigned digit)
 
 /* ---- the front ---- */
 
-/* Inserts an event after events of equal time, which were scheduled earlier.  Moves the later events or the earlier
- * ones: those of its half of the front, unless there is no place at that end. */
+/* Inserts an event after events of equal time, which were scheduled earlier.  To make room, moves the events between
+ * its place and one end of the front: the nearer end, unless that end has no free place. */
 static void front_insert(struct sim *sim, struct entry entry)
 {
     struct entry *const front = sim->front;
@@ -344,8 +346,8 @@ static void front_insert(struct sim *sim, struct entry entry)
     front[place] = entry;
 }
 
-/* Inserts an event from the trie, whose soonest slot is emptied first.  Moves the later events.  The place before the
- * front has the time 0, so the search ends there. */
+/* Inserts an event that comes from the trie, and moves later events to make room.  The place before the front has the
+ * time 0, so the search ends there. */
 static void front_append(struct sim *sim, struct entry entry)
 {
     struct entry *const front = sim->front;
@@ -357,9 +359,9 @@ static void front_append(struct sim *sim, struct entry entry)
     front[place] = entry;
 }
 
-/* Moves the events of a full front to the trie: to the finer levels that open when now becomes the base.  The base
- * never goes back, so it stays if it is already later than now, which happens after entries of moved events were passed
- * over. */
+/* Moves the events of a full front to the trie.  First now becomes the base, so that they go to fine levels.  The base
+ * never goes back, so it stays if it is already later than now.  That happens when entries of moved events were
+ * skipped. */
 static __attribute__((noinline)) void front_spill(struct sim *sim)
 {
     if (sim->base_ps < sim->clock.now_ps) sim->base_ps = sim->clock.now_ps;
@@ -372,7 +374,7 @@ static inline void entry_look_ahead(const struct entry *entry)
 {
     const uintptr_t event = (uintptr_t)entry->event;
     __builtin_prefetch((void *)event, 1);
-    __builtin_prefetch((void *)(event + LINE_BYTES), 1); /* of its owner */
+    __builtin_prefetch((void *)(event + LINE_BYTES), 1); /* the next line, which belongs to the event's owner */
 }
 
 static void front_take_chunk(struct sim *sim, struct slot *slot)
@@ -439,7 +441,7 @@ static __attribute__((noinline)) void front_fill(struct sim *sim)
             front_look_ahead(sim);
             return;
         }
-        if (level == 0) { /* one instant: takes a part of it, and the slot stays open behind that */
+        if (level == 0) { /* takes a part of the slot's one instant; the slot keeps the rest */
             sim->base_ps = sim->front_end_ps = slot->time_ps_min;
             front_take_chunk(sim, slot);
             return;
@@ -493,7 +495,7 @@ static struct sim_event *row_take(struct sim *sim, const struct sim_row *row, ui
             sim->pending_count--;
             return event;
         }
-        sim->left_count--; /* it was moved */
+        sim->left_count--; /* this event was moved */
     }
     return NULL;
 }
@@ -514,7 +516,7 @@ static void row_run(struct sim *sim, struct sim_event *event)
     struct sim_row *const row = (struct sim_row *)(void *)((char *)event - offsetof(struct sim_row, event));
     const uint64_t time_ps = sim->clock.now_ps;
     uint32_t next = 0;
-    sim->pending_count++; /* the row itself is not an event that was pending, nor one that ran */
+    sim->pending_count++; /* takes back what event_take() and event_run() counted for the row's own event */
     sim->clock.event_count--;
     for (struct sim_event *member; (member = row_take(sim, row, &next, time_ps));) {
         row_look_ahead(sim, row, next);

@@ -30,7 +30,7 @@ struct sim_event {
 _Static_assert(sizeof(struct sim_event) == 8, "large worlds have millions");
 
 enum { SIM_KINDS = 15 };
-/* Thirteen days. */
+/* The latest time: about thirteen days. */
 #define SIM_TIME_MAX_PS ((UINT64_C(1) << 60) - 2)
 
 /* Makes an engine with room for event_count pending events.  It grows when more are pending. */
@@ -60,14 +60,15 @@ static inline bool sim_event_pending(const struct sim_event *event) { return eve
 /* The time of a pending event. */
 static inline uint64_t sim_event_time_ps(const struct sim_event *event) { return event->due_ps - 1; }
 
-/* Moves a pending event to time_ps >= now, behind the events already scheduled there.  The old queue entry counts
- * against capacity until its time passes or the queue empties.  Do not free the event before then, even if it has run.
- * If the event is moved back to the old time before that time comes, it runs at its old place in the order. */
+/* Moves a pending event to time_ps >= now, behind the events already scheduled there.  The old queue entry stays, and
+ * takes up room in the queue, until its time passes or the queue empties.  Do not free the event before then, even if
+ * it has run.  If the event is moved back to the old time before that time comes, it runs at its old place in the
+ * order. */
 void sim_reschedule_at(struct sim *sim, struct sim_event *event, uint64_t time_ps);
 
 /* Events in an array that are due at one time.  One entry of the queue stands for all of them. */
 struct sim_row {
-    struct sim_event event; /* the engine's own */
+    struct sim_event event; /* used by the engine alone */
     struct sim_event *first;
     int32_t stride_bytes; /* from one event to the next */
     uint32_t count;
@@ -91,7 +92,8 @@ void sim_run_before(struct sim *sim, uint64_t end_ps, const uint32_t *idle);
 /* A time before which no event is due.  Perhaps none is due at that time either, because its event may have moved.
  * UINT64_MAX: at most *idle are pending. */
 uint64_t sim_next_ps(const struct sim *sim, const uint32_t *idle);
-/* How often an event was scheduled or moved since sim_new().  If two answers are equal, none was between them. */
+/* How often an event was scheduled or moved since sim_new().  If two calls return the same, nothing was scheduled or
+ * moved between them. */
 static inline uint64_t sim_scheduled(const struct sim *sim) { return sim_clock(sim)->entry_count; }
 /* Events run since sim_new(). */
 static inline uint64_t sim_event_count(const struct sim *sim) { return sim_clock(sim)->event_count; }

@@ -68,8 +68,8 @@ double stats_percentile(const double *values, size_t count, double percent)
     const size_t below = (size_t)rank;
     const size_t above = below + 1 < count ? below + 1 : below;
     const double share = rank - (double)below;
-    /* no interpolation between equal values, because equal infinities have no difference, nor at a whole rank, whose
-     * value is exact */
+    /* Equal values are not interpolated, because the difference of equal infinities is NaN.  Nor are values at a whole
+     * rank, which are exact. */
     const double value = share > 0.0 && sorted[below] < sorted[above]
                              ? sorted[below] * (1.0 - share) + sorted[above] * share
                              : sorted[below];

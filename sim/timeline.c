@@ -212,7 +212,7 @@ void timeline_arrow(struct timeline *t, const struct timeline_arrow *arrow)
 {
     assert(arrow->from_ps <= arrow->to_ps);
     t->entry_count++;
-    for (int end = 0; end < 2; end++) { /* viewers draw an arrow between two events with one number */
+    for (int end = 0; end < 2; end++) { /* viewers draw an arrow between two events that have the same id */
         event_begin(t, arrow->name);
         if (end) WORDS(t, ",\"cat\":\"arrow\",\"ph\":\"f\",\"bp\":\"e\",\"id\":");
         else WORDS(t, ",\"cat\":\"arrow\",\"ph\":\"s\",\"id\":");
