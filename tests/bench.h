@@ -1,10 +1,11 @@
-/* bench.h - the clock of the benches. */
+/* bench.h - reads the clock that the benches use. */
 #ifndef TESTS_BENCH_H
 #define TESTS_BENCH_H
 
 #include <time.h>
 
-/* Uses CLOCK_PROCESS_CPUTIME_ID, which counts this process alone, because the machine may have other work. */
+/* Seconds on the given clock.  bench_cpu_seconds() uses CLOCK_PROCESS_CPUTIME_ID, which counts this process alone,
+ * because the machine may have other work. */
 static inline double bench_seconds(clockid_t clock)
 {
     struct timespec time;

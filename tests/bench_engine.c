@@ -1,9 +1,9 @@
-/* bench_engine.c - events per second of the engine and of other queues, in one run of the hold model.
+/* bench_engine.c - events per second of the engine and of other queues, measured in one run by the hold model.
  *
- * Hold model: a constant number of events is pending; each one that runs schedules itself again after a
- * random increment.  The queues are those that were candidates: a textbook binary heap, a 4-ary heap and a
- * radix heap (one bit a level), all of (time, sequence, event) records.  Each number is the median of
- * several runs that take turns, so that a slow moment of the machine does not hit one queue alone.
+ * In the hold model a constant number of events is pending, and each event that runs schedules itself again after a
+ * random increment.  The other queues are the candidates that were considered: a textbook binary heap, a 4-ary heap and
+ * a radix heap (one bit a level).  They hold records of (time, sequence, event).  Each number is the median of several
+ * runs. The queues take turns, so that a slow moment of the machine does not hit one queue alone.
  *
  * bench_engine [RUNS]: default 5. */
 #include "sim/rng.h"
@@ -52,7 +52,7 @@ static double hold_engine(uint32_t pending_count)
         holders[i].event = (struct sim_event){ .kind = 0 };
         sim_schedule_at(sim, &holders[i].event, increment_next_ps());
     }
-    for (uint64_t i = 0; i < 2 * (uint64_t)pending_count; i++) /* to the steady state */
+    for (uint64_t i = 0; i < 2 * (uint64_t)pending_count; i++) /* runs until the steady state */
         sim_step(sim);
     const double start = bench_cpu_seconds();
     for (uint64_t i = 0; i < hold_count; i++) sim_step(sim);
@@ -122,7 +122,7 @@ static inline double hold_heap(uint32_t pending_count, uint32_t arity)
 static double hold_binary(uint32_t pending_count) { return hold_heap(pending_count, 2); }
 static double hold_quaternary(uint32_t pending_count) { return hold_heap(pending_count, 4); }
 
-/* ---- radix heap: bucket b holds times whose highest bit that differs from the last time run is b-1 ---- */
+/* ---- radix heap: bucket b holds the times whose highest bit that differs from the latest time run is bit b-1 ---- */
 
 static struct bucket {
     struct entry *entries;
@@ -182,7 +182,7 @@ static double hold_radix(uint32_t pending_count)
 static double draw_exponential(struct rng *rng) { return -1e6 * log(1 - rng_uniform(rng)); }
 static double draw_uniform(struct rng *rng) { return 2e6 * rng_uniform(rng); }
 
-/* Nine of ten increments are short, one is a thousand times as long: skew that ruins calendar queues of one width. */
+/* Nine in ten increments are below 10 ns, one in ten is 10 to 20 us.  Such skew ruins calendar queues of one width. */
 static double draw_bimodal(struct rng *rng)
 {
     return rng_uniform(rng) < 0.9 ? 1e4 * rng_uniform(rng) : 1e7 * (1 + rng_uniform(rng));

@@ -1,8 +1,8 @@
-/* bench_estimates.c - how good estimates are. Divides each estimate (events by the table alone and after the pilot, CPU
- * time, memory) by the value that the whole prediction then needed.
+/* bench_estimates.c - how good estimates are.  Divides each estimate by the value that the whole prediction then
+ * needed: events by the table alone, events after the pilot, CPU time, memory.
  *
- * bench_estimates [NAME...]: all cases, or those whose names begin so.  Reads models/clusters below the current
- * folder. */
+ * bench_estimates [NAME...]: all cases, or those whose names begin with a NAME.  Reads models/clusters below the
+ * current folder. */
 #include "models/predict/estimate.h"
 
 #include <stdio.h>
@@ -78,7 +78,7 @@ static void case_run(const struct bench_case *b, bool whole)
         shared->table = shared->pilot = estimate_case(&c, &load);
         shared->piloted = estimate_pilot(&shared->pilot, &c, &load, cluster);
     }
-    _exit(0); /* with all its memory */
+    _exit(0); /* without freeing memory */
 }
 
 static double case_run_apart(const struct bench_case *b, bool whole)

@@ -1,7 +1,7 @@
 /* bench_live.c - speed of the live world itself: stores, puts, signals, the loop that steps workers, barriers.
  *
- * One process; the ranks are made by threads and used from one, so that only the cost of the calls is
- * measured.  Medians of several runs; the sizes are those of a low-latency message and of a signal. */
+ * Threads make the ranks, but one thread uses them, so that only the cost of the calls is measured.  Numbers are
+ * medians of several runs.  The sizes are those of a low-latency message and of a signal. */
 #include <stdio.h>
 #include "sim/stats.h"
 #include "tests/bench.h"
@@ -21,7 +21,7 @@ static uint32_t rounds_left;
 static enum worker_step round_step(struct fabric_worker *w)
 {
     if (--rounds_left) return WORKER_MORE;
-    w->fabric->words[1] = 1; /* lets the others go */
+    w->fabric->words[1] = 1; /* releases the other workers */
     return WORKER_DONE;
 }
 
@@ -68,7 +68,7 @@ static void bench_calls(struct bench *b, const char *name, void (*call)(struct b
 
 static const struct worker_role idle_role = { .step = idle_step }, round_role = { .step = round_step };
 
-/* A kernel of WORKERS workers of which one is busy. */
+/* Times a kernel of WORKERS workers, of which all but one only wait. */
 static void bench_steps(struct bench *b)
 {
     enum { ROUNDS = 20000 };

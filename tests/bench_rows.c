@@ -1,4 +1,5 @@
-/* bench_rows.c - how fast rows of a token are converted and summed on one core: medians of several runs, CPU time.
+/* bench_rows.c - how fast one core converts and sums the values of tokens.  Prints medians of several runs, by CPU
+ * time.
  *
  * bench_rows [RUNS]: default 3.  Whole predictions are timed by bench-runs. */
 #include "models/moe/formats.h"

@@ -1,8 +1,8 @@
 /* bench_traces.c - speed of the trace readers and generators on one core, and their memory.
  *
- * The 1 GB trace of the random-access figure is an .ept of many (step, layer)s; its routing is drawn anew for each, so
- * that nothing compresses better than captured routing does.  Peak memory is that of this process, which reads the
- * whole trace at random: it must not grow with the file.  Throughput is by CPU time, latency by wall-clock time.
+ * Random access is timed on an .ept of 1 GB with many (step, layer)s.  Its routing is drawn at random, so that it does
+ * not compress better than captured routing.  This process reads the whole trace in random order; its peak memory must
+ * not grow with the file.  Throughput is by CPU time, latency by wall-clock time.
  *
  * bench_traces [GIGABYTES]: size of that trace on disk, default 1. */
 #include <stdio.h>
@@ -23,7 +23,8 @@ static void fail(const char *what, const GError *error)
     exit(1);
 }
 
-/* A few drawn routings, used again and again: frames are compressed one by one, so repeats make no difference. */
+/* A few drawn routings, written again and again.  Frames are compressed one by one, so repeats do not compress
+ * better. */
 enum { DRAWN = 8 };
 static struct routing drawn[DRAWN];
 
@@ -91,7 +92,7 @@ static long peak_mb(void)
     return usage.ru_maxrss / 1024;
 }
 
-/* Reads a binary format whole, its routing drawn from this distribution. */
+/* Times reading a whole binary file, whose routing is drawn from this distribution. */
 static void bench_binary(const char *name, const char *distribution)
 {
     const uint32_t steps = 8;
@@ -122,7 +123,8 @@ static void bench_formats(void)
     }
 }
 
-/* Opens a trace and reads one (step, layer), as a first access does; then reads many at random while it stays open. */
+/* Times a first access: opening a trace and reading one (step, layer).  Then times many random reads of an open trace.
+ */
 static void bench_random_access(double gigabytes)
 {
     const char *const path = temporary_path("large.ept");

@@ -1,8 +1,9 @@
-/* bench_verbs.c - the speed that a replay gets from a verbs link, to compare with perftest: bandwidth of 64 KB puts (as
- * ib_write_bw) and one-way latency of 8 bytes (as ib_write_lat: half of a ping-pong, the median of many).
+/* bench_verbs.c - the speed that a replay gets from a verbs link, to compare with perftest.  It measures the bandwidth
+ * of 64 KB puts, as ib_write_bw does.  It measures the one-way latency of 8 bytes, as ib_write_lat does: half of a
+ * ping-pong, the median of many.
  *
- * Method: two processes on a device each (automatic, or argv[1] as --device), workers stepped by the live world
- * as a kernel's are.  Without a device it says so and measures nothing. */
+ * Two processes have a device each (chosen automatically, or argv[1] as for --device).  The live world steps their
+ * workers as it steps those of a kernel.  Without a device the bench says so and measures nothing. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,8 +86,8 @@ static bool bench_run(struct live_world *world, const struct worker_role *role, 
     return live_world_run(world, &worker, 1, error);
 }
 
-/* Rank 1 sleeps in the bootstrap while puts come in, as the server of ib_write_bw does: a process that polls
- * for nothing would take CPU time from a soft device. */
+/* Rank 1 sleeps in the bootstrap while puts come in, as the server of ib_write_bw does.  If it polled, it would take
+ * CPU time from a device that is emulated in software. */
 static bool bench_both(struct live_world *world, struct bootstrap *bootstrap, struct bench *b, GError **error)
 {
     const bool first = bootstrap->rank == 0;

@@ -1,4 +1,4 @@
-/* support_catch.c - standard error into a file and back, see support_catch.h. */
+/* support_catch.c - redirects standard error into a file and back; see support_catch.h. */
 #include "tests/support_catch.h"
 #include "tests/unit.h"
 

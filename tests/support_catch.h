@@ -7,7 +7,7 @@
 #include <string.h>
 
 void catch_start(void);
-/* The text since catch_start(); free with g_free(). */
+/* Returns the text written since catch_start(); free it with g_free(). */
 char *catch_end(void);
 
 #define ASSERT_CONTAINS(text, part) \

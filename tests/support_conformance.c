@@ -1,8 +1,8 @@
 /* support_conformance.c - the cases, and the interpreter of their programs.
  *
- * Every (case, rank) gets a few workers; each runs a list of operations to the end.  Data is a pattern that follows
- * from a number and a position.  So a receiver knows every byte that it must see, and bytes from the wrong place, time
- * or sender are noticed.  Knows no world: the caller gives them. */
+ * Every rank has a few workers in every case.  Each worker runs a list of operations to the end.  Data is a pattern
+ * that follows from a number and a position.  So a receiver knows every byte that it must see, and bytes from the wrong
+ * place, time or sender are noticed.  This file knows no world: the caller provides them. */
 #include "tests/support_conformance.h"
 
 #include <assert.h>
@@ -13,22 +13,23 @@
 #include "sim/rng.h"
 #include "sim/units.h"
 
-enum { OPS_PER_STEP = 24 }; /* more than CONFORMANCE_DEPTH: a step can fill a queue */
+enum { OPS_PER_STEP = 24 }; /* more than CONFORMANCE_DEPTH, so that a step can fill a queue */
 
 enum op_kind {
     OP_FILL,         /* own heap [source, size) becomes pattern number value */
     OP_WRITE,        /* own [source, size) to the peer's [target, size), by the path to that peer */
     OP_SIGNAL,       /* the peer's word becomes value, or value is added to it */
-    OP_WRITE_SIGNAL, /* as OP_WRITE, then the peer's word becomes raise, or raise is added; by RDMA one operation */
+    OP_WRITE_SIGNAL, /* as OP_WRITE, then the peer's word becomes raise, or raise is added to it; one operation by
+                      * RDMA */
     OP_GET,          /* peer's [source, size) to own [target, size) */
-    OP_WAIT,         /* waits until its word is at least value; the word must never fall */
+    OP_WAIT,         /* waits until the worker's word is at least value; the word must never fall */
     OP_CHECK,        /* own [target, size) must be pattern number value; zeros if value is 0 */
-    OP_ADD,          /* value to its word */
+    OP_ADD,          /* adds value to the worker's word */
     OP_FLUSH,        /* waits until all requests on (peer, queue) are complete */
-    OP_WORK,         /* a piece of local work that counts how often it is done */
+    OP_WORK,         /* does a piece of local work, which counts how often it is done */
     OP_CLOCK,        /* time must not run backwards */
-    OP_SLEEP,        /* waits until value picoseconds have passed; nothing else happens to the worker */
-    OP_ALARM,        /* from now on, each time it waits, it wants a step in value picoseconds at the latest */
+    OP_SLEEP,        /* waits until value picoseconds have passed; nothing else steps the worker */
+    OP_ALARM,        /* from here on, each wait asks for a step within value picoseconds */
 };
 
 struct op {
@@ -45,7 +46,7 @@ struct program {
     GArray *ops;
     uint32_t at;
     uint64_t last_word, last_ps;
-    uint64_t alarm_ps, slept_ps; /* alarm_ps 0: none; slept_ps: when its sleep is over */
+    uint64_t alarm_ps, slept_ps; /* alarm_ps 0: none; slept_ps: when the worker's sleep is over */
     uint64_t works, refusals;
     bool asleep;
     char why[160];
@@ -68,7 +69,7 @@ struct suite {
 static uint8_t pattern_byte(uint64_t pattern, uint64_t i)
 {
     const uint64_t mixed = (pattern * 0x9e3779b97f4a7c15u) ^ (i * 0xbf58476d1ce4e5b9u);
-    return (uint8_t)(mixed >> 40 | 1); /* never 0: what was not written shows */
+    return (uint8_t)(mixed >> 40 | 1); /* never 0, so that bytes that were not written are noticed */
 }
 
 static void program_fail(struct program *p, const struct op *op, const char *what, uint64_t expected, uint64_t found)
@@ -85,7 +86,8 @@ static void program_fill(const void *context, uint8_t *target)
     memcpy(target, source->data, source->size_bytes);
 }
 
-/* Writes the bytes and, by RDMA, raises the signal in one operation with the write, if there is a signal. */
+/* Writes the bytes.  If there is a signal and the path is RDMA, one operation writes the bytes and raises the
+ * signal. */
 static int program_write(struct program *p, const struct op *op, const struct fabric_signal *signal)
 {
     const struct fabric *f = p->worker.fabric;
@@ -102,7 +104,7 @@ static int program_write(struct program *p, const struct op *op, const struct fa
     if (fabric_path(f, op->peer) == FABRIC_RDMA)
         return signal ? fabric_put_signal(&p->worker, &write, signal) : fabric_put(&p->worker, &write);
     const struct fabric_write source = write;
-    if (op->size % 2) { /* bytes that are made in place */
+    if (op->size % 2) { /* odd sizes: the fabric makes the bytes in place */
         write.fill = program_fill;
         write.data = &source;
     }
@@ -116,7 +118,7 @@ static int program_write_signal(struct program *p, const struct op *op)
     };
     const int rc = program_write(p, op, &signal);
     if (rc || fabric_path(p->worker.fabric, op->peer) == FABRIC_RDMA) return rc;
-    return fabric_signal(&p->worker, &signal); /* the signal was refused, so the bytes are stored once more */
+    return fabric_signal(&p->worker, &signal); /* if the signal is refused, the retry stores the bytes once more */
 }
 
 static int program_get(struct program *p, const struct op *op)
@@ -168,7 +170,7 @@ static int program_sleep(struct program *p, const struct op *op, uint64_t now_ps
     return p->asleep ? -EAGAIN : 0;
 }
 
-/* 0, or -EAGAIN: not yet. */
+/* Returns 0, or -EAGAIN if the operation must be tried again. */
 static int program_op(struct program *p, const struct op *op)
 {
     struct fabric *f = p->worker.fabric;
@@ -278,7 +280,7 @@ static void suite_check(struct suite *s, uint32_t rank, uint32_t worker, uint64_
     suite_op(s, rank, worker, (struct op){ .kind = OP_CHECK, .size = size, .target = target, .value = pattern });
 }
 
-/* A write of a new pattern to the peer, from and to places of its own; `size` bytes each. */
+/* Makes a write of `size` bytes of a new pattern to the peer.  Both its source and its target are new places. */
 static struct op suite_block(struct suite *s, uint32_t peer, uint16_t queue, uint32_t size)
 {
     struct op op = { .peer = (uint16_t)peer, .queue = queue, .size = size, .value = ++s->next_pattern };
@@ -335,7 +337,7 @@ static void suite_watch(struct program *p)
     }
 }
 
-/* Runs the programs to the end; all processes leave together.  Results stay in the programs. */
+/* Runs the programs to the end.  No process returns before the others have finished.  Results stay in the programs. */
 static void suite_run(struct suite *s)
 {
     struct fabric_worker *worker[CONFORMANCE_RANKS * CONFORMANCE_WORKERS];
@@ -362,7 +364,7 @@ static void suite_end(struct suite *s)
 
 #define EACH_RANK(s, rank) for (uint32_t rank = 0; rank < (s)->world->rank_count; rank++)
 
-/* A rank reaches itself by store only, never by put; any other operation may go to any pair. */
+/* Draws a queue. */
 static uint16_t suite_queue(struct suite *s) { return (uint16_t)rng_below(&s->rng, CONFORMANCE_QUEUES); }
 
 /* ---- the cases --- */
@@ -381,7 +383,7 @@ static void case_zero_at_start(struct suite *s)
     }
 }
 
-/* Every rank sends blocks of many sizes to every rank, itself included, each followed by a signal; a rank that
+/* Every rank sends blocks of many sizes to every rank, itself included.  A signal follows each block, and a rank that
  * sees the signal must see the block. */
 static void case_signal_after_data(struct suite *s)
 {
@@ -403,7 +405,7 @@ static void case_signal_after_data(struct suite *s)
     suite_run(s);
 }
 
-/* Many signals to one word: the reader must see it only rise, until the last value. */
+/* Many signals go to one word.  The reader must see the word only rise, until the last value. */
 static void case_signals_in_order(struct suite *s)
 {
     enum { SIGNALS = 200 };
@@ -419,7 +421,8 @@ static void case_signals_in_order(struct suite *s)
     suite_run(s);
 }
 
-/* Far more puts than a queue holds, without a flush: refused puts do nothing and succeed when they are retried. */
+/* A worker posts far more puts than a queue holds, without a flush.  A refused put must do nothing, and succeed when it
+ * is retried. */
 static void case_back_pressure(struct suite *s)
 {
     enum { PUTS = 20 * CONFORMANCE_DEPTH, SIZE = 160 };
@@ -453,7 +456,7 @@ static void case_back_pressure(struct suite *s)
         g_strlcpy(s->why, "no put was refused, though more than a queue holds were posted", sizeof s->why);
 }
 
-/* The source of a store may be reused at once, that of a put after the flush. */
+/* The source of a store may be reused at once.  The source of a put may be reused after the flush. */
 static void case_ownership(struct suite *s)
 {
     enum { SIZE = 5000, TURNS = 12 };
@@ -469,7 +472,7 @@ static void case_ownership(struct suite *s)
             op.target = target + i * SIZE;
             op.value = ++s->next_pattern;
             suite_write(s, from, 0, op, OP_WRITE);
-            suite_flush(s, from, 0, to, queue); /* where the path is a store, it returns 0 at once */
+            suite_flush(s, from, 0, to, queue); /* returns 0 at once where the path is a store */
         }
         suite_op(s, from, 0, (struct op){ .kind = OP_FILL, .source = source, .size = SIZE, .value = UINT32_MAX });
         suite_signal(s, from, 0, to, queue, words, 1);
@@ -520,7 +523,8 @@ static void case_zero_size(struct suite *s)
     suite_run(s);
 }
 
-/* A flush means complete at the peer: a later signal on another queue, which has no order with it, proves that. */
+/* A flush must mean that data are complete at the peer.  A later signal on another queue, which keeps no order with the
+ * data, proves that. */
 static void case_flush_is_complete(struct suite *s)
 {
     enum { SIZE = 30000, PUTS = 6 };
@@ -545,7 +549,7 @@ static void case_flush_is_complete(struct suite *s)
     suite_run(s);
 }
 
-/* Deferred puts, more than a queue holds: all are delivered although none of them asks for the doorbell. */
+/* More deferred puts than a queue holds are all delivered, although none of them asks for the doorbell. */
 static void case_defer(struct suite *s)
 {
     enum { PUTS = 3 * CONFORMANCE_DEPTH, SIZE = 96 };
@@ -576,7 +580,7 @@ static void case_defer(struct suite *s)
     suite_run(s);
 }
 
-/* Several workers add to one private word: no addition is lost.  Work is done exactly once; time never falls. */
+/* Several workers add to one private word, and no addition is lost.  Work is done exactly once.  Time never falls. */
 static void case_local(struct suite *s)
 {
     enum { WORKERS = 4, TURNS = 50 };
@@ -605,7 +609,7 @@ static void case_local(struct suite *s)
     }
 }
 
-/* As case_signal_after_data, but block and signal are one operation; far more of them than a queue holds. */
+/* As case_signal_after_data, but block and signal are one operation.  There are far more of them than a queue holds. */
 static void case_put_signal(struct suite *s)
 {
     static const uint32_t sizes[] = { 0, 1, 8, 300, 2500 };
@@ -668,7 +672,7 @@ static void case_counters(struct suite *s)
         for (uint32_t i = 0; i < s->world->rank_count * TURNS; i++)
             suite_check(s, to, 1, target + i * SIZE, SIZE, pattern + i + 1);
         suite_signal(s, to, 1, to, 0, ready, 1);
-        suite_wait(s, to, 2, ready, 1); /* nobody else steps it */
+        suite_wait(s, to, 2, ready, 1); /* no other event steps this worker */
         for (uint32_t kind = 0; kind < 2; kind++) suite_wait(s, to, 2, words + kind, sum[kind]);
     }
     suite_run(s);
@@ -682,7 +686,7 @@ static void case_counters(struct suite *s)
     }
 }
 
-/* Every rank reads blocks of every other rank, more than a queue holds, mixed with its own puts. */
+/* Every rank reads blocks of every other rank, more than a queue holds, and posts its own puts in between. */
 static void case_get(struct suite *s)
 {
     static const uint32_t sizes[] = { 1, 8, 100, 2500, 9001 };
@@ -722,12 +726,12 @@ static void case_get(struct suite *s)
     suite_run(s);
 }
 
-/* Workers that nothing else would step wake in time.  A worker whose word changes does not sleep until its alarm.  Of
- * two times named in one step, the sooner one counts, in either order.  At the end, no rank waits for an alarm that no
+/* Workers that nothing else would step wake in time.  A worker whose word changes does not sleep on until its alarm.
+ * If one step names two times, the sooner one counts, in either order.  At the end, no rank waits for an alarm that no
  * worker needs any more. */
 static void case_wakes(struct suite *s)
 {
-    enum { NAPS = 3, UNITS = NAPS * (NAPS + 1) / 2 + 1 }; /* UNITS of a nap, slept one after another */
+    enum { NAPS = 3, UNITS = NAPS * (NAPS + 1) / 2 + 1 }; /* the length of all naps of a rank, in units of nap_ps */
     static const uint64_t nap_ps = 300 * PS_PER_US, hour_ps = 3600 * PS_PER_S;
     suite_begin(s, 3);
     const uint32_t word = suite_words(s, 2);
@@ -757,7 +761,8 @@ static void case_wakes(struct suite *s)
     }
 }
 
-/* One message of the all-to-all: a write by worker, then a signal, with which from's messages to `to` count up. */
+/* One message of the all-to-all: a write by `worker`, then a signal.  The signal counts the messages that `from` has
+ * sent to `to`. */
 static void suite_message(struct suite *s, uint32_t words, uint32_t worker, uint32_t from, uint32_t to, uint64_t n)
 {
     const uint32_t size = 1 + (uint32_t)rng_below(&s->rng, 3000);
@@ -771,7 +776,8 @@ static void suite_message(struct suite *s, uint32_t words, uint32_t worker, uint
     suite_check(s, to, 2 + worker, op.target, op.size, op.value);
 }
 
-/* Everybody to everybody with two sending and two receiving workers, sizes and order drawn from the seed. */
+/* Every rank sends to every rank, with two sending and two receiving workers.  Sizes and order are drawn from the
+ * seed. */
 static void case_all_to_all(struct suite *s)
 {
     enum { ROUNDS = 5 };
@@ -787,7 +793,7 @@ static void case_all_to_all(struct suite *s)
     suite_run(s);
 }
 
-/* One number for the heaps of all local ranks, from offset on. */
+/* Hashes the bytes [from, to) of the heaps of all local ranks into one number. */
 static uint64_t suite_digest(const struct suite *s, uint64_t from, uint64_t to)
 {
     uint64_t digest = 0;
@@ -799,7 +805,7 @@ static uint64_t suite_digest(const struct suite *s, uint64_t from, uint64_t to)
     return digest;
 }
 
-/* The same traffic twice leaves the same bytes. */
+/* The same traffic, run twice, leaves the same bytes. */
 static void case_reproducible(struct suite *s)
 {
     uint64_t digest[2], start = 0;

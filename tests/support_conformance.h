@@ -1,7 +1,8 @@
 /* support_conformance.h - the contract of models/fabric.h as a suite of cases that every fabric must pass.
  *
- * A case is a program for each worker of each rank (write, signal, wait, check, ...).  The world runs them:
- * all ranks in one process, or one rank a process.  Knows the seam only. */
+ * A case is a program for each worker of each rank (write, signal, wait, check, ...).  The world runs the programs,
+ * either of all ranks in one process, or of one rank in each process.  The suite knows nothing of a world but
+ * models/fabric.h. */
 #ifndef TESTS_SUPPORT_CONFORMANCE_H
 #define TESTS_SUPPORT_CONFORMANCE_H
 
@@ -10,7 +11,7 @@
 #include <stdint.h>
 #include "models/fabric.h"
 
-/* What a world under test must offer (fabric_needs); its ranks are at most CONFORMANCE_RANKS. */
+/* What a world under test must offer (see fabric_needs).  A world has at most CONFORMANCE_RANKS ranks. */
 enum {
     CONFORMANCE_RANKS = 8,
     CONFORMANCE_WORKERS = 8, /* of a rank, at most */
@@ -24,13 +25,14 @@ struct conformance_world {
     void *context;
     uint32_t rank_count;
     struct fabric *const *fabric; /* [rank]; NULL for a rank that another process runs */
-    /* Runs the workers of all local ranks as one kernel until all are done.  On false, why is filled. */
+    /* Runs the workers of all local ranks as one kernel until all are done.  On failure, returns false and fills
+     * `why`. */
     bool (*run)(void *context, struct fabric_worker **worker, uint32_t worker_count, char *why, size_t why_size);
     /* A barrier with the other processes; NULL if all ranks are local. */
     bool (*barrier)(void *context, char *why, size_t why_size);
-    /* Called after every case; why is "" if it passed.  NULL: cases that fail are printed. */
+    /* Called after every case; why is "" if the case passed.  NULL: failed cases are printed. */
     void (*report)(void *context, const char *name, const char *why);
-    /* A queue of CONFORMANCE_DEPTH must refuse in a step that posts more; false: it need not. */
+    /* Whether a queue of CONFORMANCE_DEPTH must refuse operations in a step that posts more than it holds. */
     bool refuses;
 };
 
@@ -39,8 +41,8 @@ struct conformance_world {
         CONFORMANCE_HEAP_BYTES, CONFORMANCE_WORDS, CONFORMANCE_QUEUES, CONFORMANCE_DEPTH, 0 \
     }
 
-/* Runs all cases on a fresh world; sizes, orders and data are drawn from the seed, equal on all processes.
- * Returns the number of failed cases. */
+/* Runs all cases on a fresh world.  Sizes, orders and data are drawn from the seed, which must be equal on all
+ * processes. Returns the number of failed cases. */
 uint32_t conformance_run(const struct conformance_world *world, uint64_t seed);
 
 #endif

@@ -1,6 +1,6 @@
 /* support_live.c - the thread bootstrap and the single-threaded loop over many live worlds.
  *
- * One thread that steps all ranks makes runs repeatable: the only order is the order of the loop. */
+ * One thread steps all ranks, so runs are repeatable: the only order is that of the loop. */
 #include "tests/support_live.h"
 #include "tests/support_conformance.h"
 #include "tests/unit.h"
@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* One exchange at a time: each rank puts its part into the table, waits, copies the table, waits. */
+/* The state of one exchange at a time.  Each rank puts its part into the table, waits, copies the table and waits
+ * again. */
 struct thread_exchange {
     GMutex lock;
     GCond met;
@@ -179,7 +180,8 @@ void support_worlds_refused(const struct live_options *options, const struct fab
     support_bootstraps_free(b, 2);
 }
 
-/* Steps once every worker that is not done, and polls every link.  -1 if a link broke, else whether anything moved. */
+/* Steps once every worker that is not done, and polls every link.  Returns -1 if a link broke, else whether anything
+ * moved. */
 static int worlds_round(struct live_world **world, uint32_t rank_count, struct fabric_worker **worker,
                         uint32_t *worker_count, char *why, size_t why_size)
 {
@@ -289,8 +291,8 @@ static void process_report(void *context, const char *name, const char *why)
     if (why[0]) fprintf(stderr, "\n      rank %u: %s: %s\n", process->bootstrap->rank, name, why);
 }
 
-/* A write that reports success and moves nothing.  A smaller fault would do nothing: an early signal is noticed only if
- * the peer happens to look in between. */
+/* A write that reports success and moves nothing.  A smaller fault would not be found reliably: a signal that comes too
+ * early is noticed only if the peer reads it in between. */
 static int lose(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write)
 {
     (void)f, (void)w, (void)write;

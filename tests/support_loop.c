@@ -1,4 +1,4 @@
-/* support_loop.c - the adversarial fabric of support_loop.h.  Knows the contract, no kernel. */
+/* support_loop.c - the adversarial fabric of support_loop.h.  It knows the contract but no kernel. */
 #include "tests/support_loop.h"
 
 #include <errno.h>
@@ -35,7 +35,7 @@ struct watch {
 struct slot { /* a worker of the kernel that its rank runs */
     struct fabric_worker *worker;
     uint64_t stepped_ps;
-    uint64_t wake_ps; /* the soonest time that its last step named; UINT64_MAX: none */
+    uint64_t wake_ps; /* the soonest time that the worker's last step named; UINT64_MAX: none */
     bool runnable, done, refused;
     uint32_t place; /* its index in the list of workers that may run */
 };
@@ -46,7 +46,7 @@ struct loop_rank {
     struct slot *slot;
     uint32_t slot_count, left;
     struct watch **watch; /* [word] */
-    int32_t *writer;      /* [word] -1 none, -2 private, -3 a counter */
+    int32_t *writer;      /* [word]: the rank that writes it; -1 none, -2 private, -3 a counter */
     bool finished;
 };
 
@@ -65,7 +65,7 @@ struct loop {
     uint32_t runnable_count, runnable_max;
     struct slot *current;
     uint64_t wake_ps;   /* the soonest time at which a worker wants to be woken */
-    uint64_t jumped_ps; /* time that passed while no worker could run */
+    uint64_t jumped_ps; /* time that passed while no worker could be stepped */
     char hang[65536];
 };
 
@@ -144,7 +144,7 @@ static void op_deliver(struct loop *loop, uint32_t index)
     g_free(op.copy);
 }
 
-/* Whether op must come after before: rule 2 of the contract. */
+/* Whether `op` must arrive after `before`, by rule 2 of the contract. */
 static bool op_follows(const struct op *op, const struct op *before)
 {
     if (op->kind != OP_SIGNAL || op->rank != before->rank) return false;
@@ -160,7 +160,7 @@ static void something_deliver(struct loop *loop)
     for (uint32_t before = 0; before < index; before++)
         if (op_follows(&loop->pending[index], &loop->pending[before])) {
             index = before;
-            before = UINT32_MAX; /* search for what must arrive before that one */
+            before = UINT32_MAX; /* searches for the operation that must arrive before that one */
         }
     op_deliver(loop, index);
 }
@@ -283,7 +283,7 @@ static int loop_put_signal(struct fabric *f, struct fabric_worker *w, const stru
     const int rc = loop_put(f, w, write);
     if (rc) return rc;
     const uint32_t percent = loop->options.refuse_percent;
-    loop->options.refuse_percent = 0; /* both or neither */
+    loop->options.refuse_percent = 0; /* refuses neither or both */
     const int signalled = loop_signal(f, w, signal);
     loop->options.refuse_percent = percent;
     return signalled;
@@ -481,14 +481,14 @@ static void rank_advance(struct loop *loop, uint32_t rank, loop_next *next, void
 {
     struct loop_rank *r = &loop->rank[rank];
     while (!r->finished && r->left == 0) {
-        if (r->slot_count) watches_clear(r); /* watches made before the first kernel belong to it */
+        if (r->slot_count) watches_clear(r); /* watches made before the first kernel belong to that kernel */
         const struct kernel_launch *kernel = next(context, rank);
         if (kernel) kernel_start(loop, rank, kernel);
         else r->finished = true;
     }
 }
 
-/* Whether the worker waits for a time that it has not seen yet. */
+/* Whether the worker asked for a time that has not come yet. */
 static bool slot_waits(const struct slot *slot) { return !slot->done && slot->wake_ps != UINT64_MAX; }
 
 static void worker_step(struct loop *loop, uint32_t rank, uint32_t worker)
@@ -541,7 +541,7 @@ static void spurious_step(struct loop *loop, loop_next *next, void *context)
     rank_advance(loop, rank, next, context);
 }
 
-/* Wakes the workers whose time has come, and finds the next time. */
+/* Wakes the workers whose time has come, and finds the time of the next worker. */
 static void time_tell(struct loop *loop)
 {
     loop->wake_ps = UINT64_MAX;
@@ -554,7 +554,8 @@ static void time_tell(struct loop *loop)
         }
 }
 
-/* No worker can be stepped: time passes until the next wake.  False: no worker waits for a time. */
+/* Lets time pass until the next time that a worker waits for, because no worker can be stepped.  Returns false if no
+ * worker waits for a time. */
 static bool time_pass(struct loop *loop)
 {
     time_tell(loop);

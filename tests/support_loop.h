@@ -1,12 +1,12 @@
-/* support_loop.h - a group of fabrics in one process, as nasty as the contract of models/fabric.h allows.
+/* support_loop.h - a group of fabrics in one process, as adversarial as the contract of models/fabric.h allows.
  *
  * Workers are stepped in a seeded random order.  A waiting worker is stepped only when a word that it watches has
- * changed, or when an operation of its last step found no room (and now and then for no reason, if asked).  Time moves
- * by a picosecond with each step.  When nothing else can happen, it moves to the next time at which a worker wants to
- * be woken.  Data and signals arrive late and out of order wherever no order is promised; a put reads its source only
- * when it arrives, and if the source has changed by then, that is a breach.  Operations are refused with -EAGAIN now
- * and then.  Breaches of the contract (a word with two writers or lowered, a put from foreign memory, a store to a peer
- * without NVLink, ...) are counted and printed. */
+ * changed, or when an operation of its last step found no room.  On request, it is now and then stepped without a
+ * reason. Each step moves time by a picosecond.  When nothing else can happen, time moves to the next time at which a
+ * worker wants to be woken.  Data and signals arrive late, and out of order wherever the contract promises no order.  A
+ * put reads its source only when it arrives.  If the source has changed by then, that is a breach.  Some operations are
+ * refused with -EAGAIN.  Breaches of the contract (a word with two writers or lowered, a put from foreign memory, a
+ * store to a peer without NVLink, ...) are counted and printed. */
 #ifndef TESTS_SUPPORT_LOOP_H
 #define TESTS_SUPPORT_LOOP_H
 
@@ -18,13 +18,13 @@ struct loop_options {
     bool payload, nvlink_disabled;
     uint64_t seed;
     uint32_t refuse_percent;  /* percent of the operations that are answered with -EAGAIN */
-    uint32_t deliver_percent; /* in this percentage of turns an operation is delivered and no worker is stepped; at
-                               * least 1 */
-    bool spurious;            /* steps without a reason */
-    bool deaf;                /* a breach of the contract: time wakes nobody */
+    uint32_t deliver_percent; /* with this probability, in percent, an operation is delivered before a worker is
+                               * stepped; at least 1 */
+    bool spurious;            /* now and then steps a worker that was not woken */
+    bool deaf;                /* a breach of the contract: time wakes no worker */
 };
 
-/* What the workers asked for.  The trace is a hash over all operations in order, without the payload. */
+/* What the workers asked for.  `trace` is a hash over all operations in order, without the payload. */
 struct loop_counts {
     uint64_t steps, stores, puts, gets, signals, adds, works, refusals;
     uint64_t store_bytes, put_bytes, get_bytes, work_read_bytes, work_write_bytes, work_rows;
@@ -39,13 +39,13 @@ void loop_free(struct loop *loop);
 struct fabric *loop_fabric(struct loop *loop, uint32_t rank);
 const struct loop_counts *loop_counts(const struct loop *loop);
 
-/* The next kernel of a rank, NULL when it has no more. */
+/* Returns the next kernel of a rank, or NULL when the rank has no more. */
 typedef struct kernel_launch *loop_next(void *context, uint32_t rank);
 
-/* Steps all ranks to the end; each begins its next kernel as soon as it can.  False if nothing can move: then the
- * description of every waiting worker is printed on standard error, unless quiet. */
+/* Steps all ranks to the end.  Each rank begins its next kernel as soon as it can.  Returns false if nothing can move.
+ * Then it prints the description of every waiting worker on standard error, unless quiet. */
 bool loop_run(struct loop *loop, loop_next *next, void *context, bool quiet);
-/* The descriptions of the last run, a line each; empty after a run that ended. */
+/* The descriptions of the workers that waited at the end of the last run, a line each.  Empty if the run ended well. */
 const char *loop_hang(const struct loop *loop);
 
 #endif

@@ -81,7 +81,7 @@ void moe_routing_draw(struct routing *routing, const struct moe_options *o, enum
             int32_t *expert = &routing->rank[r].experts[(size_t)t * o->topk];
             for (uint32_t j = 0; j < o->topk; j++) {
                 expert[j] = expert_draw(o, draw, r, rng);
-                for (uint32_t i = 0; i < j; i++) /* an expert is chosen once */
+                for (uint32_t i = 0; i < j; i++) /* a token chooses an expert only once */
                     if (expert[i] == expert[j]) expert[j] = ROUTING_NONE;
                 if (weights) routing->rank[r].weights[(size_t)t * o->topk + j] = (float)rng_uniform(rng);
             }

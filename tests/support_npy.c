@@ -1,4 +1,5 @@
-/* support_npy.c - golden vectors for tests, see support_npy.h.  Knows numpy's header, nothing of what it holds. */
+/* support_npy.c - golden vectors for tests; see support_npy.h.  It knows numpy's header but not the meaning of the
+ * items. */
 #include "tests/support_npy.h"
 
 #include <glib.h>
@@ -27,7 +28,7 @@ static void *file_unpack(const char *path, size_t *size)
     return data;
 }
 
-/* "{'descr': '<i2', 'fortran_order': False, 'shape': (32, 7168), }" */
+/* Parses a header such as "{'descr': '<i2', 'fortran_order': False, 'shape': (32, 7168), }". */
 static void header_parse(struct npy *npy, const char *path, const char *header)
 {
     const char *descr = strstr(header, "'descr': '");

@@ -1,5 +1,5 @@
-/* support_ofi_late.c - puts itself into libfabric's tables of functions: of the fabric, the domain, the endpoint and
- * the completion queue.  Knows libfabric, no link. */
+/* support_ofi_late.c - replaces functions in libfabric's tables: those of the fabric, the domain, the endpoint and the
+ * completion queue.  It knows libfabric, but not eptwin's links. */
 #ifdef HAVE_OFI
 #    include "tests/support_ofi_late.h"
 
@@ -19,8 +19,8 @@ enum held_kind { HELD_NONE, HELD_WRITE, HELD_MESSAGE, HELD_ATOMIC };
 struct held {
     struct fi_context2 context; /* belongs to the provider; replaces the link's context */
     enum held_kind kind;
-    uint64_t number; /* in the order posted */
-    uint32_t wait;   /* for so many more polls it is held back */
+    uint64_t number; /* its place in the order of posting */
+    uint32_t wait;   /* how many more polls it is held back */
     bool early, copied, left;
     void *owner; /* the link's context */
     uint64_t flags;
@@ -150,7 +150,7 @@ static ssize_t held_post(struct endpoint *e, struct held *h)
     g_assert_not_reached();
 }
 
-/* Whether an operation posted earlier has not left yet; where there is no order it may be overtaken. */
+/* Whether an operation that was posted earlier has not left yet.  Where no order is promised, `h` may overtake it. */
 static bool held_behind(const struct endpoint *e, const struct held *h)
 {
     for (uint32_t i = 0; i < HELD_MAX; i++)
@@ -174,7 +174,7 @@ static void held_leave(struct endpoint *e)
     }
 }
 
-/* Completes operations early, where allowed; then the link may reuse their source. */
+/* Completes operations early where that is allowed.  After that, the link may reuse their source. */
 static size_t early_complete(struct endpoint *e, struct fi_cq_msg_entry *entry, size_t room)
 {
     size_t count = 0;

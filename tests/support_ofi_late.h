@@ -13,7 +13,7 @@
 #    include <stdint.h>
 
 void ofi_late_begin(bool ordered, uint64_t seed);
-/* How many operations left after others that were posted later; how many completed before they left. */
+/* overtaken: operations that left after later ones.  early: operations that completed before they left. */
 struct ofi_late_counts {
     uint64_t overtaken, early;
 };

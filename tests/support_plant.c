@@ -1,4 +1,5 @@
-/* support_plant.c - planted faults and the checks that find them, see support_plant.h.  Knows moe_ht.h, no kernel. */
+/* support_plant.c - planted faults and the checks that find them; see support_plant.h.  It knows moe_ht.h but no
+ * kernel. */
 #include "tests/support_plant.h"
 #include "tests/unit.h"
 
@@ -10,7 +11,7 @@ enum { RANK = 1 }; /* the rank whose outputs are spoilt */
 
 static const struct plant_family *tested;
 
-/* A group that has run and whose outputs are right. */
+/* Makes a group of 4 ranks with rows in FP8, and does not run it. */
 static struct moe_group *group_new(bool cached, bool worst, bool weights)
 {
     struct moe_options o = moe_options_small(tested->kernels, 4, tested->ranks_per_node);
@@ -30,7 +31,7 @@ static struct moe_group *group_run(bool cached, bool worst, bool weights)
     return group;
 }
 
-/* Flips a bit of an output, asserts that the check finds it, and restores it. */
+/* Flips a bit of an output, asserts that check `number` finds it, and flips it back. */
 static void output_plant(struct moe_group *group, const char *name, uint64_t at, int number)
 {
     uint64_t size = 0;
@@ -59,7 +60,7 @@ static void test_planted_outputs(void)
     output_plant(group, "combined_topk_weights", 2, 10);
 }
 
-/* Layouts and sizes are no outputs: faults are planted where the checks read them. */
+/* Layouts and sizes are no outputs.  Their faults are planted where the checks read them. */
 static struct ht_rank *rank_spoilt(struct moe_group *group) { return (struct ht_rank *)group->rank[RANK]; }
 
 static void test_planted_layout(void)
@@ -78,7 +79,7 @@ static void test_planted_layout(void)
     moe_group_expect(group, RANK, 0);
 }
 
-/* One row fewer than were sent is counted and allocated. */
+/* Plants a number of received rows, then a number of allocated rows, that is one too small. */
 static void test_planted_size(void)
 {
     for (int worst = 0; worst <= tested->worst_tokens; worst++) {
@@ -94,7 +95,7 @@ static void test_planted_size(void)
     }
 }
 
-/* Two rows are swapped: each is right, but their order is not. */
+/* Swaps two rows.  Each row is right, but their order is not. */
 static void test_planted_order(void)
 {
     g_autoptr(moe_group) group = group_run(true, false, false);
@@ -106,7 +107,7 @@ static void test_planted_order(void)
     moe_group_expect(group, RANK, tested->cached_check);
 }
 
-/* Worst-case size: the tail holds -1, the list of counts stays empty. */
+/* With a worst-case size, the tail of the experts must hold -1, and the list of counts must stay empty. */
 static void test_planted_worst_tokens(void)
 {
     g_autoptr(moe_group) group = group_run(false, true, false);
@@ -117,7 +118,7 @@ static void test_planted_worst_tokens(void)
     output_plant(group, "recv_before", 4 * 2, 7);
 }
 
-/* An error in the rows' sum that is within the public test's tolerance is still found. */
+/* An error in a sum of rows that is within the public test's tolerance must still be found. */
 static void test_planted_last_bit(void)
 {
     g_autoptr(moe_group) group = group_run(false, false, false);
@@ -134,7 +135,7 @@ static void test_runs_hash_alike(void)
     moe_test_runs_hash_alike(o, "recv_x");
 }
 
-/* One peer never starts: all others hang, and say that they wait for it. */
+/* One rank never starts.  All others must hang, and print that they wait for it. */
 static void test_missing_rank_is_named(void)
 {
     g_autoptr(moe_group) group = group_new(false, false, false);

@@ -9,7 +9,7 @@
 
 static char *folder;
 
-/* An expert that none of the count places before has. */
+/* Draws an expert that differs from the first `count` of `before`. */
 static int32_t expert_draw(struct rng *rng, uint32_t experts, const int32_t *before, uint32_t count)
 {
     assert(count < experts);
@@ -113,7 +113,7 @@ void temporary_clear(void)
 }
 
 /* Writes a file without g_file_set_contents(), whose fsync would slow down tests that write thousands of files.  The
- * file is made anew, because some file systems flush a file that is truncated and rewritten. */
+ * old file is removed first, because some file systems flush a file that is truncated and rewritten. */
 void temporary_write(const char *path, const void *data, size_t size)
 {
     (void)remove(path);

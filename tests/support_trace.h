@@ -7,7 +7,7 @@
 #include "traces/trace.h"
 #include "traces/trace_write.h"
 
-/* A random trace: tokens differ from rank to rank when ragged, some places are -1 when none. */
+/* A random trace.  ragged: the number of tokens differs from rank to rank.  none: some places hold -1. */
 struct sample_options {
     uint32_t steps, layers, ranks, tokens, topk, experts;
     bool ragged, none, weights;
@@ -30,14 +30,14 @@ bool routings_same(const struct routing *a, const struct routing *b);
 /* The path of a file of this name in the test's own folder, which is made when it is first needed.  Valid for three
  * more calls. */
 const char *temporary_path(const char *name);
-/* Removes the folder and the files in it; main() of the CUnit programs does so in the end. */
+/* Removes the folder and the files in it.  main() of the CUnit programs calls it at the end. */
 void temporary_clear(void);
 
 void temporary_write(const char *path, const void *data, size_t size);
-/* temporary_path() of a file with this text. */
+/* Writes the text to temporary_path(name), and returns that path. */
 const char *temporary_text(const char *name, const char *text);
 
-/* Opens path and reads every (step, layer): NULL when all is well, else the error, to be freed. */
+/* Opens path and reads every (step, layer).  Returns NULL if all is well, else the error, to be freed. */
 GError *trace_read_all(const char *path, const struct trace_options *options);
 
 #endif

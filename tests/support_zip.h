@@ -1,4 +1,5 @@
-/* support_zip.h - ZIP files as torch.save writes them: stored entries, made here so that they may hold anything. */
+/* support_zip.h - ZIP files as torch.save writes them, with stored entries.  Tests make them, so they may hold
+ * anything. */
 #ifndef TESTS_SUPPORT_ZIP_H
 #define TESTS_SUPPORT_ZIP_H
 

@@ -1,6 +1,6 @@
-/* unit.h - what a CUnit program defines; all share the main() of unit_main.c.
+/* unit.h - what a CUnit program defines.  All programs share the main() of unit_main.c.
  *
- * test_X [TEST] runs all tests, or the one of that name, and ends with 1 when one fails or none runs. */
+ * test_X [TEST] runs all tests, or the one of that name.  It ends with status 1 if a test fails or none runs. */
 #ifndef TESTS_UNIT_H
 #define TESTS_UNIT_H
 
@@ -35,18 +35,18 @@ UNIT_AUTO(AUTOPTR_CLEANUP, moe_group, moe_group_free)
 UNIT_AUTO(AUTOPTR_CLEANUP, schedule, schedule_free)
 UNIT_AUTO(AUTOPTR_CLEANUP, timeline, timeline_free)
 
-/* The pointer.  If it is NULL, the test fails and ends. */
+/* Returns the pointer.  If it is NULL, the test fails and ends. */
 #define MADE(...) unit_made((__VA_ARGS__), #__VA_ARGS__, __FILE__, __LINE__)
 void *unit_made(const void *pointer, const char *text, const char *file, unsigned line);
 
-/* Both say whether a call failed: with this message, or with a message that contains this part.  If not, they print the
- * message.  They free *error. */
+/* Both say whether a call failed: error_is() with exactly this message, error_holds() with a message that contains this
+ * part.  If not, they print the message.  They free *error. */
 bool error_is(GError **error, const char *message);
 bool error_holds(GError **error, const char *part);
 
-/* A program defines these only if it needs them. unit_begin runs before all tests, and returns false if nothing can be
- * tested.  After TEST()s, unit_tests adds tests that depend on the machine or that programs share.  After all tests,
- * unit_end. */
+/* A program defines these only if it needs them.  unit_begin runs before all tests, and returns false if nothing can be
+ * tested.  unit_tests runs after the TEST()s were added.  It adds tests that depend on the machine or that programs
+ * share. unit_end runs after all tests. */
 bool unit_begin(char **argv) __attribute__((weak));
 void unit_tests(CU_pSuite suite) __attribute__((weak));
 void unit_end(void) __attribute__((weak));

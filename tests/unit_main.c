@@ -29,7 +29,7 @@ static bool tests_run(CU_pSuite suite, const char *only)
 
 int main(int argc, char **argv)
 {
-    setvbuf(stdout, NULL, _IOLBF, 0); /* what a program said before it was ended by alarm() is seen */
+    setvbuf(stdout, NULL, _IOLBF, 0); /* so that output is seen even if alarm() ends the program */
     if (unit_begin && !unit_begin(argv)) return 1;
     if (CU_initialize_registry() != CUE_SUCCESS) return 1;
     CU_pSuite suite = CU_add_suite(program_invocation_short_name, NULL, NULL);

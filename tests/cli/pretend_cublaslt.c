@@ -1,7 +1,7 @@
-/* pretend_cublaslt.c - a library that answers as cuBLASLt does, without a GPU: for measure_pretend.sh.
+/* pretend_cublaslt.c - a library that answers as cuBLASLt does, without a GPU.  measure_pretend.sh uses it.
  *
- * Its GEMMs take no time.  It hides the machine's own cuBLASLt, which cannot start on a pretended driver.
- * With -DPRETEND_UNABLE it does not start either. */
+ * Its GEMMs take no time.  It hides the machine's own cuBLASLt, which cannot start on the pretended driver.  A library
+ * that is built with -DPRETEND_UNABLE cannot start, either. */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -51,7 +51,7 @@ int cublasLtMatmulPreferenceCreate(void **preference)
 }
 int cublasLtMatmulPreferenceDestroy(void *preference) { return preference ? 0 : PARAMETER_NULL; }
 
-/* The choice of an algorithm: state 0 in 96 bytes means that it can run. */
+/* Chooses an algorithm.  A state of 0 in the 96 bytes means that the algorithm can run. */
 int cublasLtMatmulAlgoGetHeuristic(void *handle, void *desc, void *a, void *b, void *c, void *d, void *preference,
                                    int wanted, void *choice, int *found)
 {

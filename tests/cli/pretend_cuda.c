@@ -1,9 +1,9 @@
-/* pretend_cuda.c - a library that answers as NVIDIA's driver does, without a GPU: for measure_pretend.sh.
+/* pretend_cuda.c - a library that answers as NVIDIA's driver does, without a GPU.  measure_pretend.sh uses it.
  *
  * PRETEND_GPUS, PRETEND_CAPABILITY and PRETEND_ALONE (GPUs do not reach each other) choose the GPUs that it pretends to
- * have.  PRETEND_FAIL is the name of a function and how often it still works: "cuLaunchKernelEx 3".  Memory is the
- * process's own, reserved and hardly touched; a kernel of the loaded text "runs" at once, and each of its warps leaves
- * 10 rows in 1,000 cycles and 500 ns.  With -DPRETEND_OLD it lacks a function. */
+ * have.  PRETEND_FAIL names a function and how often it works before it fails: "cuLaunchKernelEx 3".  Memory is the
+ * process's own, reserved and hardly touched.  A kernel of the loaded text "runs" at once, and each of its warps
+ * reports 10 rows in 1,000 cycles and 500 ns.  A library that is built with -DPRETEND_OLD lacks a function. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -156,7 +156,7 @@ int cuMemHostGetDevicePointer_v2(uint64_t *address, void *memory, unsigned flags
     DONE;
 }
 
-/* large areas are only reserved */
+/* does not write to large areas, which are only reserved */
 int cuMemsetD8_v2(uint64_t address, unsigned char value, size_t size)
 {
     if (size <= TOUCHED_BYTES) memset((void *)(uintptr_t)address, value, size);
@@ -222,10 +222,11 @@ int cuEventElapsedTime(float *ms, void *from, void *to)
 int cuLaunchKernelEx(const unsigned *launch, void *function, void **parameters, void **extra)
 {
     const uint32_t warps = launch[0] * ((launch[3] + 31) / 32);
-    uint64_t(*left)[4] = *(uint64_t(**)[4])parameters[0]; /* the first argument is where results go */
+    uint64_t(*left)[4] = *(uint64_t(**)[4])parameters[0]; /* the first argument is where the kernel writes its
+                                                           * results */
     (void)extra;
     (void)function;
-    if (!left) DONE; /* a kernel that leaves nothing */
+    if (!left) DONE; /* a kernel that writes no results */
     for (uint32_t i = 0; i < warps; i++) {
         left[i][0] = 1000;
         left[i][1] = 1500;

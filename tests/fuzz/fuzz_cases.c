@@ -1,10 +1,10 @@
-/* fuzz_cases.c - libFuzzer target of the readers of tables of cases (CSV, every option's value, traffic texts) and of
- * the writer.  Simulates nothing. */
+/* fuzz_cases.c - libFuzzer target of tables of cases: their readers (CSV, values of every option, traffic texts) and
+ * their writer.  Simulates nothing. */
 #include "models/predict/validate.h"
 #include "tests/fuzz/fuzz_trace.h"
 
-/* Whether a case is small.  Large cases are left out: they are no fault, and their long runs would hide faults of
- * others. */
+/* Whether a case is small.  Large cases are left out, because their long runs are no fault but would hide other
+ * faults. */
 static bool case_is_small(const struct case_options *c)
 {
     return !c->trace && !c->placement && c->num_ranks <= 16 && c->num_tokens <= 64 && c->num_topk <= 16 &&
@@ -32,7 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
     if (!case_set(&base, "num-tokens", "8", NULL) || !case_set(&base, "num-ranks", "2", NULL)) abort();
     GError *error = NULL;
     struct validate_table *table = validate_table_read(path, &base, &error);
-    if (!table != (error != NULL)) abort(); /* exactly one of both */
+    if (!table != (error != NULL)) abort(); /* exactly one of the two */
     if (table) {
         rows_draw(table);
         g_autoptr(GString) text = g_string_new(NULL);

@@ -1,4 +1,4 @@
-/* fuzz_cluster.c - libFuzzer target of cluster files: every file that loads must make a world in which a store, a put
+/* fuzz_cluster.c - libFuzzer target of cluster files.  Every file that loads must make a world in which a store, a put
  * and a signal take some time, however odd its numbers are. */
 #include <glib.h>
 #include <stdint.h>
@@ -10,7 +10,7 @@
 
 enum { RANKS = 4 };
 
-/* Sends to every peer once, then is done; retries what found no room. */
+/* Sends to every peer once, then is done.  Repeats operations that found no room. */
 struct caller {
     struct fabric_worker worker;
     uint16_t peer;
@@ -70,9 +70,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
     const char *path = fuzz_path(0, data, size_bytes);
     g_autoptr(GError) error = NULL;
     g_autoptr(cluster) cluster = cluster_load(path, &error);
-    if (!cluster != (error != NULL)) abort(); /* exactly one of both */
+    if (!cluster != (error != NULL)) abort(); /* exactly one of the two */
     if (error && strlen(error->message) < 10) abort();
-    /* many cores, SMs or threads are no fault but take memory; tests try the largest numbers */
+    /* Large numbers of cores, SMs or threads are left out, because they take memory and are no fault.  Tests try the
+     * largest. */
     if (cluster && cluster->gpu.sms < 4096 && cluster->host.cores < 4096 && cluster->nic.proxy_threads < 4096)
         world_play(cluster);
     return 0;

@@ -1,4 +1,5 @@
-/* fuzz_compute_table.c - libFuzzer target of tables of compute times: what is read gives positive times. */
+/* fuzz_compute_table.c - libFuzzer target of tables of compute times.  Every table that is accepted must give positive
+ * times. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>

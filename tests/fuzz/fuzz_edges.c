@@ -1,4 +1,4 @@
-/* fuzz_edges.c - lists of messages, and the texts that name drawn ones. */
+/* fuzz_edges.c - libFuzzer target of lists of messages, and of the texts that name drawn lists. */
 #include "tests/fuzz/fuzz_trace.h"
 #include "traces/edges_make.h"
 

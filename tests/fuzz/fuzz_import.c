@@ -1,5 +1,5 @@
-/* fuzz_import.c - libFuzzer target of the readers of other programs' logs: whatever the bytes, rows are whole, merge,
- * and can be written. */
+/* fuzz_import.c - libFuzzer target of the readers of other programs' logs.  Whatever the bytes are, rows must be whole,
+ * merge, and be writable. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,8 @@ static void row_check(const struct import_row *row)
         if (!isnan(row->number[i]) && !(isfinite(row->number[i]) && row->number[i] > 0)) abort();
         measured |= i != IMPORT_COUNTED_BYTES && !isnan(row->number[i]);
     }
-    /* A matrix has cells of 0, and a printed time may round to 0.00. */
+    /* A row with peers or of a kernel may lack a time: a matrix has cells of 0, and a printed time may round to
+     * 0.00. */
     if (!measured && !row->cell[IMPORT_PEER] && !row->cell[IMPORT_KERNEL]) abort();
     for (int i = 0; i < IMPORT_COLUMNS; i++)
         if (row->cell[i] && !g_utf8_validate(row->cell[i], -1, NULL)) abort();
@@ -27,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
     text[size_bytes] = '\0';
     g_autoptr(GError) error = NULL;
     g_autoptr(import_log) log = import_log_parse("fuzz", text, size_bytes, &error);
-    if (!log != (error != NULL)) abort(); /* exactly one of both */
+    if (!log != (error != NULL)) abort(); /* exactly one of the two */
     if (log) {
         const struct import_given given[] = { { "num-ranks", "16" }, { "cluster", "h800-cx7" } };
         for (guint i = 0; i < log->rows->len; i++) row_check(g_ptr_array_index(log->rows, i));

@@ -1,4 +1,4 @@
-/* fuzz_net.c - libFuzzer target of config.json: what is read has sizes within their limits. */
+/* fuzz_net.c - libFuzzer target of config.json.  A net that is accepted must have sizes within their limits. */
 #include <stdint.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* fuzz_placement.c - placement files, and the texts that name placements. */
+/* fuzz_placement.c - libFuzzer target of placement files, and of the texts that name placements. */
 #include "tests/fuzz/fuzz_trace.h"
 #include "traces/placement.h"
 

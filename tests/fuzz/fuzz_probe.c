@@ -1,4 +1,5 @@
-/* fuzz_probe.c - libFuzzer target of what probe reads: the first byte says which reader gets the rest. */
+/* fuzz_probe.c - libFuzzer target of the texts that probe reads.  The first byte chooses the reader of the other
+ * bytes. */
 #include <glib.h>
 #include <stdint.h>
 

@@ -1,4 +1,4 @@
-/* fuzz_profile.c - profiles: PyTorch's JSON, Nsight Systems' SQLite. */
+/* fuzz_profile.c - libFuzzer target of profiles: PyTorch's JSON and Nsight Systems' SQLite. */
 #include "reports/import/profile.h"
 #include "tests/fuzz/fuzz_trace.h"
 

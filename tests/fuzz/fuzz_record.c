@@ -1,5 +1,5 @@
-/* fuzz_record.c - libFuzzer target of the result record: a record that is read from CSV or JSON must be written and
- * read back unchanged, and comparison, report and fit must survive it. */
+/* fuzz_record.c - libFuzzer target of result records.  A record that is read from CSV or JSON must be written and read
+ * back unchanged, and must not crash comparison, report or fit. */
 #include <glib.h>
 #include <stdint.h>
 #include <stdlib.h>

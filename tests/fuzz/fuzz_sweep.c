@@ -1,5 +1,5 @@
-/* fuzz_sweep.c - libFuzzer target of a sweep's files and words: results are read, shown and written back unchanged;
- * lists of values make plans.  Simulates nothing. */
+/* fuzz_sweep.c - libFuzzer target of a sweep's result files and lists of values.  Results must be read, shown and
+ * written back unchanged.  Lists of values must make plans.  Simulates nothing. */
 #include "models/predict/sweep.h"
 #include "tests/fuzz/fuzz_trace.h"
 
@@ -8,7 +8,7 @@ static void results_read(const uint8_t *data, size_t size_bytes)
     const char *path = fuzz_path(0, data, size_bytes);
     g_autoptr(GError) error = NULL;
     struct sweep_results *results = sweep_results_read(path, &error);
-    if (!results != (error != NULL)) abort(); /* exactly one of both */
+    if (!results != (error != NULL)) abort(); /* exactly one of the two */
     if (results) {
         struct sweep_goal goal;
         GString *text = g_string_new(NULL);
@@ -19,7 +19,7 @@ static void results_read(const uint8_t *data, size_t size_bytes)
             sweep_compare_append(results, &goal, results->column[1 + i], 3, text, NULL);
         g_string_free(text, TRUE);
         sweep_goal_clear(&goal);
-        path = fuzz_path(0, NULL, 0); /* a file that is open is written in place */
+        path = fuzz_path(0, NULL, 0); /* empties the file, because an open file is written in place */
         if (!sweep_results_write(results, NULL, path, NULL)) abort();
         struct sweep_results *again = sweep_results_read(path, NULL);
         if (!again || sweep_results_points(again) != points) abort();
@@ -28,7 +28,7 @@ static void results_read(const uint8_t *data, size_t size_bytes)
     sweep_results_free(results);
 }
 
-/* Each line is a name's values. */
+/* Makes a plan from lines, each of which lists the values of one option. */
 static void plan_make(const uint8_t *data, size_t size_bytes)
 {
     static const char *const names[] = { "num-sms",  "dtype", "num-ranks", "routing",

@@ -1,4 +1,4 @@
-/* fuzz_trace.h - opens the bytes that the fuzzer makes as a trace, whatever they are, and reads all of it.
+/* fuzz_trace.h - opens the fuzzer's bytes as a trace, whatever they are, and reads all of it.
  *
  * The bytes go through a file in memory, so that the fuzzed code is the one that users run. */
 #ifndef TESTS_FUZZ_FUZZ_TRACE_H
@@ -17,12 +17,12 @@ static inline const char *fuzz_path(int place, const uint8_t *data, size_t size)
     if (files[place] < 0) files[place] = memfd_create("fuzz", 0);
     g_snprintf(paths[place], sizeof paths[place], "/proc/self/fd/%d", files[place]);
     if (files[place] < 0 || ftruncate(files[place], 0) != 0 || pwrite(files[place], data, size, 0) != (ssize_t)size ||
-        lseek(files[place], 0, SEEK_SET) != 0) /* what is written in place goes on where the last write ended */
+        lseek(files[place], 0, SEEK_SET) != 0) /* else the next write in place would begin where the last one ended */
         abort();
     return paths[place];
 }
 
-/* What every reader promises: an error, or experts in range. */
+/* Every reader must return either an error, or experts in range. */
 static inline void fuzz_trace(const char *prefix, const char *path, const struct trace_options *options)
 {
     char *const named = g_strconcat(prefix, path, NULL);
@@ -30,7 +30,7 @@ static inline void fuzz_trace(const char *prefix, const char *path, const struct
     struct trace *const trace = trace_open(named, options, &error);
     uint32_t reads = 0;
     g_free(named);
-    /* a few bytes may count 2^28 choices: that is no fault, but takes a second for each block */
+    /* A few bytes may claim 2^28 choices.  That is no fault, but each block would take a second. */
     const bool brief = trace && !(trace_info(trace)->counts && trace_info(trace)->tokens_max > 1 << 20);
     for (uint32_t s = 0; brief && s < trace_info(trace)->steps && reads < 64; s++) {
         for (uint32_t l = 0; l < trace_info(trace)->layers && reads < 64; l++, reads++) {

@@ -1,7 +1,7 @@
-/* fuzz_trace_ept.c - .ept files: the fuzzer's bytes as they are, and with sound compression around hostile contents.
+/* fuzz_trace_ept.c - libFuzzer target of .ept files: the fuzzer's bytes as a file, or as the contents of a valid file.
  *
- * Checksums stop a mutated file at once; so inputs with an odd first byte become the contents of a file whose
- * magic, checksums, sizes and footer are right:  header | entries | contents of the one frame. */
+ * Checksums stop the reading of a mutated file at once.  So inputs with an odd first byte become the contents of a file
+ * whose magic, checksums, sizes and footer are right: header | entries | contents of the one frame. */
 #include <zstd.h>
 #include "tests/fuzz/fuzz_trace.h"
 #include "traces/formats/ept.h"
@@ -18,7 +18,7 @@ static size_t pack(GByteArray *file, const uint8_t *bytes, size_t size)
     return packed_size;
 }
 
-/* A file of at most 4 (step, layer)s with the input as its contents. */
+/* Makes a valid file of at most 4 (step, layer)s whose contents are the input. */
 static GByteArray *assemble(const uint8_t *data, size_t size)
 {
     struct ept_header header = { 0 };

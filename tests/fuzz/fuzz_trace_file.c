@@ -1,4 +1,5 @@
-/* fuzz_trace_file.c - trace files of one format, which FUZZ_PREFIX names before the path (tests/fuzz/run). */
+/* fuzz_trace_file.c - libFuzzer target of trace files of one format.  tests/fuzz/run sets FUZZ_PREFIX to the prefix of
+ * paths that names the format. */
 #include "tests/fuzz/fuzz_trace.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

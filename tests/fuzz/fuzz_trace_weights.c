@@ -1,4 +1,4 @@
-/* fuzz_trace_weights.c - arrays of gate weights for a sound trace. */
+/* fuzz_trace_weights.c - libFuzzer target of arrays of gate weights, read beside a valid trace. */
 #include "tests/fuzz/fuzz_trace.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,4 +1,5 @@
-/* fuzz_trace_zip.c - ZIP files of torch.save and numpy, and pickles with tensors whatever the ZIP around them is. */
+/* fuzz_trace_zip.c - libFuzzer target of ZIP files of torch.save and numpy, and of pickles with tensors in valid ZIP
+ * files. */
 #include "tests/fuzz/fuzz_trace.h"
 #include "tests/support_zip.h"
 

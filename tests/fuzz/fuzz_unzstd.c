@@ -1,5 +1,5 @@
-/* fuzz_unzstd.c - libFuzzer target of the reader of zstd's data. Whatever the bytes are, reading them in small pieces,
- * from a source that gives little at a time, must end like reading them at once. */
+/* fuzz_unzstd.c - libFuzzer target of the reader of zstd's data.  Whatever the bytes are, reading them in small pieces,
+ * from a source that gives few bytes at a time, must give the same result as reading them at once. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@ static bool source_read(void *context, uint64_t offset, void *buffer, size_t siz
     return true;
 }
 
-/* Reads in pieces of that size until the end, an error or the limit; returns how many bytes came. */
+/* Reads pieces of that size until the end, an error or the limit.  Returns the number of bytes read. */
 static size_t plain_read(struct unzstd *u, uint8_t *plain, size_t piece, bool *good)
 {
     size_t all = 0, got = 1;

@@ -1,5 +1,5 @@
-/* fuzz_waits.c - libFuzzer target of the message about waiting ranks. Whatever words and peers they send, the message
- * must name a rank that exists and must not move the cursor. */
+/* fuzz_waits.c - libFuzzer target of the message about waiting ranks.  Whatever texts and peers the ranks report, the
+ * message must name a rank that exists and must not move the cursor. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* fuzz_wire.c - libFuzzer target of the bootstrap's messages: whatever bytes come, only a message that the other side
- * made for this place in the conversation is accepted, and unchanged. */
+/* fuzz_wire.c - libFuzzer target of the bootstrap's messages.  Whatever bytes come, only one kind of message is
+ * accepted: one that the other side made for this place in the conversation, unchanged. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static void channels_open(struct wire_channel *root, struct wire_channel *member
     wire_channel_open(member, ends[1], false, &secret, &challenge, &hello);
 }
 
-/* Bytes that are not signed. */
+/* Receives bytes that are not signed. */
 static void strangers_bytes(const uint8_t *data, size_t size_bytes)
 {
     struct wire_channel root, member;
@@ -36,7 +36,7 @@ static void strangers_bytes(const uint8_t *data, size_t size_bytes)
     wire_channel_close(&member);
 }
 
-/* Messages of the sizes and bodies that data gives; one byte of them may be altered in transit. */
+/* Sends messages of the sizes and bodies that data gives.  One byte of them may be altered in transit. */
 static void messages(const uint8_t *data, size_t size_bytes, size_t altered, uint8_t by)
 {
     struct wire_channel root, member, copy_root, copy_member;

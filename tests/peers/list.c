@@ -1,6 +1,6 @@
-/* list.c - prints a drawn list of messages (traces/edges_make.h), so that every simulator reads the same.
+/* list.c - prints a drawn list of messages (traces/edges_make.h), so that every simulator reads the same list.
  *
- * list SPEC RANKS [SEED]: as --matrix, with rows of 7168 bytes. */
+ * list SPEC RANKS [SEED]: SPEC is a text as for --matrix.  Rows have 7168 bytes. */
 #include <stdio.h>
 #include "traces/edges_make.h"
 
