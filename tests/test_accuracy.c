@@ -1,7 +1,7 @@
-/* test_accuracy.c - errors printed with predictions: this machine's, other machines', none.
+/* test_accuracy.c - the errors that predictions print: of this machine, of other machines, or none.
  *
- * Aim: models/predict/accuracy.h.  Method: machines with and without measured rows; every machine of the table is one
- * that a shipped cluster file names, or its errors could never be printed. */
+ * Aim: models/predict/accuracy.h.  Method: machines with and without measured rows.  Every machine of the table must be
+ * one that a shipped cluster file names; otherwise its errors could never be printed. */
 #include "models/predict/accuracy.h"
 
 #include "models/cluster.h"

@@ -1,4 +1,4 @@
-/* test_agenda.c - kernels that an agenda launches: each rank at its own time, ranks that meet, hangs. */
+/* test_agenda.c - kernels that an agenda launches: ranks that launch at different times, ranks that meet, and hangs. */
 #include "models/hardware/world/agenda.h"
 #include "models/hardware/world/world.h"
 #include "tests/support_sim.h"
@@ -35,7 +35,8 @@ struct bench {
     struct world *world;
     struct meeting meeting[RANKS];
     struct fabric_worker *worker[RANKS];
-    uint32_t begun[RANKS], ended[RANKS], most[RANKS]; /* kernels begun, kernels ended; how many a rank launches */
+    uint32_t begun[RANKS], ended[RANKS], most[RANKS]; /* kernels begun; kernels ended; kernels that a rank launches in
+                                                       * all */
     uint64_t end_ps[RANKS][KERNELS], start_ps;
     struct world_result result[RANKS][KERNELS];
 };
@@ -57,7 +58,7 @@ static void begin(void *context)
     struct bench *b = context;
     b->start_ps = world_clock_ps(b->world, 0);
     world_timer_set(b->world, 1, b->start_ps + 2 * LATE_US * US);
-    world_timer_set(b->world, 1, b->start_ps + LATE_US * US); /* moved */
+    world_timer_set(b->world, 1, b->start_ps + LATE_US * US); /* moves the timer that was set before */
     kernel_begin(b, 0);
 }
 
@@ -92,7 +93,7 @@ TEST("ranks launch at their own times and meet")
     char text[128] = "";
     CU_ASSERT_TRUE(bench_run(&b, text, sizeof text));
     for (uint32_t r = 0; r < RANKS; r++) CU_ASSERT_EQUAL(b.ended[r], KERNELS);
-    /* Rank 0's first kernel waits for rank 1's begin; the second ones have nobody to wait for long. */
+    /* Rank 0's first kernel waits until rank 1 begins.  In the second kernels no rank waits for long. */
     CU_ASSERT_TRUE(b.result[0][0].time_ps >= LATE_US * US && b.result[0][0].time_ps < (LATE_US + 10) * US);
     CU_ASSERT_TRUE(b.result[1][0].time_ps < 10 * US);
     CU_ASSERT_TRUE(b.end_ps[1][0] >= LATE_US * US && b.end_ps[1][0] < (LATE_US + 10) * US);
@@ -101,7 +102,8 @@ TEST("ranks launch at their own times and meet")
 
 TEST("a kernel that hangs is named")
 {
-    struct bench b = { .most = { KERNELS, 1 } }; /* rank 0's second kernel waits for one that never comes */
+    struct bench b = { .most = { KERNELS, 1 } }; /* rank 0's second kernel waits for a kernel of rank 1 that never
+                                                  * begins */
     char text[128] = "";
     CU_ASSERT_FALSE(bench_run(&b, text, sizeof text));
     CU_ASSERT_STRING_EQUAL(text, "rank 0: waits for rank 1");

@@ -1,9 +1,11 @@
-/* test_beside.c - kernels of one GPU that share its memory: what loads wait for, and how fast each goes on. */
+/* test_beside.c - kernels of one GPU that share its memory: how long loads and stores wait, and how much each kernel is
+ * slowed. */
 #include "models/cluster.h"
 #include "models/hardware/sm/pressure.h"
 #include "tests/unit.h"
 
-/* 1000 GB/s each way and mixed, S 100 ns, T 1000 ns, an L2 of 50 MB, SMs that move 100 GB/s at most. */
+/* A GPU whose memory moves 1000 GB/s, be it reads, writes or both.  S is 100 ns, T is 1000 ns, the L2 has 50 MB, and
+ * SMs move at most 100 GB/s. */
 static const struct cluster_gpu gpu = {
     .sms = 100,
     .hbm_rate_bps = UINT64_C(8000000000000),
@@ -19,18 +21,19 @@ static const struct pressure_load nothing;
 TEST("loads that ask for a steady rate")
 {
     double rate;
-    /* Half of the rate, reads: S rho / (2 (1 - rho)) = 100 * 0.5 / 1 = 50 ns. */
+    /* Reads at half of the memory's rate wait S rho / (2 (1 - rho)) = 100 * 0.5 / 1 = 50 ns. */
     struct pressure_load l = { .read_bps = 500e9, .sms = 100 };
     struct pressure c = pressure_solve(&gpu, &nothing, &l, 1, &rate);
     CU_ASSERT_DOUBLE_EQUAL((double)c.load_ps, 50000, 10);
     CU_ASSERT_EQUAL(c.store_ps, 0);
     CU_ASSERT_DOUBLE_EQUAL(rate, 1, 1e-9);
-    /* Half of it writes: T rho w = 1000 * 0.5 * 0.5 = 250 ns more; stores wait 0.5 * 50. */
+    /* If half of these bytes are writes, loads wait T rho w = 1000 * 0.5 * 0.5 = 250 ns longer, and stores wait 0.5 *
+     * 50 ns. */
     l = (struct pressure_load){ .read_bps = 250e9, .write_bps = 250e9, .sms = 100 };
     c = pressure_solve(&gpu, &nothing, &l, 1, &rate);
     CU_ASSERT_DOUBLE_EQUAL((double)c.load_ps, 300000, 10);
     CU_ASSERT_DOUBLE_EQUAL((double)c.store_ps, 25000, 10);
-    /* The kernel's own bytes count, and share the L2 with the load's: 100 of 600. */
+    /* The kernel's own 100 GB/s add to the load's 500 GB/s, and it gets 100 / 600 of the L2. */
     const struct pressure_load own = { .read_bps = 50e9, .write_bps = 50e9 };
     c = pressure_solve(&gpu, &own, &l, 1, &rate);
     CU_ASSERT_DOUBLE_EQUAL((double)c.load_ps, 100000 * 0.6 / 0.8 + 1000000 * 0.6 * 0.5, 10);
@@ -57,7 +60,7 @@ TEST("loads that ask for more than there is")
     double rate[2], less[2];
     const struct pressure_load steady[] = { { .read_bps = 800e9, .sms = 60 }, { .read_bps = 800e9, .sms = 60 } };
     struct pressure c = pressure_solve(&gpu, &nothing, steady, 2, rate);
-    CU_ASSERT_DOUBLE_EQUAL(rate[0], 1 / 1.6, 0.01); /* alone both would have all */
+    CU_ASSERT_DOUBLE_EQUAL(rate[0], 1 / 1.6, 0.01); /* alone, each load would get all that it asks for */
     CU_ASSERT_DOUBLE_EQUAL(rate[1], rate[0], 1e-9);
     CU_ASSERT_TRUE(c.load_ps > 10 * gpu.hbm_queue_ps);
     CU_ASSERT_TRUE(c.load_ps <= UINT64_C(6553600)); /* 100 SMs x 64 KiB at 1000 GB/s */
@@ -66,7 +69,8 @@ TEST("loads that ask for more than there is")
     };
     const struct pressure_load own = { .read_bps = 300e9 };
     c = pressure_solve(&gpu, &own, &bound, 1, rate);
-    CU_ASSERT_TRUE(rate[0] > 0.7 && rate[0] < 0.85); /* 700 of 900 are left, and some of that is waiting */
+    CU_ASSERT_TRUE(rate[0] > 0.7 && rate[0] < 0.85); /* 700 of the 900 GB/s that the load asks for are left, and waiting
+                                                      * costs some of them */
     const struct pressure_load two[] = { bound, { .write_bps = 200e9, .sms = 20 } };
     (void)pressure_solve(&gpu, &own, two, 2, less);
     CU_ASSERT_TRUE(less[0] < rate[0]); /* the more loads there are, the less each gets */

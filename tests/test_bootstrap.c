@@ -1,8 +1,7 @@
 /* test_bootstrap.c - real processes that find each other, exchange, fail and are ended.
  *
- * Method: each case forks its ranks and looks at what came back: exit statuses and the text on standard error,
- * caught in a file (support_catch.h).  Nothing is asserted about how long anything takes; a bootstrap that hangs
- * is ended by alarm(). */
+ * Method: each case forks its ranks.  It compares exit statuses and the text on standard error, which is caught in a
+ * file (support_catch.h).  Nothing is asserted about how long anything takes.  alarm() ends a bootstrap that hangs. */
 #include "replay/bootstrap/bootstrap.h"
 #include "replay/bootstrap/bootstrap_internal.h"
 #include "tests/support_bootstrap.h"
@@ -60,7 +59,7 @@ TEST("a rank is killed")
     ASSERT_CONTAINS(text, "[rank 2 was killed by signal 9 (Killed)]");
 }
 
-/* Rank 1 exits.  The other ranks never look at the bootstrap again, so they must be ended. */
+/* Rank 1 exits.  The other ranks do not call the bootstrap again, so the parent must end them. */
 static int rank_one_exits(struct bootstrap *b, void *context)
 {
     (void)context;
@@ -82,7 +81,7 @@ static int rank_stubborn(struct bootstrap *b, void *context)
 
 TEST("ranks that ignore SIGTERM") { g_free(fork_text(3, TIMEOUT_MS, rank_stubborn, NULL, 7)); }
 
-/* Rank 2 has the parent ended, once it can be. */
+/* Rank 2 has the parent ended, after all ranks have joined. */
 static int rank_ends_parent(struct bootstrap *b, void *context)
 {
     GError *error = NULL;
@@ -115,8 +114,8 @@ TEST("ranks that do not come are named")
               "eptwin: ranks 1 and 3 did not come to exchange 0 within 300 ms\n");
 }
 
-/* Ranks that know of the failure tell each other in another exchange, as they do when a link cannot be made.  The
- * parent still has their shares of the failed exchange, and must not take the second ones for an error. */
+/* Ranks that know of a failure tell each other in another exchange, as they do when a link cannot be made.  The parent
+ * still has their parts of the failed exchange.  It must not take their second parts for an error. */
 static int rank_one_stays_away_others_come_again(struct bootstrap *b, void *context)
 {
     GError *error = NULL;
@@ -178,7 +177,8 @@ TEST("a rank gives up")
     CU_ASSERT_PTR_NULL(strstr(text, "exited with status"));
 }
 
-/* Rank 1 comes only after rank 0, which waits for it, has served; without serving, both would hang. */
+/* Rank 0 waits for rank 1, and rank 1 comes only after rank 0 has served its links.  Without serving, both would
+ * hang. */
 static bool serve_by_pipe(void *context) { return write(((int *)context)[1], "x", 1) != 1; }
 
 static int rank_serves(struct bootstrap *b, void *context)
@@ -204,33 +204,37 @@ TEST("who waits serves")
 
 enum { HANG_RANKS = 6 };
 
-/* 18 ways to hang.  Each entry has the rank that asks, the rank for which each rank waits ('.' nobody, '*' anybody, '?'
- * it does not answer), how far each rank has come, and the root. */
+/* 18 ways to hang.  Each entry has the rank that asks, the ranks for which each rank waits, how many exchanges each
+ * rank has reached, and the root.  '.': waits for no rank.  '*': waits for any rank.  '?': does not answer. */
 static const struct hang {
     uint32_t first;
     const char *waits[HANG_RANKS];
     uint64_t serial[HANG_RANKS];
     uint32_t root;
 } hangs[] = {
-    { 0, { "1", "2", "3", "?", ".", "." }, { 0 }, 3 }, /* a chain, whose last rank is stopped */
+    { 0, { "1", "2", "3", "?", ".", "." }, { 0 }, 3 }, /* a chain, whose last rank does not answer */
     { 2, { "1", "2", "3", "?", ".", "." }, { 0 }, 3 },
     { 0, { "1", "2", "3", ".", "?", "?" }, { 0 }, 3 },     /* a rank that no other waits for is not the root */
     { 0, { "12345", "0", "0", "0", "?", "0" }, { 0 }, 4 }, /* all wait for all, but one does not answer */
-    { 5, { "1", "0", ".", ".", ".", "0" }, { 3, 2, 9, 9, 9, 3 }, 1 }, /* a circle: the rank that is furthest behind */
+    { 5, { "1", "0", ".", ".", ".", "0" }, { 3, 2, 9, 9, 9, 3 }, 1 }, /* a circle: the root is the rank that is furthest
+                                                                       * behind */
     { 5, { "1", "0", ".", ".", ".", "0" }, { 2, 3, 9, 9, 9, 3 }, 0 },
     { 0, { "12", "2", "3", "4", "5", "." }, { 0 }, 5 },
     { 0, { "12", "2", "3", "4", "5", "0" }, { 7, 7, 7, 7, 6, 7 }, 4 },
     { 3, { "?", "0", "1", "2", ".", "." }, { 0 }, 0 },
-    { 4, { ".", ".", ".", ".", ".", "." }, { 0 }, 4 }, /* it waits for nobody: it is the root itself */
+    { 4, { ".", ".", ".", ".", ".", "." }, { 0 }, 4 }, /* a rank that waits for no rank is itself the root */
     { 1, { "5", "0", ".", ".", ".", "2" }, { 4, 4, 4, 4, 4, 4 }, 2 },
-    { 1, { "25", "0", ".", ".", ".", "?" }, { 4, 4, 4, 4, 4, 4 }, 5 }, /* silent before idle */
-    { 1, { "23", "0", ".", ".", ".", "." }, { 0, 0, 8, 7, 0, 0 }, 3 }, /* of two idle ranks, the one further behind */
+    { 1, { "25", "0", ".", ".", ".", "?" }, { 4, 4, 4, 4, 4, 4 }, 5 }, /* a rank that does not answer counts before an
+                                                                        * idle rank */
+    { 1, { "23", "0", ".", ".", ".", "." }, { 0, 0, 8, 7, 0, 0 }, 3 }, /* of two idle ranks, the root is the one that is
+                                                                        * further behind */
     { 1, { "?", ".", "?", "?", "?", "?" }, { 0 }, 1 },
-    { 0, { "*", "*", "*", "?", "*", "*" }, { 0 }, 3 },  /* no rank names a peer: the root is the one that does not
+    { 0, { "*", "*", "*", "?", "*", "*" }, { 0 }, 3 },  /* no rank names a peer, so the root is the rank that does not
                                                          * answer */
-    { 0, { "1", "2*", ".", "?", "*", "*" }, { 0 }, 3 }, /* at the end of a chain, too */
-    { 4, { "*", "*", ".", "*", "*", "*" }, { 5, 5, 9, 5, 5, 5 }, 2 }, /* idle before waiting */
-    { 4, { "*", "*", "*", "*", "*", "*" }, { 7, 6, 7, 7, 7, 7 }, 1 }, /* the rank that is behind */
+    { 0, { "1", "2*", ".", "?", "*", "*" }, { 0 }, 3 }, /* the same at the end of a chain */
+    { 4, { "*", "*", ".", "*", "*", "*" }, { 5, 5, 9, 5, 5, 5 }, 2 }, /* an idle rank counts before ranks that wait */
+    { 4, { "*", "*", "*", "*", "*", "*" }, { 7, 6, 7, 7, 7, 7 }, 1 }, /* if all wait for any rank, the root is the rank
+                                                                       * that is behind */
 };
 
 static void hang_make(const struct hang *h, uint32_t rank, struct bootstrap_wait *wait)
@@ -259,17 +263,18 @@ TEST("who holds up a run")
     }
 }
 
-/* A peer may send anything: ranks that do not exist, or more entries than fit. */
+/* A peer may report anything: ranks that do not exist, or more entries than fit. */
 TEST("lies about it")
 {
     struct bootstrap_wait wait[2] = { { .peer_count = UINT32_MAX, .peer = { 9999, 1 } }, { .peer_count = 1 } };
     const bool answered[2] = { true, true };
-    memset(wait[1].text, 'x', sizeof wait[1].text); /* no end */
+    memset(wait[1].text, 'x', sizeof wait[1].text); /* a text without a NUL */
     g_autofree char *text = bootstrap_hang_text(wait, answered, 2, 0);
     ASSERT_CONTAINS(text, "rank 0 holds up the run: ");
 }
 
-/* Real processes: the first hangs; the others answer when they check, while they wait in an exchange, or not at all. */
+/* Real processes: the first one hangs.  The others answer when they check, while they wait in an exchange, or not at
+ * all. */
 static void hang_tell(void *context, struct bootstrap_wait *wait) { *wait = *(const struct bootstrap_wait *)context; }
 
 static int rank_hangs(struct bootstrap *b, void *context)
@@ -297,8 +302,8 @@ TEST("all are asked")
     }
 }
 
-/* A parent that is killed takes its ranks with it.  Each rank holds the write end of a pipe, which reads as ended once
- * all ranks are gone. */
+/* A parent that is killed takes its ranks with it.  Each rank holds the write end of a pipe.  The pipe's reader sees
+ * the end of the file once all ranks are gone. */
 static int rank_says_hello_and_stays(struct bootstrap *b, void *context)
 {
     const int *const pipe_ends = context;

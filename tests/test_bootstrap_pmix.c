@@ -1,7 +1,7 @@
 /* test_bootstrap_pmix.c - exchanges between ranks that mpirun started.
  *
- * Method: the program runs itself under mpirun, once a case, and looks at what all ranks wrote and at the exit
- * status.  Where there is no mpirun, or no PMIx in this build, it checks that the refusal says so. */
+ * Method: for each case, the program runs itself under mpirun, and compares the exit status and what all ranks wrote.
+ * Where there is no mpirun, or no PMIx in this build, it checks that the refusal says so. */
 #include "replay/bootstrap/bootstrap.h"
 #include "tests/support_bootstrap.h"
 #include "tests/support_catch.h"
@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The library keeps some of its memory to the end. */
+/* The PMIx library never frees some of its memory. */
 const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void) { return "leak:libpmix\nleak:libevent\nleak:PMIx_Init\n"; }
 
@@ -160,7 +160,7 @@ TEST("detection")
     g_unsetenv("SLURM_STEP_NUM_TASKS");
 }
 
-/* mpirun starts this program again, with the name of what a rank is to do. */
+/* mpirun starts this program again.  Its argument names what a rank is to do. */
 bool unit_begin(char **argv)
 {
     alarm(300);

@@ -1,8 +1,8 @@
 /* test_bootstrap_tcp.c - ranks that join by TCP, and callers that must not get in.
  *
- * Method: ranks are forked processes that connect over loopback; exit statuses and standard error are looked
- * at.  Strangers, liars and recorded bytes are played by this program itself, with the structs and MACs of
- * replay/bootstrap/bootstrap_wire.h, so that each lie is exactly one thing wrong.  A hang is ended by alarm(). */
+ * Method: ranks are forked processes that connect over loopback.  The tests compare exit statuses and standard error.
+ * The program itself plays strangers, liars and replayed bytes.  It uses the structs and MACs of
+ * replay/bootstrap/bootstrap_wire.h, so that each lie is wrong in exactly one thing.  alarm() ends a hang. */
 #include "replay/bootstrap/bootstrap.h"
 #include "replay/bootstrap/bootstrap_internal.h"
 #include "replay/bootstrap/bootstrap_wire.h"
@@ -56,7 +56,7 @@ static uint16_t free_port(void)
     return ntohs(address.sin_port);
 }
 
-/* Options of a rank at a loopback port; the next call overwrites root. */
+/* Returns the options of a rank at a loopback port.  The next call overwrites root. */
 static struct bootstrap_tcp_options at_port(uint16_t port, uint32_t rank, uint32_t rank_count, uint32_t timeout_ms)
 {
     static char root[32];
@@ -99,7 +99,7 @@ static int end_rank(pid_t pid)
     return WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
 }
 
-/* Runs a world; returns standard error (free with g_free()), statuses[] if not NULL. */
+/* Runs a world and returns its standard error (free it with g_free()).  Fills statuses[] unless it is NULL. */
 static char *run_world(const char *root, uint32_t rank_count, uint32_t timeout_ms, rank_function *run, int *statuses)
 {
     pid_t pids[RANKS_MAX];
@@ -121,7 +121,7 @@ static int run_barrier(struct bootstrap *b, void *context)
     return bootstrap_barrier(b, &error) ? 0 : report(b->rank, error);
 }
 
-/* Runs a world in which each rank that `told` names fails with the message. */
+/* Runs a world in which every rank that is listed in `told` must fail with the message. */
 static void expect_told(uint32_t rank_count, uint32_t timeout_ms, rank_function *run, const char *told,
                         const char *message)
 {
@@ -192,7 +192,7 @@ TEST("a dead root is named")
     expect_told(3, TIMEOUT_MS, run_root_dies, "12", "exchange 1: rank 0 closed the connection");
 }
 
-/* Between exchanges: the root finds the dead rank, and tells the other members. */
+/* Rank 2 dies between exchanges.  The root finds that, and tells the other members. */
 static int run_two_dies_unasked(struct bootstrap *b, void *context)
 {
     GError *error = NULL;
@@ -222,7 +222,7 @@ TEST("a dead rank is found between exchanges")
     expect_told(4, TIMEOUT_MS, run_two_gives_up_unasked, "0123", "rank 2 gave up: no link");
 }
 
-/* Stays connected until its peers have ended: they hold the other end of its socket. */
+/* Rank 1 stays connected until its peers have ended, because they hold the other end of its socket. */
 static int run_one_stays_away(struct bootstrap *b, void *context)
 {
     if (b->rank == 1) g_usleep(3 * SHORT_MS * 1000);
@@ -245,8 +245,8 @@ static int run_root_stuck(struct bootstrap *b, void *context)
 
 TEST("a stuck root") { expect_told(2, SHORT_MS, run_root_stuck, "1", "exchange 1: rank 0 does not answer"); }
 
-/* Rank 0 comes late to the first exchange, and rank 1 to the second. The late rank comes only after the waiting one has
- * served its links, so without serving, both would hang. */
+/* Rank 0 comes late to the first exchange, and rank 1 to the second.  The late rank comes only after the waiting rank
+ * has served its links, so without serving, both would hang. */
 static bool serve_by_pipe(void *context) { return write(((int *)context)[1], "x", 1) != 1; }
 
 static int run_serves(struct bootstrap *b, void *context)
@@ -287,13 +287,13 @@ TEST("a rank gives up")
     int statuses[RANKS_MAX];
     g_autofree char *text = run_world(o.root, 3, TIMEOUT_MS, run_gives_up, statuses);
     for (uint32_t r = 0; r < 3; r++) CU_ASSERT_EQUAL(statuses[r], 1);
-    /* Rank 2's words reach no other rank's terminal unescaped. */
+    /* Rank 2's control characters must not reach the terminals of other ranks. */
     ASSERT_CONTAINS(text, "[0: rank 2 gave up: ?[31mtrace.npy: not here??\377]");
     ASSERT_CONTAINS(text, "[1: rank 2 gave up: ?[31mtrace.npy: not here??\377]");
     ASSERT_CONTAINS(text, "[2: rank 2 gave up: \033[31mtrace.npy: not here");
 }
 
-/* Rank 2 waits for rank 1, which waits for rank 3, which does not answer; rank 0 is in an exchange. */
+/* Rank 2 waits for rank 1.  Rank 1 waits for rank 3, which does not answer.  Rank 0 is in an exchange. */
 static void tell_peer(void *context, struct bootstrap_wait *wait)
 {
     *wait = (struct bootstrap_wait){
@@ -322,7 +322,7 @@ static int run_hangs(struct bootstrap *b, void *context)
     return report(b->rank, error);
 }
 
-/* Rank 0 itself hangs; the others wait in an exchange. */
+/* Rank 0 itself hangs.  The others wait in an exchange. */
 static int run_root_hangs(struct bootstrap *b, void *context)
 {
     const struct bootstrap_wait wait = { .serial = 4, .peer_count = 1, .peer = { 2 }, .text = "words of 0" };
@@ -357,7 +357,7 @@ TEST("sizes differ")
 
 /* --- ranks started wrongly --- */
 
-/* Runs rank 0 and one other rank, which differs in what the case says.  Returns their standard error. */
+/* Runs rank 0 and one other rank, whose options differ as the case says.  Returns their standard error. */
 static char *run_pair(const struct bootstrap_tcp_options *root, const struct bootstrap_tcp_options *other,
                       int *statuses)
 {
@@ -454,7 +454,7 @@ TEST("bad options")
     }
 }
 
-/* Two errors: nobody listens where rank 0 should be; the address of rank 0 is taken. */
+/* Two errors: no process listens at the address of rank 0, and the address of rank 0 is taken. */
 TEST("nobody there, address taken")
 {
     struct bootstrap_tcp_options o = at_port(free_port(), 1, 2, SHORT_MS);
@@ -507,7 +507,7 @@ static uint32_t liar_greet(struct liar *l)
     return l->welcome.verdict;
 }
 
-/* Garbage, silence, a half hello and too many connections at the door of rank 0; then rank 1 joins. */
+/* Rank 0 gets garbage, silence, half a hello and too many connections.  Then rank 1 joins. */
 TEST("strangers")
 {
     enum { SILENT = 80 };
@@ -531,7 +531,7 @@ TEST("strangers")
     g_free(catch_end());
 }
 
-/* Whether the other end closed the connection within the time. */
+/* Whether the peer closed the connection within the time. */
 static bool hung_up(int socket, int timeout_ms)
 {
     struct pollfd poller = { .fd = socket, .events = POLLIN };
@@ -539,7 +539,7 @@ static bool hung_up(int socket, int timeout_ms)
     return poll(&poller, 1, timeout_ms) == 1 && recv(socket, &byte, 1, MSG_DONTWAIT) <= 0;
 }
 
-/* With one caller more than there is room for, the caller that has been there longest is dropped. */
+/* With one caller more than there is room for, rank 0 drops the caller that connected first. */
 TEST("the oldest makes room")
 {
     enum { ROOM = 64 };
@@ -549,7 +549,8 @@ TEST("the oldest makes room")
     catch_start();
     const pid_t root_pid = start_rank(&root, run_barrier, NULL);
     for (int i = 0; i <= ROOM; i++) {
-        liar_dial(&callers[i], port, 1, 2); /* the challenge shows that rank 0 has accepted it */
+        liar_dial(&callers[i], port, 1, 2); /* returns once it has the challenge, which shows that rank 0 accepted the
+                                             * caller */
         g_usleep(2000);
     }
     CU_ASSERT(hung_up(callers[0].socket, TIMEOUT_MS));
@@ -560,7 +561,7 @@ TEST("the oldest makes room")
     g_free(catch_end());
 }
 
-/* A caller that says nothing is dropped after its share of the time; rank 0 goes on waiting. */
+/* A caller that says nothing is dropped after its share of the time.  Rank 0 goes on waiting for ranks. */
 TEST("the silent are sent away")
 {
     const uint16_t port = free_port();
@@ -572,14 +573,14 @@ TEST("the silent are sent away")
     liar_dial(&silent, port, 1, 2);
     CU_ASSERT(hung_up(silent.socket, 60000));
     const pid_t other_pid = start_rank(&other, run_barrier, NULL);
-    CU_ASSERT_EQUAL(end_rank(root_pid), 0); /* so the connection was not closed by rank 0's end */
+    CU_ASSERT_EQUAL(end_rank(root_pid), 0); /* rank 0 was still running, so its end is not what closed the connection */
     CU_ASSERT_EQUAL(end_rank(other_pid), 0);
     close(silent.socket);
     g_free(catch_end());
 }
 
-/* A rank that was dropped before rank 0 read its hello tries again.  Here the first listener is not rank 0: it drops
- * every caller, then rank 0 takes its place. */
+/* A rank that was dropped before rank 0 read its hello must try again.  Here a listener takes the place of rank 0 and
+ * drops every caller.  Then rank 0 starts. */
 TEST("who is pushed out comes again")
 {
     const uint16_t port = free_port();
@@ -604,7 +605,7 @@ static double cpu_ms(int who)
            (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e3;
 }
 
-/* Rank 0 has no descriptor left for a caller: it says so, and does not use its CPU meanwhile. */
+/* Rank 0 has no descriptor left for a caller.  It must say so, and must not use its CPU meanwhile. */
 TEST("no descriptors left")
 {
     const uint16_t port = free_port();
@@ -625,7 +626,7 @@ TEST("no descriptors left")
     g_autofree char *text = catch_end();
     ASSERT_CONTAINS(text, "; could not accept callers: ");
     ASSERT_CONTAINS(text, " times: Too many open files]");
-    CU_ASSERT(cpu_ms(RUSAGE_CHILDREN) - before_ms < 300); /* of 1000 */
+    CU_ASSERT(cpu_ms(RUSAGE_CHILDREN) - before_ms < 300); /* of the 1000 ms that rank 0 waits */
     close(s);
 }
 
@@ -642,7 +643,7 @@ TEST("marks are compared whole")
     }
 }
 
-/* A good hello, repeated on the next connection, is refused and disturbs no other rank. */
+/* A valid hello that is sent again on the next connection is refused, and disturbs no other rank. */
 TEST("a recorded hello")
 {
     const uint16_t port = free_port();
@@ -667,7 +668,7 @@ TEST("a recorded hello")
     g_free(catch_end());
 }
 
-/* One field of a signed hello is changed in transit. */
+/* One field of a signed hello is altered in transit. */
 TEST("an altered hello")
 {
     const uint16_t port = free_port();
@@ -719,7 +720,7 @@ TEST("refusals by what differs")
 
 /* --- messages after the welcome --- */
 
-/* A member joins, does the first exchange properly, then sends the given bytes. */
+/* A member joins, does the first exchange properly, then runs `lie`, which sends wrong bytes. */
 static void expect_message_fails(void (*lie)(struct wire_channel *c), const char *message)
 {
     const uint16_t port = free_port();
@@ -741,7 +742,7 @@ static void expect_message_fails(void (*lie)(struct wire_channel *c), const char
 
 static void lie_send(struct wire_channel *c) { CU_ASSERT_EQUAL(wire_channel_send(c, WIRE_SHARE, NULL, 0, soon()), 0); }
 
-/* The bytes of the first message again: made with the same key and number, they are equal. */
+/* Sends the bytes of the first message again.  They are equal because key and number are those of the first. */
 static void lie_repeat(struct wire_channel *c)
 {
     c->sent = 0;
@@ -782,7 +783,7 @@ TEST("messages repeated, reflected, forged, oversized, cut")
     expect_message_fails(lie_cut, "[0: exchange 1: rank 1 closed the connection]");
 }
 
-/* --- roots that are not --- */
+/* --- peers that only pretend to be the root --- */
 
 static void expect_root_refused(const void *bytes, size_t size_bytes, bool welcome, const char *message)
 {

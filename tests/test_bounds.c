@@ -1,9 +1,10 @@
-/* test_bounds.c - are the limits that a prediction names real (models/predict/simulate.h, simulate_text.h)? Method:
- * seeded random cases: kernels, machines, networks, backends, faults, and ranks that come late or are slow.
+/* test_bounds.c - are the limits that a prediction names real (models/predict/simulate.h, simulate_text.h)?
  *
- * Of every phase: no bound and no busy share is above the time; the part that is named is busy for at least the
- * efficiency, with no more bytes than its rate allows in that time; the lines of --explain add up to the time.  If a
- * part is slowed until the time is one and a half times as long, the prediction names that part and its rate. */
+ * Method: seeded random cases, with drawn kernels, machines, networks, backends, faults, and ranks that come late or
+ * are slow.  The tests assert for every phase that no bound and no busy share is above the time.  The part that is
+ * named must be busy for at least the efficiency, and must not move more bytes than its rate allows in that time.  The
+ * lines of --explain must add up to the time.  If a part is slowed until the time is one and a half times as long, the
+ * prediction must name that part and its rate. */
 #include <glib.h>
 #include <math.h>
 #include <stdio.h>
@@ -30,7 +31,8 @@ static struct record *predicted(const char *text)
     case_init(&c);
     for (char **w = word; good && *w; w++) {
         g_auto(GStrv) half = g_strsplit(*w, "=", 2);
-        g_strdelimit(half[1] ? half[1] : half[0], "_", ' '); /* a fault's words stand apart */
+        g_strdelimit(half[1] ? half[1] : half[0], "_", ' '); /* the words of a fault are separated by '_' in these
+                                                              * texts, by ' ' in the option */
         if (g_str_has_prefix(*w, "set:")) g_ptr_array_add(settings, *w + strlen("set:"));
         else if (**w) good = case_set(&c, half[0], half[1], &error);
     }
@@ -85,7 +87,7 @@ static void part_holds(const struct record *record, const char *phase, const cha
     const double bytes = number(record, phase, "bottleneck_bytes"), gbs = number(record, phase, "bottleneck_rate_gbs");
     const char *limit = word(record, phase, "bottleneck");
     const bool tightest = strcmp(word(record, phase, "bound_tightest"), "latency") == 0;
-    if (!*limit) return; /* several kernels together */
+    if (!*limit) return; /* the phase is several kernels together */
     if (strcmp(limit, "latency") == 0) {
         held(!(busy_pct >= (tightest ? 50 : 25)), text, phase, "a part is busy for long, but latency is named");
     } else if (strcmp(limit, COMPARE_NO_PART) == 0) {
@@ -102,7 +104,7 @@ static void part_holds(const struct record *record, const char *phase, const cha
     if (isfinite(bytes) && isfinite(gbs)) held(bytes / gbs / 1e3 <= us * 1.001 + 0.01, text, phase, "too many bytes");
 }
 
-/* "    NIC of rank 0, sending: ...   12.34 us   5 %": the number before " us". */
+/* Returns the number before " us" in a line such as "    NIC of rank 0, sending: ...   12.34 us   5 %". */
 static double line_us(const char *line)
 {
     const char *end = strstr(line, " us"), *begin = end;
@@ -186,7 +188,7 @@ static void machine_draw(struct rng *rng, GString *text)
         g_string_append_printf(text, " backend=%s", PICK(rng, "ibrc", "ibgda", "gin-proxy", "uccl", "libfabric"));
 }
 
-/* Underscores divide the words of a fault here. */
+/* Draws a fault, or ranks that are late or slow.  Writes '_' between the words of a fault. */
 static void trouble_draw(struct rng *rng, GString *text)
 {
     if (rng_below(rng, 2) == 0)
@@ -214,7 +216,7 @@ TEST("bounds, shares and sums of random cases")
     CU_ASSERT_TRUE(ran >= CASES / 2);
 }
 
-/* Whether part is the slowed one, under any of the names that results give it. */
+/* Whether `part` is the planted one, under any of the names that results give it. */
 static bool names(const char *part, const char *planted)
 {
     g_auto(GStrv) name = g_strsplit(planted, "|", -1);
@@ -223,7 +225,7 @@ static bool names(const char *part, const char *planted)
     return false;
 }
 
-/* The kind of a phase's busiest part. */
+/* Returns the kind of a phase's busiest part, such as "nic_tx". */
 static const char *kind_of(const struct record *record, const char *phase, const char *part)
 {
     for (uint32_t i = 0; i < record_row_count(record); i++) {
@@ -235,7 +237,8 @@ static const char *kind_of(const struct record *record, const char *phase, const
     return "";
 }
 
-/* If the fault makes a phase at least half as long again, the phase must name the part, and explain it by its rate. */
+/* If the fault makes a phase take more than one and a half times as long, the phase must name the part, and explain its
+ * time by the part's rate. */
 static uint32_t planted_is_named(const char *healthy, const char *fault, double factor, const char *planted)
 {
     g_autofree char *text = g_strdup_printf("%s fault=%s", healthy, fault);
@@ -246,7 +249,7 @@ static uint32_t planted_is_named(const char *healthy, const char *fault, double 
     g_autoptr(GPtrArray) phases = after ? compare_phases(after) : g_ptr_array_new();
     for (guint i = 0; before && i < phases->len; i++) {
         const char *phase = g_ptr_array_index(phases, i), *part = word(after, phase, "bottleneck_part");
-        /* it is no kernel itself, or one that begins early and waits for the previous one */
+        /* leaves out phases without a kernel, and kernels that begin early and wait for the previous kernel */
         if (!*word(after, phase, "bottleneck") || g_str_has_suffix(phase, "_copy")) continue;
         if (!(number(after, phase, "time_us_max") > 1.5 * number(before, phase, "time_us_max"))) continue;
         counted++;

@@ -1,8 +1,8 @@
 /* test_case.c - does one table of options mean the same on command lines, in CSV columns and in records?
  *
- * Aim: names, ranges and defaults of models/case.c; routing and protocol options that a case describes; messages
- * for values that are wrong.  Method: every option is set and read back through the table itself, then each
- * source of routing is asked for something whose result is known. */
+ * Aim: names, ranges and defaults of models/case.c; the routing and the protocol options that follow from a case;
+ * messages about wrong values.  Method: every option is set and read back through the table.  Then each source of
+ * routing is asked for a routing that is known. */
 #include "models/case.h"
 
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 #include "tests/support_trace.h"
 #include "tests/unit.h"
 
-/* Sets options: names and values in turn, then NULL. */
+/* Sets options.  `values` has values and names in turn, and ends with NULL. */
 static void all_set(struct case_options *c, const char *name, va_list values)
 {
     for (; name; name = va_arg(values, const char *))
@@ -27,7 +27,7 @@ static void set_all(struct case_options *c, const char *name, ...)
     va_end(values);
 }
 
-/* A new case with these options. */
+/* Makes a case with these options. */
 static struct case_options case_with(const char *name, ...)
 {
     struct case_options c;
@@ -68,7 +68,7 @@ TEST("every option reads back")
     CU_ASSERT_PTR_NULL(case_option_name(count));
 }
 
-/* Options that make no case: where and when it ran, and what does not change its time. */
+/* Options that do not make a case another one: where and when it ran, and options that do not change its time. */
 static bool makes_no_case(const char *name)
 {
     static const char *const names[] = { "cluster", "data",  "launch", "arrival", "slow",
@@ -76,7 +76,7 @@ static bool makes_no_case(const char *name)
     return g_strv_contains(names, name);
 }
 
-/* Sets the option to a valid value other than c's. */
+/* Sets the option to a valid value that differs from c's. */
 static void set_other(struct case_options *c, uint32_t option)
 {
     static const char *const values[] = { "3",         "true",  "5",    "normal", "ll",        "bf16", "random",
@@ -96,7 +96,7 @@ static struct record *record_of(const struct case_options *c)
     return record;
 }
 
-/* Whether two records are of different cases if c differs in this option, and whether the difference is named. */
+/* Whether a change of this option makes the records' cases different, and the message names the difference. */
 static bool told_apart(const struct case_options *c, uint32_t option)
 {
     struct case_options other = *c;
@@ -123,7 +123,7 @@ TEST("each option makes a case")
     }
 }
 
-/* With a trace nothing is drawn. */
+/* Options that say how to draw do not count in the case of a trace, because nothing is drawn. */
 TEST("cases of a trace")
 {
     static const char *const drawn[] = { "seed", "masked-places", "num-topk-groups", NULL };
@@ -135,7 +135,8 @@ TEST("cases of a trace")
     }
 }
 
-/* A value that the user leaves open is recorded as it was decided: giving it makes the same case. */
+/* An option that the user leaves open is recorded with the value that was chosen.  Setting it to that value makes the
+ * same case. */
 TEST("resolved values are recorded")
 {
     struct case_options open = case_with("kernel", "normal", "num-ranks", "8", NULL);
@@ -146,7 +147,7 @@ TEST("resolved values are recorded")
     g_autoptr(record) a = record_of(&open);
     g_autoptr(record) b = record_of(&said);
     CU_ASSERT_STRING_EQUAL(record_get(a, "nvl-chunk"), "6");
-    CU_ASSERT_STRING_EQUAL(record_get(a, "combine-rdma-buffer"), "132"); /* a multiple of its chunk */
+    CU_ASSERT_STRING_EQUAL(record_get(a, "combine-rdma-buffer"), "132"); /* a multiple of combine-rdma-chunk */
     g_autofree char *difference = compare_case_difference(a, b);
     CU_ASSERT_PTR_NULL(difference);
 }
@@ -165,7 +166,7 @@ TEST("files beside a table")
     CU_ASSERT_STRING_EQUAL(c.trace_weights, weights);
     CU_ASSERT_STRING_EQUAL(c.placement, placement);
     CU_ASSERT_STRING_EQUAL(c.cluster, file);
-    CU_ASSERT_STRING_EQUAL(c.routing, "f"); /* names no file */
+    CU_ASSERT_STRING_EQUAL(c.routing, "f"); /* stays, because it does not name a file */
     set_all(&c, "trace", "none", "placement", "greedy", "cluster", "h200", NULL);
     case_files_resolve(&c, folder);
     CU_ASSERT(!strcmp(c.trace, "none") && !strcmp(c.placement, "greedy") && !strcmp(c.cluster, "h200"));
@@ -192,9 +193,9 @@ TEST("nodes")
 {
     struct case_options c = case_with(NULL);
     CU_ASSERT_EQUAL(c.ranks_per_node, 0);
-    case_node_settle(&c, 72); /* what the cluster has */
+    case_node_settle(&c, 72); /* takes the number of GPUs that a node of the cluster has */
     CU_ASSERT_EQUAL(c.ranks_per_node, 72);
-    case_node_settle(&c, 4); /* a second call changes nothing, nor does a call after the user has set it */
+    case_node_settle(&c, 4); /* does not replace a number that an earlier call or the user has set */
     CU_ASSERT_EQUAL(c.ranks_per_node, 72);
     c = case_with("num-ranks", "24", NULL);
     case_node_settle(&c, 0); /* no GPUs: one node of all ranks */
@@ -204,7 +205,7 @@ TEST("nodes")
     CU_ASSERT_EQUAL(c.ranks_per_node, 64);
     c = case_with("trace", "no/such/trace", NULL);
     case_node_settle(&c, 0);
-    CU_ASSERT_EQUAL(c.ranks_per_node, 0); /* the trace's error is told where it is read */
+    CU_ASSERT_EQUAL(c.ranks_per_node, 0); /* the trace's error is reported when the trace is read */
     c = case_resolved(&c);
     CU_ASSERT_EQUAL(c.ranks_per_node, 8);
 }
@@ -264,19 +265,19 @@ TEST("defaults by kernel and source")
     c = case_resolved(&c);
     CU_ASSERT(c.num_tokens == 4096 && c.num_experts == 256 && c.num_topk_groups == 4);
     CU_ASSERT_STRING_EQUAL(c.data, "constant");
-    c = case_with("num-processes", "4", NULL); /* a node of them */
+    c = case_with("num-processes", "4", NULL); /* makes one node of 4 ranks */
     CU_ASSERT(c.num_ranks == 4 && c.ranks_per_node == 4);
-    set_all(&c, "num-ranks", "16", "num-processes", "8", NULL); /* two nodes */
+    set_all(&c, "num-ranks", "16", "num-processes", "8", NULL); /* makes two nodes */
     CU_ASSERT(c.num_ranks == 16 && c.ranks_per_node == 8);
     c = case_with("num-ranks", "64", NULL);
     c = case_resolved(&c);
-    CU_ASSERT_EQUAL(c.num_experts, 256); /* 288 do not divide over 64 ranks */
+    CU_ASSERT_EQUAL(c.num_experts, 256); /* not 288, which do not divide over 64 ranks */
     c = case_with("traffic", "5|5;5|5", "kernel", "normal", NULL);
     c = case_resolved(&c);
     CU_ASSERT(c.num_ranks == 2 && c.num_topk_groups == 0);
     CU_ASSERT_PTR_NULL(c.routing);
     c = case_with("trace", "t.npy", NULL);
-    c = case_resolved(&c); /* the trace decides */
+    c = case_resolved(&c); /* left open, because the trace decides */
     CU_ASSERT(c.num_ranks == 0 && c.num_tokens == 0 && c.num_topk == 0 && c.num_experts == 0);
 }
 
@@ -288,7 +289,7 @@ static uint32_t experts_valid(const struct routing *routing, uint32_t rank)
     return valid;
 }
 
-/* Defaults that change with the ranks are noted, others are not. */
+/* Defaults that change with the number of ranks are noted, others are not. */
 TEST("notes about defaults")
 {
     static const struct {
@@ -328,7 +329,8 @@ TEST("generated routing")
     routing_free(&routing);
     CU_ASSERT(case_set(&c, "masked-places", "5", NULL) && case_set(&c, "tokens-per-rank", "9|9|9|9", NULL));
     CU_ASSERT_FATAL(case_routing(&c, &routing, NULL));
-    CU_ASSERT(experts_valid(&routing, 3) < 9 * 8 && experts_valid(&routing, 3) >= 9 * 8 - 5); /* may coincide */
+    CU_ASSERT(experts_valid(&routing, 3) < 9 * 8 && experts_valid(&routing, 3) >= 9 * 8 - 5); /* two masks may hit the
+                                                                                               * same place */
     routing_free(&routing);
     CU_ASSERT_FATAL(case_set(&c, "tokens-per-rank", "7|1|30", NULL));
     g_autoptr(GError) error = NULL;
@@ -336,7 +338,7 @@ TEST("generated routing")
     CU_ASSERT(error_is(&error, "tokens-per-rank: expected 4 numbers divided by '|', found 3"));
 }
 
-/* Whatever a case draws, the next seed draws something else, and an equal seed draws it again. */
+/* A case draws something else with the next seed, and the same again with an equal seed. */
 TEST("what is drawn follows the seed")
 {
     static const char *const cases[][6] = {
@@ -399,7 +401,7 @@ TEST("same routing or not")
     }
 }
 
-/* How many tokens of source s have an expert on rank d; each token counts once. */
+/* Returns how many tokens of source s have an expert on rank d.  Each token counts once. */
 static uint32_t traffic_count(const struct routing *routing, uint32_t s, uint32_t d)
 {
     const struct routing_rank *from = &routing->rank[s];
@@ -433,8 +435,8 @@ TEST("routing with exact traffic")
     CU_ASSERT(error_is(&error, "routing: not together with traffic, which says how many go where"));
 }
 
-/* A trace of 1 step, 2 layers, 2 ranks, 3 tokens, 2 places: the first expert is 6 * layer + 3 * rank + token, the
- * second the next one. */
+/* Writes a trace of 1 step, 2 layers, 2 ranks, 3 tokens and 2 experts for each token.  The first expert is 6 * layer +
+ * 3 * rank + token, and the second expert is the next one. */
 static const char *trace_file(void)
 {
     uint8_t file[128 + 24] = "\x93NUMPY\x01\x00\x76\x00"
@@ -460,7 +462,7 @@ TEST("routing of a trace")
     if (!read) fprintf(stderr, "%s\n", error->message);
     CU_ASSERT_FATAL(routing.ranks == 2 && routing.topk == 2 && routing.experts == 16);
     for (uint32_t r = 0; r < 2; r++) {
-        CU_ASSERT_EQUAL(routing.rank[r].tokens, 2); /* of 3 */
+        CU_ASSERT_EQUAL(routing.rank[r].tokens, 2); /* of 3 in the trace */
         for (uint32_t i = 0; i < 4; i++)
             CU_ASSERT_EQUAL(routing.rank[r].experts[i], (int32_t)(6 + 3 * r + i / 2 + i % 2));
     }
@@ -534,7 +536,7 @@ TEST("record headers")
     case_record(&c, record);
     CU_ASSERT_STRING_EQUAL(record_get(record, "seed"), "42");
     CU_ASSERT_STRING_EQUAL(record_get(record, "num-ranks"), "16");
-    CU_ASSERT_STRING_EQUAL(record_get(record, "num-tokens"), "128"); /* resolved */
+    CU_ASSERT_STRING_EQUAL(record_get(record, "num-tokens"), "128"); /* the default is recorded */
     CU_ASSERT_STRING_EQUAL(record_get(record, "disable-nvlink"), "false");
     CU_ASSERT_PTR_NULL(record_get(record, "trace"));
     /* The options in a record's header make the case again. */
@@ -549,7 +551,7 @@ TEST("record headers")
         CU_ASSERT_EQUAL(g_strcmp0(record_get(record, case_option_name(i)), record_get(second, case_option_name(i))), 0);
 }
 
-/* Hosts of 1, 3 or 5 CPUs: normal kernels want an even number of SMs, and get one by default. */
+/* Normal kernels need an even number of SMs.  On hosts of 1, 3 or 5 CPUs they get an even number by default. */
 TEST("SMs of a host")
 {
     static const uint32_t cpus[] = { 1, 2, 3, 4, 5, 64, 127 }, sms[] = { 2, 2, 2, 4, 4, 64, 126 };
@@ -568,8 +570,8 @@ TEST("SMs of a host")
     CU_ASSERT_EQUAL(case_host_sms(&c, 8), 8);
 }
 
-/* A commit, its date, and the name of a change that it made stand for one version; a version before the change is
- * older. */
+/* A commit, its date, and the name of a change that it made stand for the same version.  before-NAME is an older
+ * version. */
 TEST("versions of DeepEP")
 {
     static const struct {
@@ -604,7 +606,8 @@ TEST("versions of DeepEP")
     moe_options_recommend(&o);
     CU_ASSERT_EQUAL(o.dispatch.nvl_send, 20);
     CU_ASSERT_EQUAL(o.combine.rdma_send, 20);
-    o = (struct moe_options){ .ranks = 48, .ranks_per_node = 8, .deepep = 20250922 }; /* as 64 */
+    o = (struct moe_options){ .ranks = 48, .ranks_per_node = 8, .deepep = 20250922 }; /* 48 ranks get the values of
+                                                                                       * 64 */
     moe_options_recommend(&o);
     CU_ASSERT_EQUAL(o.dispatch.nvl_send, 32);
     o = (struct moe_options){ .ranks = 400, .ranks_per_node = 8 };

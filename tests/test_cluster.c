@@ -1,8 +1,8 @@
 /* test_cluster.c - is a cluster file either understood in full or refused with an error that names the fault?
  *
- * Aim: models/cluster.h.  Method: a file that is right, made wrong in one place at a time, each with the exact text
- * that a user reads; every shipped file; and random numbers with units, written in several ways, that must be read as
- * the numbers that were written. */
+ * Aim: models/cluster.h.  Method: a right file is made wrong in one place at a time, each with the exact text that a
+ * user reads.  Every shipped file is loaded.  Random numbers with units, written in several ways, must be read as the
+ * numbers that were written. */
 #include "models/cluster.h"
 #include "models/cluster_keys.h"
 
@@ -33,7 +33,7 @@ static const char host_text[] =
     "cast-rate = 1 GB/s\nreduce-row = 0 ns\nreduce-rate = 2 GB/s\nsum-row = 0 ns\nsum-rate = 4 GB/s\n"
     "scan-rate = 3 GB/s\n";
 
-/* The line of a text's first occurrence of what, from 1. */
+/* Returns the line (from 1) of the first occurrence of `what` in a text. */
 static uint32_t line_of(const char *text, const char *what)
 {
     const char *at = MADE(strstr(text, what));
@@ -42,7 +42,7 @@ static uint32_t line_of(const char *text, const char *what)
     return line;
 }
 
-/* Whether text is refused with the message, in which FILE stands for the path. */
+/* Whether `text` is refused with the message.  FILE in the message stands for the path. */
 static bool refused(const char *text, const char *message)
 {
     g_autoptr(GError) error = NULL;
@@ -52,7 +52,7 @@ static bool refused(const char *text, const char *message)
     return !c && error_is(&error, expected);
 }
 
-/* The files of the GPU and of the NIC as one text, with its only `from` replaced by `to`. */
+/* Returns the GPU's and the NIC's file as one text, in which the only `from` is replaced by `to`. */
 static char *changed(const char *from, const char *to)
 {
     g_autofree char *all = g_strconcat(gpu_text, nic_text, NULL);
@@ -61,7 +61,7 @@ static char *changed(const char *from, const char *to)
     return g_strjoinv(to, parts);
 }
 
-/* In the message, LINE stands for the first changed line. */
+/* As refused(), for a changed text.  LINE in the message stands for the first changed line. */
 static bool change_refused(const char *from, const char *to, const char *message)
 {
     g_autofree char *before = g_strconcat(gpu_text, nic_text, NULL);
@@ -116,14 +116,14 @@ TEST("gpu cluster in full")
 TEST("host cluster in full")
 {
     struct cluster *c = load(host_text);
-    CU_ASSERT_STRING_EQUAL(c->name, "c.ini"); /* without a name of its own it has the file's */
+    CU_ASSERT_STRING_EQUAL(c->name, "c.ini"); /* a cluster without a name gets that of its file */
     CU_ASSERT(c->host.cores == 2 && c->host.step_ps == 50000 && c->host.poll_ps == 1000000);
     CU_ASSERT(c->host.switch_ps == 2000000 && c->host.store_ps == 100000 && c->host.store_rate_bps == 40000000000);
     CU_ASSERT(c->host.put.count == 4 && c->host.signal_ps == 70000);
     CU_ASSERT(cluster_curve_ps(&c->host.put, 0) == 200000 && cluster_curve_ps(&c->host.put, 500) == 325000);
     CU_ASSERT(cluster_curve_ps(&c->host.put, 1500) == 450000 && cluster_curve_ps(&c->host.put, 16000) == 3950000);
     CU_ASSERT(cluster_curve_ps(&c->host.put, UINT64_MAX) == 10000000000000000);
-    CU_ASSERT(c->host.interrupt_ps == 0); /* may be left out */
+    CU_ASSERT(c->host.interrupt_ps == 0); /* this key may be left out */
     CU_ASSERT(c->host.copy.row_ps == 10000 && c->host.copy.warp_rate_bps == 64000000000);
     CU_ASSERT(c->host.cast.row_ps == 20000 && c->host.cast.warp_rate_bps == 8000000000);
     CU_ASSERT(c->host.reduce.row_ps == 0 && c->host.reduce.warp_rate_bps == 16000000000);
@@ -198,7 +198,7 @@ TEST("unknown words")
     CU_ASSERT(
         change_refused("poll = 220 ns", "Poll = 220 ns", "FILE:LINE: [gpu] Poll: unknown key; did you mean poll?"));
     CU_ASSERT(change_refused("mtu = 4 KiB", "mtu[de] = 4 KiB", "FILE:LINE: [nic] mtu[de]: unknown key"));
-    /* A key of one part in another. */
+    /* A key of one part that stands in another part is refused. */
     CU_ASSERT(change_refused("egress-rate = 160 GB/s", "sms = 3",
                              "FILE:LINE: [nvlink] sms: unknown key; did you mean [gpu] sms?"));
     CU_ASSERT(change_refused("poll = 220 ns", "peek = 870 ns",
@@ -217,7 +217,7 @@ TEST("unknown words")
     }
 }
 
-/* GLib would join the sections and take the last value. */
+/* Sections and keys may stand only once.  GLib would join the sections and take the last value. */
 TEST("what stands twice")
 {
     CU_ASSERT(change_refused("poll = 220 ns\nhbm", "sms = 1\nhbm", "FILE:LINE: [gpu] sms: stands in line 4 already"));
@@ -229,7 +229,7 @@ TEST("what stands twice")
     cluster_free(load(text));
 }
 
-/* Every line of the GPU's and of the host's part is needed; of other parts, some are. */
+/* Every line of the GPU's and of the host's part is needed.  Other parts need some of their lines. */
 TEST("missing keys")
 {
     static const char *const texts[] = { gpu_text, host_text };
@@ -373,7 +373,7 @@ TEST("bad CPCs")
                        "FILE:LINE: [gpu] cpcs: expected numbers of CPCs below 32, of at most 128 pairs of SMs, "
                        "such as \"8 16 0-7 | 8-15\" or, two GPUs of three so, \"2x 0-7 / 0 0-6\", found \"0 x\""));
     g_autofree char *text =
-        changed("sms = 132", "sms = 132\ncpcs = 0 1"); /* of another product, whose file is included */
+        changed("sms = 132", "sms = 132\ncpcs = 0 1"); /* these keys belong to another GPU, whose file is included */
     g_autoptr(cluster) c = load(text);
     CU_ASSERT(c && !c->gpu.cpcs.kinds);
 }
@@ -408,7 +408,8 @@ TEST("shipped files")
         if (strcmp(name, "parts") == 0 || strcmp(name, "README.md") == 0) continue;
         CU_ASSERT(g_str_has_suffix(name, ".ini"));
         g_autofree char *bare = g_strndup(name, strlen(name) - 4), *full = g_strconcat("models/clusters/", name, NULL);
-        const char *const ways[] = { full, name, bare }; /* by path, by name, by name without ending */
+        const char *const ways[] = { full, name, bare }; /* three ways to include a file: by path, by name, by name
+                                                          * without ending */
         for (size_t i = 0; i < G_N_ELEMENTS(ways); i++) {
             g_autoptr(GError) error = NULL;
             g_autoptr(cluster) c = cluster_load(ways[i], &error);
@@ -458,7 +459,7 @@ TEST("units read back")
         uint64_t value = 0;
         CU_ASSERT_TRUE_FATAL(units[u].parse(text, &value));
         const uint64_t off = value > expected ? value - expected : expected - value;
-        CU_ASSERT_TRUE_FATAL(off <= expected >> 50); /* the last places of a double */
+        CU_ASSERT_TRUE_FATAL(off <= expected >> 50); /* a double is exact to about 2^-50 */
         g_snprintf(tail, sizeof tail, "%sx", text);
         CU_ASSERT_FALSE_FATAL(units[u].parse(tail, &value));
         g_snprintf(tail, sizeof tail, "-1%s", text);
@@ -470,7 +471,7 @@ TEST("units read back")
     CU_ASSERT_EQUAL(value, 1);
 }
 
-/* Whatever stands in a file, loading ends either with a cluster or with an error, never with both. */
+/* Whatever a file contains, loading ends either with a cluster or with an error, never with both. */
 TEST("scrambled files")
 {
     struct rng rng = rng_seeded(11);

@@ -1,6 +1,6 @@
-/* test_coll.c - all-to-allv, all-gather and point-to-point: in the adversarial world, in the simulated one and in a
- * live one they leave the same, right bytes; what they cannot do is refused; and simple loads take the time that
- * arithmetic says.
+/* test_coll.c - all-to-allv, all-gather and point-to-point.  They must leave the same, right bytes in the adversarial
+ * world, in the simulated one and in a live one.  What they cannot do must be refused.  Simple loads must take the time
+ * that arithmetic says.
  *
  * Method: jobs of many shapes, drawn from seeds; lists of messages with empty, repeated and own ones. */
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "traces/edges_make.h"
 #include "tests/unit.h"
 
-/* Messages from any source to any target.  Some pairs have several messages, and some messages have no bytes. */
+/* Draws messages from any source to any target.  Some pairs have several messages, and some messages have no bytes. */
 static void edges_draw(struct edges *e, uint32_t ranks, uint32_t most_bytes, uint64_t seed)
 {
     struct rng rng = rng_seeded(seed);
@@ -30,7 +30,7 @@ static void edges_draw(struct edges *e, uint32_t ranks, uint32_t most_bytes, uin
     edges_finish(e);
 }
 
-/* One message for each pair, of up to most_bytes. */
+/* Draws one message for each pair, of up to most_bytes. */
 static void edges_pairs(struct edges *e, uint32_t ranks, uint32_t most_bytes, uint64_t seed)
 {
     struct rng rng = rng_seeded(seed);
@@ -71,7 +71,8 @@ static struct coll_job job_make(const struct coll_options *o, const struct edges
     return job;
 }
 
-/* Runs the job in both worlds, and in a loop of this process with so many orders of steps. */
+/* Runs the job in the simulated and in a live world.  Then runs it in the adversarial world, in `seeds` orders of
+ * steps. */
 static void job_check(const struct coll_options *o, const struct edges *edges, bool nvlink_disabled, uint64_t seeds)
 {
     const struct coll_job job = job_make(o, edges);
@@ -163,7 +164,7 @@ TEST("NCCL's rings need the QPs that their channels use")
     }
 }
 
-/* Small messages go by LL and large ones by Simple, in chunks and in parts; some have no bytes. */
+/* Small messages go by LL and large ones by Simple, in chunks and in parts.  Some have no bytes. */
 TEST("messages by NCCL in all worlds")
 {
     static const uint32_t most[] = { 1, 700, 30000, 700000 };
@@ -236,8 +237,9 @@ TEST("what is refused")
 
 /* ---- times ---- */
 
-/* support_cluster's NIC moves 10 GB/s.  In addition a put takes post 100 ns and doorbell 100 ns, fetch 1 us, network 1
- * us, deliver 1 us, poll 100 ns, and a step 10 ns. */
+/* Returns the time of a phase's slowest rank.  support_cluster's NIC moves 10 GB/s.  In addition, a put takes 100 ns
+ * to post, 100 ns for the doorbell, 1 us to fetch, 1 us in the network, 1 us to deliver, 100 ns to poll, and 10 ns a
+ * step. */
 static uint64_t phase_ps(const struct coll_job *job, const struct cluster *cluster, const char *name)
 {
     struct job_sim sim;
@@ -256,8 +258,9 @@ static uint64_t phase_ps(const struct coll_job *job, const struct cluster *clust
 static double us(uint64_t ps) { return (double)ps / (double)PS_PER_US; }
 
 /* Two ranks of one node.  The leader's host waits after its copy, after the barrier of leaders, after the gets and
- * after the copies to the other rank; the other rank's host waits once more at the end.  Copies in sequence: a rank's
- * own block, the node's blocks, two to the output, two to the other rank, two by that rank. */
+ * after the copies to the other rank.  The other rank's host waits once more at the end.  That makes five waits.  Eight
+ * copies follow each other: a rank's own block, the node's blocks, two to the output, two to the other rank, two by
+ * that rank. */
 TEST("times of a leader's all-gather")
 {
     struct cluster cluster = support_cluster(2);
@@ -273,7 +276,8 @@ TEST("times of a leader's all-gather")
     CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&job, &cluster, "allgather")), least + 5 * 3, 0.001);
     cluster.calls.copy_ps = 3 * PS_PER_US;
     CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&job, &cluster, "allgather")), least + 5 * 3 + 8, 0.001);
-    /* Calls delay copies: that of a rank's own block to the leader, and two to the other rank, one of which waits. */
+    /* Calls delay three copies: a rank's own block to the leader, and two to the other rank, one of which waits
+     * anyway. */
     cluster.calls.copy_peer_call_ps = 5 * PS_PER_US;
     CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&job, &cluster, "allgather")), least + 5 * 3 + 8 + 5 + 2 * 5 - 3, 0.1);
 }
@@ -288,17 +292,17 @@ TEST("times of puts and gets")
     o.messages = 64;
     o.in_flight = 64;
     const struct coll_job many = job_make(&o, NULL);
-    /* There: post, doorbell, fetch, network, bytes, deliver; the acknowledgement back through the network. */
+    /* A put takes post and doorbell, fetch, network, the bytes, delivery, and the network for the acknowledgement. */
     CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&one, &cluster, "put")), 1 + 0.2 + 1 + 1 + 10 + 1 + 1, 1.3);
-    /* The question there, the answer with the bytes back. */
+    /* A get takes the network for the question, and the network with the bytes for the answer. */
     CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&one, &cluster, "get")), 1 + 0.2 + 1 + 1 + 1 + 1 + 10 + 1, 1.3);
-    /* A stream is as long as its bytes, and one latency. */
+    /* A stream takes the time of its bytes and one latency. */
     CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&many, &cluster, "put_stream")), 640 + 5.2, 6);
     CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&many, &cluster, "get_stream")), 640 + 6.2, 6);
 }
 
-/* MPI's peer answers each window.  The answer travels like a signal, not like an acknowledgement, and the next window
- * is sent after it. */
+/* MPI's peer answers each window of messages.  The next window is sent after the answer, which travels like a signal
+ * and not like an acknowledgement. */
 TEST("windows of MPI")
 {
     const struct cluster cluster = support_cluster(1);
@@ -318,7 +322,7 @@ TEST("windows of MPI")
     CU_ASSERT_EQUAL(kernel_called(&puts.job, 1), KERNEL_BARE);
 }
 
-/* NCCL's sockets send a message of 4 B before each message; the queue serves it first. */
+/* NCCL's sockets send a message of 4 B before each message.  The queue pair sends it first. */
 TEST("sockets and flags")
 {
     struct cluster cluster = support_cluster(1);
@@ -331,15 +335,16 @@ TEST("sockets and flags")
     const struct coll_job sockets = job_make(&o, NULL);
     const double plain_us = us(phase_ps(&plain, &cluster, "allreduce"));
     const double more_us = us(phase_ps(&sockets, &cluster, "allreduce")) - plain_us;
-    CU_ASSERT_DOUBLE_EQUAL(more_us, 2 * 0.2, 0.2); /* a post and a doorbell, up and down */
-    /* With flags a message has 2000 B; then the NIC asks for it: the question takes 1 us, and the NIC reads. */
+    CU_ASSERT_DOUBLE_EQUAL(more_us, 2 * 0.2, 0.2); /* a post and a doorbell, once up the tree and once down */
+    /* With LL's flags a message has 2000 B.  If ask_bytes is less, the NIC asks for the bytes: the question takes 1 us,
+     * and then the NIC reads. */
     cluster.nic.ask_bytes = 2100;
     CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&plain, &cluster, "allreduce")), plain_us, 0.001);
     cluster.nic.ask_bytes = 1900;
     CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&plain, &cluster, "allreduce")) - plain_us, 2 * 2, 0.5);
 }
 
-/* Arithmetic on an SM that also stores takes time from the stores; on another SM it does not. */
+/* Arithmetic on an SM that also stores takes time from the stores.  On another SM it takes none. */
 TEST("arithmetic beside")
 {
     const struct cluster cluster = support_cluster(4);
@@ -352,13 +357,14 @@ TEST("arithmetic beside")
     o.compute_sm_first = 0;
     const struct coll_job together = job_make(&o, NULL);
     const double alone = us(phase_ps(&apart, &cluster, "allgather"));
-    CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&apart, &cluster, "compute")), 502, 0.5); /* a step of 10 ns each 5 us */
+    CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&apart, &cluster, "compute")), 502, 0.5); /* 502 us because arithmetic has a step
+                                                                                  * of 10 ns in each 5 us */
     CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&apart, &cluster, "allgather_overlap")), alone > 502 ? alone : 502, 2);
     CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&together, &cluster, "allgather_overlap")), alone + 500, 10);
 }
 
-/* With one port of 50 GB/s for each endpoint and 1 us between any two, the time is at most 2 % and a latency above the
- * time that the busiest receiver needs. */
+/* Each endpoint has one port of 50 GB/s, and the latency between any two is 1 us.  The time must be between the bound,
+ * which the busiest receiver needs, and 2 % and a latency above it. */
 TEST("bounds of all-to-allv")
 {
     static const struct {

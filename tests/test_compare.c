@@ -1,7 +1,7 @@
 /* test_compare.c - two records side by side.
  *
- * Aim: errors have the right sign, size and place; records of different cases are refused, and the error names the
- * difference; the limit of a phase is found.  Method: small records made here, with the results worked out by hand. */
+ * Aim: errors have the right sign, size and place.  Records of different cases are refused, and the message names the
+ * difference.  The limit of a phase is found.  Method: small records made here, with results worked out by hand. */
 #include <math.h>
 #include <string.h>
 
@@ -45,7 +45,7 @@ static struct compare *compared(const struct record *a, const struct record *b, 
     return compare;
 }
 
-/* Takes the difference. */
+/* Asserts that the difference has the expected text, and frees it. */
 static void assert_difference(char *difference, const char *expected)
 {
     CU_ASSERT_STRING_EQUAL(difference, expected);
@@ -113,7 +113,7 @@ TEST("different cases are refused")
 {
     g_autoptr(record) p = record_of("simulate", 1);
     g_autoptr(record) m = record_of("replay", 1);
-    CU_ASSERT_PTR_NULL(compare_case_difference(p, m)); /* the trace's folder does not matter */
+    CU_ASSERT_PTR_NULL(compare_case_difference(p, m)); /* the folder of the trace does not count */
     record_set(m, "num-tokens", "64");
     record_set(m, "num-topk", "8");
     struct compare_options options = { 0 };
@@ -130,7 +130,7 @@ TEST("different cases are refused")
     CU_ASSERT(error_is(&error, "nothing to compare: no phase has a time or bandwidth in both records"));
 }
 
-/* Each record says which keys make its case.  A record that does not say so counts by the keys that it has. */
+/* A record may list the keys that make its case.  A record without such a list counts by the keys that it has. */
 TEST("keys that count only sometimes")
 {
     g_autoptr(record) p = record_of("simulate", 1);
@@ -138,7 +138,7 @@ TEST("keys that count only sometimes")
     record_set(p, "seed", "1");
     record_set(m, "seed", "2");
     CU_ASSERT_PTR_NULL(compare_case_difference(p, m));
-    record_set(m, RECORD_CASE_KEYS, "kernel  seed trace"); /* enough that one of them says so */
+    record_set(m, RECORD_CASE_KEYS, "kernel  seed trace"); /* a list in one of the two records suffices */
     for (int turn = 0; turn < 2; turn++) {
         g_autofree char *difference = turn ? compare_case_difference(m, p) : compare_case_difference(p, m);
         CU_ASSERT_STRING_EQUAL(difference, turn ? "seed: 2 against 1" : "seed: 1 against 2");
@@ -148,11 +148,12 @@ TEST("keys that count only sometimes")
     CU_ASSERT_PTR_NULL(compare_case_difference(plain, p));
     CU_ASSERT_PTR_NULL(compare_case_difference(plain, plain));
     record_set(plain, "kernel", "normal");
-    record_set(plain, "kind", "measure"); /* of no case */
+    record_set(plain, "kind", "measure"); /* a measurement has no case */
     CU_ASSERT_PTR_NULL(compare_case_difference(plain, plain));
-    g_autoptr(record) other = record_new(); /* neither says what makes its case: the keys that every case has count */
+    g_autoptr(record) other = record_new(); /* neither record lists its keys, so only the keys that every case has
+                                             * count */
     record_set(other, "kernel", "ll");
-    record_set(other, "hidden", "7168"); /* only one says it */
+    record_set(other, "hidden", "7168"); /* does not count, because only one record has it */
     record_set(other, "seed", "9");
     CU_ASSERT_PTR_NULL(compare_case_difference(plain, other));
     record_set(plain, "kind", "simulate");
@@ -161,7 +162,7 @@ TEST("keys that count only sometimes")
     assert_difference(compare_case_difference(p, plain), "kernel: ll against normal");
 }
 
-/* Two predictions may differ in settings, not in work; redundant experts are a setting. */
+/* Two predictions may differ in settings, but not in work.  Redundant experts are a setting. */
 TEST("two predictions")
 {
     g_autoptr(record) a = record_of("simulate", 2);
@@ -208,9 +209,9 @@ TEST("two predictions")
     compare_words_append(compare, words);
     CU_ASSERT_PTR_NOT_NULL(strstr(words->str, "the bound has moved to another part of that kind.\n"));
     compare_free(compare);
-    record_set(b, "num-experts", "192"); /* 128 experts, 64 of them twice */
+    record_set(b, "num-experts", "192"); /* 128 experts, and a second copy of 64 of them */
     assert_difference(compare_case_difference(a, b), "num-experts: 64 against 192");
-    record_set(b, "kind", "replay"); /* a measurement is of one case */
+    record_set(b, "kind", "replay"); /* a replay is a measurement, so its case must be equal in all keys */
     record_set(b, "num-experts", "128");
     assert_difference(compare_case_difference(a, b), "num-experts: 64 against 128; placement: none against eplb:64");
 }
@@ -243,9 +244,9 @@ TEST("files elsewhere")
     }
 }
 
-/* Runs over several layers may say layer or layers, one layer or a range; only plain times are compared.  _max is over
- * ranks in one record and over layers in the other.  The slowest rank of each layer is "slowest_us" in both records, or
- * the measurement has only means. */
+/* Records of several layers may have the key layer or layers, with one layer or a range.  Only metrics that mean the
+ * same are compared.  A metric that ends in _max is the maximum over ranks in one record and over layers in the other.
+ * The slowest rank of each layer is "slowest_us" in both records, unless the measurement has only means. */
 TEST("several layers")
 {
     g_autoptr(record) p = record_of("simulate", 1);
@@ -266,7 +267,8 @@ TEST("several layers")
     compare_free(compare);
     record_add(p, "dispatch", RECORD_ALL, "slowest_us", 300, "us");
     compare = compared(p, m, false);
-    CU_ASSERT_STRING_EQUAL(compare_headline(compare, "dispatch")->metric, "time_us"); /* like with like */
+    CU_ASSERT_STRING_EQUAL(compare_headline(compare, "dispatch")->metric, "time_us"); /* only metrics of one kind are
+                                                                                       * compared */
     compare_free(compare);
     record_add(m, "dispatch", RECORD_ALL, "slowest_us", 400, "us");
     compare = compared(p, m, false);
@@ -302,7 +304,7 @@ TEST("the slowest rank")
     const struct compare_row *row = compare_headline(compare, "dispatch");
     CU_ASSERT_STRING_EQUAL(row->metric, "slowest_us");
     CU_ASSERT_DOUBLE_EQUAL(row->error_pct, -20, 1e-9);
-    CU_ASSERT_PTR_EQUAL(row, &g_array_index(compare->rows, struct compare_row, 0)); /* before all others */
+    CU_ASSERT_PTR_EQUAL(row, &g_array_index(compare->rows, struct compare_row, 0)); /* the first of all rows */
     CU_ASSERT_STRING_EQUAL(compare_headline(compare, "combine")->metric, "time_us");
     CU_ASSERT_PTR_NULL(compare_headline(compare, "layout"));
     g_autoptr(GString) words = g_string_new(NULL);
@@ -316,7 +318,7 @@ TEST("the slowest rank")
     CU_ASSERT_EQUAL(compare_slowest_us(p, "dispatch"), 300);
 }
 
-/* A value that is not known, or a measured zero, is no error of any size. */
+/* A value that is not known has no error.  Nor has a measured zero. */
 TEST("unknown values")
 {
     g_autoptr(record) p = record_new();
@@ -350,7 +352,7 @@ TEST("what limits a phase")
     CU_ASSERT_STRING_EQUAL(limit.bound, "send");
     CU_ASSERT_EQUAL(limit.bound_us, 80);
     CU_ASSERT_EQUAL(limit.efficiency_pct, 50);
-    compare_limit_find(p, "combine", &limit); /* a mean over ranks says nothing of the slowest */
+    compare_limit_find(p, "combine", &limit); /* a mean over ranks does not tell how slow the slowest rank is */
     CU_ASSERT_TRUE(isnan(limit.efficiency_pct));
     g_autoptr(GString) words = g_string_new(NULL);
     compare_limit_append(p, "dispatch", words, "[", "]");

@@ -1,7 +1,7 @@
 /* test_conformance_faults.c - the conformance suite catches breaches of the contract.
  *
- * Method: live worlds over the stand-in network, with one operation replaced by one that breaks one rule of
- * the contract.  The suite must fail in the case that is about this rule; without a fault it must pass. */
+ * Method: live worlds over the stand-in network, in which one operation is replaced by one that breaks one rule of the
+ * contract.  The suite must fail in the case that tests this rule.  Without a fault it must pass. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static void faults_report(void *context, const char *name, const char *why)
     g_strlcat(failed_cases, ";", sizeof failed_cases);
 }
 
-/* Runs the suite on ranks that use ops (NULL: the real ones); names of failed cases are in failed_cases. */
+/* Runs the suite on ranks that use ops (NULL: the real ones).  failed_cases gets the names of failed cases. */
 static uint32_t run_with(const struct fabric_ops *ops)
 {
     struct live_options options = support_options("shm", 2);
@@ -118,7 +118,7 @@ static int put_signal_overtaking(struct fabric *f, struct fabric_worker *w, cons
     return honest->put_signal(f, w, write, signal);
 }
 
-/* What a live world does with a counter that it takes for a word. */
+/* A put with a signal that sets a counter instead of adding to it. */
 static int put_signal_set(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write,
                           const struct fabric_signal *signal)
 {
@@ -150,7 +150,7 @@ static void work_twice(struct fabric *f, struct fabric_worker *w, const struct f
 static uint64_t clock_backwards(const struct fabric *f)
 {
     static uint64_t calls;
-    return honest->now_ps(f) - calls++ % 2 * PS_PER_US; /* every other time */
+    return honest->now_ps(f) - calls++ % 2 * PS_PER_US; /* every other time is 1 us too early */
 }
 
 static void expect(const struct fabric_ops *ops, const char *name)
@@ -200,5 +200,5 @@ TEST("local work")
     FAULT(now_ps, clock_backwards, "local work and adds");
 }
 
-/* Additions that make a word too large satisfy a wait for "at least"; the suite must check the sum itself. */
+/* Additions that make a word too large satisfy a wait for "at least", so the suite must check the sum itself. */
 TEST("adds") { FAULT(signal_add, add_lossy, "local work and adds"); }

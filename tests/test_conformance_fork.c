@@ -1,8 +1,8 @@
-/* test_conformance_fork.c - the conformance suite with a real process for each rank, forked as replays are: the
- * only test in which signals and data really race.
+/* test_conformance_fork.c - the conformance suite with a real process for each rank, forked as replays are.  Only in
+ * this test do signals and data really race.
  *
- * Method: every process runs the programs of its own rank through live_world_run(); the exit status of the run
- * says whether any of them saw a rule broken. */
+ * Method: every process runs the programs of its own rank through live_world_run().  The exit status of the run says
+ * whether any process saw a broken rule. */
 #include <stdio.h>
 #include <unistd.h>
 #include "tests/support_conformance.h"
@@ -23,7 +23,7 @@ TEST("processes")
     }
 }
 
-/* More ranks than CPUs, whatever machine this is. */
+/* More ranks than CPUs, on any machine. */
 TEST("crowd")
 {
     struct support_process_case c = { .traitor = -1, .seed = 4 };
@@ -31,7 +31,7 @@ TEST("crowd")
     CU_ASSERT_EQUAL(bootstrap_fork_run(CONFORMANCE_RANKS, 60000, support_process_conforms, &c), 0);
 }
 
-/* One process that breaks a rule makes the whole run fail, so that the above can fail. */
+/* One process that breaks a rule must make the whole run fail.  This shows that the tests above can fail. */
 TEST("traitor")
 {
     struct support_process_case c = { .traitor = 1, .seed = 5 };

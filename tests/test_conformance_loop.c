@@ -1,5 +1,5 @@
-/* test_conformance_loop.c - the contract of the seam, held by the adversarial fabrics that the protocol's tests run on:
- * they are late or out of order only where the contract allows it. */
+/* test_conformance_loop.c - the adversarial fabrics, on which protocols are tested, keep the contract of
+ * models/fabric.h. They are late or out of order only where the contract allows it. */
 #include <stdio.h>
 #include <string.h>
 #include "tests/support_conformance.h"
@@ -98,5 +98,5 @@ TEST("nodes")
 
 TEST("nvlink disabled") { run_suite(5, 8, true, 1); }
 
-/* A fabric on which time wakes nobody is found out, by the case that is about it. */
+/* The suite must find a fabric on which time wakes no worker: the case about waking fails, and no other. */
 TEST("deaf") { CU_ASSERT_EQUAL(run_suite_report(4, 2, false, 2, true), 1); }

@@ -1,7 +1,7 @@
-/* test_conformance_shm.c - the contract of the seam, held by live worlds over shared memory: as one NVLink
- * domain, as groups with the stand-in network between them, and with NVLink disabled.
+/* test_conformance_shm.c - live worlds over shared memory keep the contract of models/fabric.h: as one NVLink domain,
+ * as groups with the stand-in network between them, and with NVLink disabled.
  *
- * Method: the ranks of a world are made by threads and stepped by one, with several seeds. */
+ * Method: threads make the ranks of a world, and one thread steps them, with several seeds. */
 #include "tests/support_conformance.h"
 #include "tests/support_live.h"
 #include "tests/unit.h"
@@ -33,7 +33,7 @@ TEST("NVLink disabled")
     for (uint64_t seed = 1; seed <= 5; seed++) run_suite(5, &options, true, seed);
 }
 
-/* Without a link, puts are stores: the data path of a world of one host, without a network. */
+/* Without a link, puts are stores.  This is the data path of a world of one host without a network. */
 TEST("no network at all")
 {
     struct live_options options = support_options(NULL, 2);

@@ -1,5 +1,6 @@
-/* test_conformance_sim.c - the contract of the seam, held by the simulated world: GPUs in one NVLink domain,
- * in nodes, with NVLink disabled, posting by themselves or by a proxy; and a host whose ranks share cores. */
+/* test_conformance_sim.c - the simulated world keeps the contract of models/fabric.h.  Its GPUs are in one NVLink
+ * domain or in nodes, have NVLink disabled, and post by themselves or by a proxy.  One world is a host whose ranks
+ * share cores. */
 #include "sim/units.h"
 #include "tests/support_conformance.h"
 #include "tests/support_sim.h"
@@ -10,7 +11,8 @@ struct sim_world {
     uint32_t rank_count;
 };
 
-/* The suite names workers rank after rank; the world wants them by rank, numbered from 0. */
+/* Runs workers in the simulated world.  The suite lists the workers of all ranks.  The world wants a list for each
+ * rank, numbered from 0. */
 static bool sim_world_run(void *context, struct fabric_worker **worker, uint32_t worker_count, char *why,
                           size_t why_size)
 {

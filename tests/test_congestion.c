@@ -1,8 +1,9 @@
-/* test_congestion.c - do flows that meet behave as with DCQCN, Slingshot and SRD: do they share, spare other flows, and
- * keep their order?
+/* test_congestion.c - flows that meet must behave as with DCQCN, Slingshot and SRD: they share, spare other flows, and
+ * keep their order.
  *
- * Aim: [dcqcn], `queues = flow`, `routing = spray`, unordered transports.  Method: flows of puts (support_traffic.h),
- * whose NIC ports move 10 GB/s, against shares and times counted by hand; DCQCN's arithmetic by itself. */
+ * Aim: [dcqcn], `queues = flow`, `routing = spray`, unordered transports.  Method: flows of puts (support_traffic.h)
+ * through NIC ports of 10 GB/s are compared with shares and times computed by hand.  DCQCN's arithmetic is also tested
+ * by itself. */
 #include <math.h>
 #include <stdio.h>
 #include "models/backends.h"
@@ -13,7 +14,7 @@
 #include "tests/support_trace.h"
 #include "tests/unit.h"
 
-/* The parts that ship: their authors' parameters, and NVIDIA's defaults. */
+/* DCQCN's parameters in the parts that ship: those of its authors' paper, and NVIDIA's defaults. */
 static struct cluster_dcqcn paper, nvidia;
 
 static void part_load(const char *name, struct cluster_dcqcn *parameters)
@@ -50,12 +51,14 @@ TEST("which packets are marked")
     for (int i = 0; i < 20000; i++) {
         CU_ASSERT_FALSE(dcqcn_marks(&d, 5000, 4));
         CU_ASSERT_TRUE(dcqcn_marks(&d, 200001, 1));
-        marked += dcqcn_marks(&d, 102500, 4); /* half of the way: 0.005 of the packets, 1 - 0.995^4 of the quanta */
+        marked += dcqcn_marks(&d, 102500, 4); /* half-way between the thresholds: marks 0.005 of the packets, so 1 -
+                                               * 0.995^4 of the quanta of 4 packets */
     }
     CU_ASSERT(fabs(marked / 20000.0 - (1 - pow(0.995, 4))) < 0.004);
 }
 
-/* One flow, one notification: the rate is halved at once; every 55 us the timer brings back half of the difference. */
+/* One notification comes to one flow.  It halves the rate at once.  Every 55 us the timer restores half of the
+ * difference. */
 TEST("a cut and the way back")
 {
     struct dcqcn d;
@@ -63,23 +66,24 @@ TEST("a cut and the way back")
     dcqcn_init(&d, &paper, 80000000000, 1);
     dcqcn_flow_init(&f, &d);
     CU_ASSERT_EQUAL(dcqcn_allows_ps(&d, &f, 0), 0);
-    dcqcn_sent(&d, &f, 0, 10000); /* 1 us at 10 GB/s: the line itself limits the flow to that */
+    dcqcn_sent(&d, &f, 0, 10000); /* 1 us at 10 GB/s; the port itself limits the flow to that */
     CU_ASSERT_EQUAL(dcqcn_allows_ps(&d, &f, 10), 10);
     dcqcn_marked(&d, &f, 5 * PS_PER_US, PS_PER_US);
-    dcqcn_marked(&d, &f, 54 * PS_PER_US, PS_PER_US); /* within the receiver's interval: nothing is sent */
+    dcqcn_marked(&d, &f, 54 * PS_PER_US, PS_PER_US); /* within the receiver's interval, so no second notification is
+                                                      * sent */
     CU_ASSERT_EQUAL(dcqcn_allows_ps(&d, &f, 5 * PS_PER_US), 5 * PS_PER_US);
     CU_ASSERT_FALSE(f.slowed);
-    (void)dcqcn_allows_ps(&d, &f, 6 * PS_PER_US); /* it is here */
+    (void)dcqcn_allows_ps(&d, &f, 6 * PS_PER_US); /* the notification has arrived */
     CU_ASSERT_TRUE(f.slowed);
     NEAR(f.rate, 0.005);
     NEAR(f.target, 0.01);
     dcqcn_sent(&d, &f, 6 * PS_PER_US, 10000);
     CU_ASSERT_EQUAL(dcqcn_allows_ps(&d, &f, 6 * PS_PER_US), 8 * PS_PER_US);
     (void)dcqcn_allows_ps(&d, &f, 60 * PS_PER_US);
-    NEAR(f.rate, 0.005); /* raised at 61 */
+    NEAR(f.rate, 0.005); /* the rate rises only at 61 us */
     (void)dcqcn_allows_ps(&d, &f, 61 * PS_PER_US);
     NEAR(f.rate, 0.0075);
-    NEAR(f.alpha, 1); /* updated at 61, with the notification in that time */
+    NEAR(f.alpha, 1); /* updated at 61 us; a notification came since the last update */
     (void)dcqcn_allows_ps(&d, &f, 116 * PS_PER_US);
     NEAR(f.rate, 0.00875);
     NEAR(f.alpha, 255.0 / 256);
@@ -87,12 +91,13 @@ TEST("a cut and the way back")
     (void)dcqcn_allows_ps(&d, &f, 120 * PS_PER_US);
     NEAR(f.target, 0.00875);
     NEAR(f.rate, 0.00875 * (1 - 255.0 / 512));
-    (void)dcqcn_allows_ps(&d, &f, 200000 * PS_PER_US); /* left alone it is at the line's rate again, and unlimited */
+    (void)dcqcn_allows_ps(&d, &f, 200000 * PS_PER_US); /* without notifications the flow returns to the port's rate, and
+                                                        * is then not limited */
     CU_ASSERT_FALSE(f.slowed);
     dcqcn_flow_clear(&f);
 }
 
-/* Unending notifications cut as often as allowed, down to the least rate and no further. */
+/* Notifications without end cut the rate as often as allowed, down to the least rate. */
 TEST("cuts down to the least rate")
 {
     struct cluster_dcqcn p = paper;
@@ -109,7 +114,7 @@ TEST("cuts down to the least rate")
     }
     NEAR(f.rate, 0.001);
     dcqcn_flow_clear(&f);
-    p.cut_ps = 100 * PS_PER_US; /* whatever comes, cuts are at least cut_ps apart */
+    p.cut_ps = 100 * PS_PER_US; /* cuts must be at least cut_ps apart, however many notifications come */
     p.cnp_ps = PS_PER_US;
     p.least_bps = 8000000;
     dcqcn_flow_init(&f, &d);
@@ -124,8 +129,8 @@ TEST("cuts down to the least rate")
     dcqcn_flow_clear(&f);
 }
 
-/* Tests raises by bytes, and the two later stages. Raises are additive once one of the two counts exceeds recovery, and
- * hyper once both do. */
+/* Tests raises by bytes, and the two later stages.  Raises are additive once one of the two counts (by time, by bytes)
+ * exceeds `recovery`.  They are hyper once both counts do. */
 TEST("stages")
 {
     struct cluster_dcqcn p = paper;
@@ -144,7 +149,7 @@ TEST("stages")
     NEAR(f.rate, 0.0025);
     f.target = 0.005;
     dcqcn_sent(&d, &f, 130 * PS_PER_US, 10 * MB);
-    NEAR(f.rate, 0.00375); /* recovery */
+    NEAR(f.rate, 0.00375); /* recovery: half-way from 0.0025 to the target, 0.005 */
     dcqcn_sent(&d, &f, 130 * PS_PER_US, 10 * MB);
     NEAR(f.target, 0.005005); /* 40 Mbit/s more */
     NEAR(f.rate, (0.00375 + 0.005005) / 2);
@@ -172,12 +177,13 @@ static struct flow *flow_timed(struct traffic *t, uint16_t from, uint16_t to, ui
     return f;
 }
 
-/* Flows into one port begin at the line's rate, 2 ms apart. */
+/* All flows go into one port.  They begin at the port's rate, 2 ms apart. */
 static struct traffic *shared_port(const struct cluster_dcqcn *parameters, uint32_t flows)
 {
     struct traffic *t = traffic_new(9);
     t->cluster.dcqcn = *parameters;
-    t->options.needs.queue_depth = 32; /* 1.6 MB of a flow: what NVIDIA's thresholds need to see */
+    t->options.needs.queue_depth = 32; /* a flow can post 1.6 MB at once, so that queues can reach NVIDIA's
+                                        * thresholds */
     for (uint16_t i = 0; i < flows; i++) {
         struct flow *f = flow_timed(t, (uint16_t)(i + 1), 0, 20000, 60000, 100000);
         f->start_ps = i * 2000 * PS_PER_US;
@@ -186,12 +192,13 @@ static struct traffic *shared_port(const struct cluster_dcqcn *parameters, uint3
     return t;
 }
 
-/* After all flows have begun, each gets its share within 15 %, as a mean over 40 ms, with the authors' parameters.
- * NVIDIA's parameters raise a rate by 5 Mbit/s in 300 us, so shares become equal only after seconds. With them, the
+/* With the authors' parameters, each flow gets its share within 15 %, as a mean over 40 ms after all flows have begun.
+ * NVIDIA's parameters raise a rate by 5 Mbit/s in 300 us, so shares become equal only after seconds.  For them, the
  * test asks only that no flow starves and that the port is used. */
 TEST("DCQCN shares")
 {
-    struct cluster_dcqcn scaled = nvidia; /* scaled from ports of 400 Gb/s to these of 80 Gb/s */
+    struct cluster_dcqcn scaled = nvidia; /* thresholds for ports of 400 Gb/s become those for the test's ports of 80
+                                           * Gb/s */
     scaled.mark_from_bytes /= 5;
     scaled.mark_all_bytes /= 5;
     for (int i = 0; i < 2; i++) {
@@ -208,16 +215,16 @@ TEST("DCQCN shares")
     }
 }
 
-/* Runs repeat bit for bit, marks drawn or not. */
+/* Two runs are equal bit for bit, although marks are drawn at random. */
 TEST("DCQCN repeats")
 {
     g_autofree struct traffic *a = shared_port(&paper, 4), *b = shared_port(&paper, 4);
     for (int i = 0; i < 4; i++) CU_ASSERT_EQUAL(a->flow[i].took_us, b->flow[i].took_us);
 }
 
-/* Four nodes of one leaf send into one port of another leaf.  A fifth node of the first leaf sends to `to`.  It shares
- * only a link of two switches with them, which could carry all five flows (as in test_network.c).  Returns the rate of
- * the fifth flow; *sum gets that of the four. */
+/* Four nodes of a leaf send into one port of another leaf.  A fifth node of the first leaf, the victim, sends to `to`.
+ * It shares with them only a link between switches, which could carry all five flows (as in test_network.c).  Returns
+ * the victim's rate in GB/s.  *sum gets the sum of the other four rates. */
 static double victim_gbs(struct traffic *t, uint16_t to, double *sum)
 {
     t->options.needs.queue_depth = 32;
@@ -229,8 +236,8 @@ static double victim_gbs(struct traffic *t, uint16_t to, double *sum)
     return gbs(&t->flow[4]);
 }
 
-/* A full buffer holds back everything that comes over its link, so that the victim gets as much as each of the four.
- * With DCQCN buffers do not fill. */
+/* A full buffer holds back everything that comes over its link, so the victim gets only as much as each of the four
+ * flows. With DCQCN the buffers do not fill. */
 TEST("DCQCN spares victims")
 {
     for (int i = 0; i < 2; i++) {
@@ -247,7 +254,7 @@ TEST("DCQCN spares victims")
     }
 }
 
-/* Slingshot: a dragonfly with adaptive routing, whose switches hold back the flows that are too many, and no others. */
+/* Slingshot is a dragonfly with adaptive routing.  Its switches hold back only the flows that fill a port. */
 TEST("Slingshot spares victims")
 {
     static const enum cluster_queues queues[] = { CLUSTER_QUEUE_PORT, CLUSTER_QUEUE_FLOW };
@@ -257,7 +264,7 @@ TEST("Slingshot spares victims")
         t->cluster.network.routing = CLUSTER_ADAPTIVE;
         t->cluster.network.nodes_per_leaf = 5;
         t->cluster.network.leaves_per_pod = 3;
-        t->cluster.network.uplink_rate_bps = 400000000000; /* 50 GB/s: it could carry all */
+        t->cluster.network.uplink_rate_bps = 400000000000; /* 50 GB/s, which could carry all flows */
         t->cluster.network.buffer_bytes = 500000;
         t->cluster.network.queues = queues[i];
         double sum;
@@ -270,8 +277,8 @@ TEST("Slingshot spares victims")
 
 /* ---- SRD ---- */
 
-/* Two flows from leaf to leaf over two spines, with uplinks as fast as a NIC.  Sprayed, they never collide for long,
- * whatever their QPs; with ECMP some do (test_network.c). */
+/* Two flows go from leaf to leaf over two spines, with uplinks as fast as a NIC.  Sprayed flows never collide for long,
+ * whatever their QPs are.  With ECMP some flows do (test_network.c). */
 TEST("spraying")
 {
     for (uint16_t queue = 0; queue < QUEUES; queue++) {
@@ -284,7 +291,7 @@ TEST("spraying")
     }
 }
 
-/* Two spines, of which one carries 0.1 GB/s: a quantum of 16 KiB takes 164 us over it. */
+/* Makes two spines, of which one carries 0.1 GB/s.  There a quantum of 16 KiB takes 164 us. */
 static struct traffic *uneven_ways(const struct transport *transport, struct graph **graph)
 {
     struct traffic *t = traffic_new(4);
@@ -298,11 +305,12 @@ static struct traffic *uneven_ways(const struct transport *transport, struct gra
     return t;
 }
 
-/* A QP has two requests in flight, the first over the slow spine.  If the transport keeps no order, the second
- * completes at once and a third may be posted; else both complete after 164 us. */
+/* A QP has two requests in flight, and the first may go over the slow spine.  If the transport keeps no order, the
+ * second completes at once, and a third can be posted.  Otherwise both complete after 164 us. */
 TEST("out of order")
 {
-    uint32_t posted[2][2] = { { 0 } }; /* by transport: how often two and three were posted within 100 us */
+    uint32_t posted[2][2] = { { 0 } }; /* for each transport: in how many runs two requests, and three, were posted
+                                        * within 100 us */
     for (int i = 0; i < 2; i++) {
         for (uint16_t queue = 0; queue < QUEUES; queue++) {
             g_autoptr(graph) g = NULL;
@@ -318,12 +326,12 @@ TEST("out of order")
             posted[i][f->posted_within - 2]++;
         }
     }
-    CU_ASSERT(posted[0][0] > 0 && posted[0][1] > 0); /* by chance the first goes over either spine */
+    CU_ASSERT(posted[0][0] > 0 && posted[0][1] > 0); /* the first request goes over either spine by chance */
     CU_ASSERT_EQUAL(posted[1][0], 0);
 }
 
-/* Order where it is needed: a signal is seen only when the data before it have arrived, whatever ways they took and
- * whatever ensures it (the NIC, a fence, the receiver's software). */
+/* A signal must be seen only after the data before it have arrived, whatever paths they took.  This must hold whatever
+ * ensures it: the NIC, a fence, or the receiver's software. */
 TEST("a signal waits")
 {
     static const enum transport_order order[] = { TRANSPORT_WIRE, TRANSPORT_FENCE, TRANSPORT_RECEIVER };
@@ -334,7 +342,7 @@ TEST("a signal waits")
             transport.post_ps = transport.doorbell_ps = 0;
             transport.order = order[i];
             g_autofree struct traffic *t = uneven_ways(&transport, &g);
-            struct flow *f = flow_add(t, 0, 2, queue, 32768, 1); /* one quantum over each spine */
+            struct flow *f = flow_add(t, 0, 2, queue, 32768, 1); /* two quanta, one over each spine */
             f->signals = true;
             const struct flow *seen = flow_wait(t, 2);
             traffic_run(t);

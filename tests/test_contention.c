@@ -1,4 +1,4 @@
-/* test_contention.c - what else a host did, read from counters of hosts that stand in folders. */
+/* test_contention.c - how much the rest of a host did, read from its counters.  Folders stand for the hosts. */
 #include <glib.h>
 #include <glib/gstdio.h>
 #include <math.h>
@@ -75,7 +75,7 @@ TEST("counters of a host")
     host_free(root);
 }
 
-/* Two CPUs in one second, in which the ranks used 1.5 s of CPU time. */
+/* Returns the contention of two CPUs within one second, in which the ranks used 1.5 s of CPU time. */
 static struct contention between(double busy_s, double steal_s)
 {
     const struct contention_reading from = { .cpus = 2, .running = 3, .mhz = 2000 };
@@ -105,7 +105,8 @@ TEST("shares between two readings")
     CU_ASSERT_DOUBLE_EQUAL(others.mhz_max, 3000, 1e-9);
 }
 
-/* A kernel without pressure and a host whose /proc is another system's: nothing is known, and nothing claimed. */
+/* A kernel without pressure counters, and a host whose /proc is that of another system.  What is not known must not be
+ * claimed. */
 TEST("counters that are not there")
 {
     char *root = host_new();
@@ -164,7 +165,8 @@ static int cpu_of(const cpu_set_t *set, uint32_t number)
     return cpu;
 }
 
-/* Each rank is bound to a CPU, and watches the CPUs of both, because the CPU time of both is subtracted. */
+/* Each of the two ranks is bound to a CPU of its own, and watches both CPUs, because the CPU time of both is
+ * subtracted. */
 static int rank_watches(struct bootstrap *b, void *context)
 {
     const cpu_set_t *whole = context;
@@ -187,7 +189,7 @@ TEST("ranks bound to CPUs of their own")
     CU_ASSERT_EQUAL(bootstrap_fork_run(2, 20000, rank_watches, &whole), 0);
 }
 
-/* This thread works, then sleeps: both show. */
+/* This thread works, then sleeps.  The counters must show both. */
 TEST("time of a thread")
 {
     const double before_us = contention_thread_us();
@@ -199,7 +201,7 @@ TEST("time of a thread")
     CU_ASSERT(contention_thread_sleeps() > slept);
 }
 
-/* Ranks that keep their CPUs busy; then one of them does not get its CPU. */
+/* Ranks keep their CPUs busy.  Then one of them does not get its CPU. */
 TEST("disturbed phases")
 {
     struct contention_effort effort[4];
@@ -207,10 +209,10 @@ TEST("disturbed phases")
     CU_ASSERT_FALSE(contention_disturbed(effort, 4, 8, true));
     effort[2].cpu_us = 80;
     CU_ASSERT_TRUE(contention_disturbed(effort, 4, 8, true));
-    /* It sleeps: its CPU may be idle. */
+    /* The rank sleeps, so its CPU may be idle. */
     effort[2].slept = true;
     CU_ASSERT_FALSE(contention_disturbed(effort, 4, 8, true));
-    /* Two CPUs for four ranks: 0 and 2 share one, 1 and 3 the other. */
+    /* Two CPUs serve four ranks: ranks 0 and 2 share one, 1 and 3 the other. */
     for (uint32_t r = 0; r < 4; r++)
         effort[r] = (struct contention_effort){ .wall_us = 100, .cpu_us = r < 2 ? 70 : 29 };
     CU_ASSERT_FALSE(contention_disturbed(effort, 4, 2, true));

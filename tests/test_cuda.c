@@ -1,5 +1,5 @@
-/* test_cuda.c - what can be tested of measuring GPUs without a GPU: if ptxas is here, it accepts the kernels and finds
- * room for their registers; every kernel that the benchmarks name exists. */
+/* test_cuda.c - what can be tested of GPU measurements without a GPU.  If ptxas is installed, it must accept the
+ * kernels and find room for their registers.  Every kernel that the benchmarks name must exist. */
 #include <glib.h>
 #include <glib/gstdio.h>
 #include <stdio.h>
@@ -51,7 +51,7 @@ TEST("every kernel that is named is there")
     CU_ASSERT_FALSE(kernel_is_there("nothing"));
     for (size_t i = 0; i < G_N_ELEMENTS(texts); i++) {
         CU_ASSERT(g_str_has_prefix(texts[i], ".version 8.0 .target sm_90 .address_size 64"));
-        CU_ASSERT_PTR_NULL(strstr(texts[i], "ARG_")); /* macros are resolved */
+        CU_ASSERT_PTR_NULL(strstr(texts[i], "ARG_")); /* all macros must have been replaced */
         CU_ASSERT_PTR_NULL(strstr(texts[i], "FLAG_"));
     }
 }
@@ -67,7 +67,7 @@ static char *ptxas_find(void)
 TEST("ptxas takes the kernels, without spilling registers")
 {
     g_autofree char *ptxas = ptxas_find();
-    if (!ptxas) return; /* only the driver can tell then */
+    if (!ptxas) return; /* without ptxas, only a driver could compile the text */
     g_autofree char *folder = g_dir_make_tmp("eptwin-XXXXXX", NULL);
     for (size_t i = 0; i < G_N_ELEMENTS(texts); i++) {
         g_autofree char *source = g_build_filename(folder, "kernels.ptx", NULL);

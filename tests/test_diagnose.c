@@ -1,4 +1,5 @@
-/* test_diagnose.c - causes planted in predictions are named first; what nothing explains is said to be so. */
+/* test_diagnose.c - a diagnosis names the cause that was planted in predictions first, and says when no cause explains
+ * the measurements. */
 #include <glib.h>
 #include <math.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 
 static const struct diagnose_how how = { .workers = 2 };
 
-/* Cases that differ in size, ranks and kernel, so that causes leave different marks. */
+/* Cases that differ in size, ranks and kernel, so that each cause has a different effect on them. */
 static const char cases[] =
     "kernel,num-ranks,ranks-per-node,num-tokens,hidden,num-experts,num-topk,num-sms,cached,phase,measured_us\n"
     "ll,8,4,16,2048,16,4,,,dispatch,1\n"
@@ -21,7 +22,7 @@ static const char cases[] =
 
 typedef struct validate_table *table_reader(const char *path, const struct case_options *base, GError **error);
 
-/* What a reader returns for a file with that text. */
+/* Writes the text to a file, and returns what `read` makes of it. */
 static struct validate_table *table_by(table_reader *read, const char *cluster, const char *text)
 {
     g_autoptr(GError) error = NULL;
@@ -44,7 +45,7 @@ static const struct cause *cause_named(const char *id)
     return cause;
 }
 
-/* Sets the measurements to what the machine would give with that cause. */
+/* Sets the measurements to what the cluster would give with that cause. */
 static void measure_with(struct validate_table *table, const struct cause *cause)
 {
     g_autoptr(cluster) cluster = MADE(cluster_load("h100-cx7", NULL));
@@ -68,7 +69,7 @@ static void measure_with(struct validate_table *table, const struct cause *cause
 static void planted_is_first(const char *id)
 {
     g_autoptr(validate_table) table = table_new();
-    if (cause_named(id)->scope & CAUSE_SMS) /* rows that state their SMs do not have fewer */
+    if (cause_named(id)->scope & CAUSE_SMS) /* rows that state their SMs cannot have fewer of them */
         for (uint32_t i = 0; i < table->row_count; i++) table->row[i].options.num_sms = 0;
     measure_with(table, cause_named(id));
     g_autoptr(GError) error = NULL;
@@ -83,7 +84,7 @@ static void planted_is_first(const char *id)
 }
 
 /* The residuals that the first cause leaves may be noise.  A second cause is named only if it explains most of them and
- * is likely enough.  Each noise here resembles some cause. */
+ * is likely enough.  Each noise here resembles the effect of some cause. */
 TEST("no second cause without evidence")
 {
     static const double noise[][5] = { { 0.75, 0.75, 1.3, 1.3, 1.3 }, { 1.5, 1.5, 1.4, 0.7, 1.4 } };
@@ -95,7 +96,7 @@ TEST("no second cause without evidence")
         g_autoptr(diagnosis) d = MADE(diagnose_run(table, &how, NULL));
         CU_ASSERT_FATAL(d->verdict_count > 0);
         CU_ASSERT_STRING_EQUAL(d->verdict[0].cause->id, "one-nic");
-        CU_ASSERT(d->verdict[0].left > 1.12); /* so one is looked for */
+        CU_ASSERT(d->verdict[0].left > 1.12); /* large enough that a second cause is looked for */
         CU_ASSERT_PTR_NULL(d->second.cause);
         if (d->second.cause) fprintf(stderr, "second: %s (%.3f)\n", d->second.cause->id, d->second.explains);
     }
@@ -109,7 +110,8 @@ TEST("a planted cause is named first")
     planted_is_first("across-sockets");
 }
 
-/* Low-latency rows have no SMs to state, so they do not make what the other rows state any less. */
+/* Low-latency rows state no SMs, because they have none to state.  The other rows count as if all rows stated
+ * theirs. */
 TEST("rows that state their SMs")
 {
     g_autoptr(validate_table) table = table_new();
@@ -132,7 +134,7 @@ TEST("nothing is wrong")
     CU_ASSERT_PTR_NOT_NULL(strstr(text->str, "there is nothing to explain"));
 }
 
-/* Times that many causes explain equally well.  The waits between ranks tell them apart, whichever rank is slow. */
+/* Many causes explain the times equally well.  The waits between ranks tell them apart, whichever rank is slow. */
 TEST("who waited for whom")
 {
     static const char *const metrics[] = { "awaited_max_pct", "awaited_min_pct", "waiting_max_pct", "waiting_min_pct" };
@@ -155,7 +157,8 @@ TEST("who waited for whom")
     CU_ASSERT(d->verdict[0].probability > 0.9);
 }
 
-/* Densities of thousands of rows are less than any double.  The probabilities are of all that can be the reason. */
+/* The density of thousands of rows is too small for a double.  The probabilities still add up over all possible
+ * causes. */
 TEST("thousands of rows")
 {
     g_autoptr(GString) text =
@@ -172,14 +175,16 @@ TEST("thousands of rows")
     CU_ASSERT(d->verdict_count > 0);
 }
 
-/* A machine for which the prediction is wrong, by a different factor in each phase. */
+/* Changes the measurements to those of a machine for which predictions are wrong, by a different factor in each
+ * phase. */
 static void machine_differs(struct validate_table *table)
 {
     for (uint32_t i = 0; i < table->row_count; i++)
         table->row[i].measured_us *= strcmp(table->row[i].phase[0], "dispatch") == 0 ? 1.7 : 0.75;
 }
 
-/* Relative to what the sound machine measured, the cause explains everything; without the baseline, errors hide it. */
+/* Relative to the measurements of the sound machine, the cause explains everything.  Without that baseline, errors hide
+ * it. */
 TEST("beside a baseline")
 {
     g_autoptr(validate_table) table = table_new();
@@ -199,7 +204,7 @@ TEST("beside a baseline")
     CU_ASSERT(alone->verdict[0].explains < 0.99);
     CU_ASSERT_STRING_EQUAL(d->verdict[0].cause->id, "across-sockets");
     CU_ASSERT(d->verdict[0].explains > 0.99);
-    CU_ASSERT_EQUAL(table->row[0].measured_us, broken->row[0].measured_us); /* kept */
+    CU_ASSERT_EQUAL(table->row[0].measured_us, broken->row[0].measured_us); /* the measurement itself is not changed */
     diagnosis_free(alone);
     diagnosis_free(d);
     d = diagnose_run(sound, &(struct diagnose_how){ .workers = 2, .baseline = sound }, NULL);
@@ -208,7 +213,7 @@ TEST("beside a baseline")
     diagnosis_free(d);
 }
 
-/* Rows that the baseline lacks are left out, and a message says so; if none is left, there is no diagnosis. */
+/* Rows that the baseline lacks are left out, and a message says so.  If no row is left, there is no diagnosis. */
 TEST("rows of a baseline")
 {
     g_autoptr(validate_table) table = table_new();
@@ -218,7 +223,7 @@ TEST("rows of a baseline")
     measure_with(table, NULL);
     struct diagnosis *d = diagnose_run(table, &(struct diagnose_how){ .workers = 2, .baseline = sound }, NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(d);
-    CU_ASSERT_EQUAL(d->rows, 2); /* of 16 tokens as of 64 */
+    CU_ASSERT_EQUAL(d->rows, 2); /* the baseline's row of 64 tokens also serves the row of 16 tokens */
     g_autoptr(GString) text = g_string_new(NULL);
     diagnosis_text(d, table, 3, text);
     CU_ASSERT_PTR_NOT_NULL(strstr(text->str, "3 rows that the baseline does not have are left out."));
@@ -242,7 +247,7 @@ TEST("how strong a cause is")
     CU_ASSERT(cause_density(unreached, off, 3, true) < cause_density(unreached, off, 3, false));
 }
 
-/* The rows are faster than the machine can be: no fault explains that. */
+/* The rows are faster than the machine can be, which no fault explains. */
 TEST("nothing explains it")
 {
     g_autoptr(validate_table) table = table_new();
@@ -254,15 +259,15 @@ TEST("nothing explains it")
     CU_ASSERT_PTR_NOT_NULL(strstr(text->str, "None of these explains it"));
 }
 
-/* Whether a cause is named as more likely than not, and than all that are not known. */
+/* Whether a cause is named that is more likely than not, and more likely than all unknown causes together. */
 static bool accused(const struct diagnosis *d)
 {
     return d->verdict_count && d->verdict[0].probability >= 0.5 && d->verdict[0].probability > d->none;
 }
 
-/* Faults outside the list: whatever resembles them most is seldom believed.  Two leave marks of listed causes: a NIC
- * that is slow at each message that of a proxy, and a slow launch, which low-latency rows do not have, that of the
- * proxy that normal kernels once had. */
+/* Faults that are not on the list of causes: the listed cause that resembles them most is seldom believed.  Two of
+ * these faults are mistaken for listed causes.  A NIC that is slow at each message resembles a slow proxy.  A slow
+ * launch, which low-latency rows do not have, resembles the proxy that normal kernels had in old versions. */
 TEST("causes that are not known")
 {
     static const char *const faults[] = { "nic.message=1us",     "gpu.launch=30us",      "nvlink.fence=20us",
@@ -284,7 +289,8 @@ TEST("causes that are not known")
     CU_ASSERT(wrong <= 2);
 }
 
-/* If ranks are processes of a host, whose file does not mention GPUs, all ranks of a node share the remaining NICs. */
+/* Ranks may be processes of a host whose cluster file does not mention GPUs.  Then all ranks of a node share the
+ * remaining NICs. */
 TEST("NICs of a host")
 {
     g_autoptr(validate_table) table = table_new();
@@ -299,8 +305,8 @@ TEST("NICs of a host")
     validate_row_clear(&row);
 }
 
-/* Smaller residuals are likelier; one common error is likelier than errors of the same size with both signs; residuals
- * that no known cause makes small have an unknown cause. */
+/* Smaller residuals are likelier.  One common error is likelier than errors of the same size with both signs.  If no
+ * known cause makes the residuals small, an unknown cause is likelier. */
 TEST("densities and priors")
 {
     const double small[] = { 0.05, 0.02, 0.04 }, common[] = { 0.3, 0.28, 0.32 }, mixed[] = { 0.3, -0.28, 0.32 },
@@ -312,15 +318,16 @@ TEST("densities and priors")
               rank_factor_density(&(struct rank_rows){ large, large, NULL, 3 }, false));
     CU_ASSERT(rank_factor_density(&(struct rank_rows){ large, large, NULL, 3 }, false) >
               cause_density(large, large, 3, false));
-    /* A share of waiting has a smaller error of its own, and no part of the common error. */
+    /* The density of a share of waiting has a smaller standard error than that of a time, and no part of the common
+     * error. */
     static const bool waits[] = { true, false, false };
     const double first[] = { 0.3, 0, 0 }, second[] = { 0, 0.3, 0 };
     CU_ASSERT(rank_cause_density(&(struct rank_rows){ first, first, waits, 3 }, true) <
               rank_cause_density(&(struct rank_rows){ second, second, waits, 3 }, true));
     CU_ASSERT(rank_cause_density(&(struct rank_rows){ common, common, waits, 3 }, false) <
               rank_cause_density(&(struct rank_rows){ common, common, NULL, 3 }, false));
-    /* For a thousand rows, all far off, e^density is too small for a double; the cause that leaves smaller residuals is
-     * still likelier. */
+    /* For a thousand rows that are all far off, e^density is too small for a double.  Still the cause that leaves
+     * smaller residuals is likelier. */
     enum { MANY = 1000 };
     double far[MANY], less[MANY];
     for (uint32_t i = 0; i < MANY; i++) {
@@ -329,14 +336,14 @@ TEST("densities and priors")
     }
     CU_ASSERT(isfinite(cause_density(far, far, MANY, false)) && cause_density(far, far, MANY, false) < -800);
     CU_ASSERT(cause_density(less, far, MANY, false) > cause_density(far, far, MANY, false));
-    /* One value: a density over the line. */
+    /* The density of one value integrates to 1. */
     double sum = 0;
     for (double r = -60; r < 60; r += 0.001) sum += exp(cause_density(&r, &r, 1, false)) * 0.001;
     CU_ASSERT_DOUBLE_EQUAL(sum, 1, 1e-3);
     CU_ASSERT(rank_prior(3, 0) > rank_prior(0, 3) && rank_prior(0, 3) > rank_prior(0, 0) && rank_prior(0, 0) > 0);
 }
 
-/* Prior knowledge: a thread counts for more if its machine was of the same kind. */
+/* A report of a cause counts for more if the reporter's machine was of the same kind. */
 TEST("what is known before")
 {
     const struct cause_context plain = { .topic = CAUSE_OF_KERNELS }, roce = { .ethernet = true },
@@ -348,12 +355,13 @@ TEST("what is known before")
     CU_ASSERT(cause_prior(ecmp, &roce) > 2 * cause_prior(ecmp, &plain));
     CU_ASSERT_DOUBLE_EQUAL(cause_prior(ecmp, &loop), cause_prior(ecmp, &plain), 1e-12);
     const struct cause_context messages = { .topic = CAUSE_OF_MESSAGES };
-    CU_ASSERT_DOUBLE_EQUAL(cause_unknown_prior(&plain), 6 + 9 + 0.5, 1e-12); /* unsolved, alone */
+    CU_ASSERT_DOUBLE_EQUAL(cause_unknown_prior(&plain), 6 + 9 + 0.5, 1e-12); /* causes that were not solved, and causes
+                                                                              * that occurred once */
     CU_ASSERT_DOUBLE_EQUAL(cause_unknown_prior(&messages), 6 + 5 + 0.5, 1e-12);
 }
 
-/* A message on one QP is compared with all ports of its NIC.  Half a rate and a redirected path are then equal
- * causes. */
+/* The row is a bandwidth over one QP, and is compared with all ports of its NIC.  Then a port at half its rate and a
+ * redirected path explain it equally well. */
 TEST("messages on several ports")
 {
     g_autoptr(GError) error = NULL;
@@ -379,7 +387,7 @@ TEST("messages on several ports")
     validate_table_free(table);
 }
 
-/* Staged bytes are copied and then sent: slower than either. */
+/* Staged bytes are copied and then sent, so their rate is below either rate. */
 TEST("staged")
 {
     g_autoptr(validate_table) table = table_of("kernel,size,num-ranks,ranks-per-node,phase,measured_gbs\n"
@@ -393,7 +401,7 @@ TEST("staged")
     CU_ASSERT_DOUBLE_EQUAL(table->row[1].predicted_gbs, 1 / (1 / straight + 1 / copied), 0.5);
 }
 
-/* A large case predicted from small ones has the residuals of the large case itself. */
+/* A large case that is predicted from small ones must get the residuals of the large case itself. */
 TEST("small cases stand for large ones")
 {
     g_autoptr(validate_table) table = table_of("kernel,num-ranks,dtype,cached,phase,measured_us\n"

@@ -11,7 +11,7 @@
 #include "tests/unit.h"
 
 struct seen {
-    GString *names, *text; /* the names of groups, each followed by '\n'; all text between tags */
+    GString *names, *text; /* names: the names of groups, each followed by '\n'; text: all text between tags */
     uint32_t boxes, titles;
 };
 
@@ -34,7 +34,7 @@ static void text_seen(GMarkupParseContext *context, const gchar *text, gsize len
     g_string_append_len(seen->text, text, (gssize)length);
 }
 
-/* Draws and reads back.  Free seen->names and seen->text. */
+/* Writes a drawing and reads it back.  Free seen->names and seen->text. */
 static void look(struct drawing *d, const char *const *marks, struct seen *seen)
 {
     const GMarkupParser parser = { .start_element = element_start, .text = text_seen };
@@ -64,7 +64,7 @@ static bool named(const struct seen *seen, const char *name)
     return strstr(seen->names->str, line) != NULL;
 }
 
-/* 40 switches in a row: 15 at most are drawn, and those that a mark names. */
+/* Of 40 switches in a row, at most 15 are drawn, and those that a mark names. */
 TEST("a long row leaves parts out, but none that is marked")
 {
     g_autoptr(drawing) d = drawing_new("rack", "switches");
@@ -90,7 +90,7 @@ TEST("a long row leaves parts out, but none that is marked")
     CU_ASSERT_FALSE(drawing_has(d, "") || drawing_has(d, "bus"));
 }
 
-/* One node is drawn for all: the names of other nodes' parts are found on it, and no others. */
+/* One node is drawn for all.  It must carry the names of other nodes' parts, and no other names. */
 TEST("one for all that are alike")
 {
     g_autoptr(drawing) d = drawing_new("nodes", "one of them");
@@ -126,7 +126,7 @@ TEST("hostile texts")
     seen_clear(&seen);
 }
 
-/* Words of any length come out whole, in lines that fit. */
+/* Words of any length must come out whole, in lines that fit. */
 TEST("long words")
 {
     g_autoptr(drawing) d = drawing_new("words", "");

@@ -1,12 +1,12 @@
 /* test_units.c - compares conversions with long arithmetic: rounding, the border between the narrow and the wide path,
- * and the largest values. (That a rate of 0 and times beyond the clock assert is tried in test_sim.c.) */
+ * and the largest values.  test_sim.c tests that a rate of 0 and times beyond the clock fail an assertion. */
 #include "sim/rng.h"
 #include "sim/units.h"
 #include "tests/unit.h"
 
 #include <stdbool.h>
 
-/* By its property: the least time in which the rate moves all the bits. */
+/* Checks by definition: the result is the least time in which the rate moves all the bits. */
 static bool is_least_time(uint64_t size_bytes, uint64_t rate_bps, uint64_t time_ps)
 {
     const unsigned __int128 needed = (unsigned __int128)size_bytes * 8 * PS_PER_S;
@@ -20,7 +20,7 @@ TEST("transfer, known")
     CU_ASSERT_EQUAL(units_transfer_ps(4096, UINT64_C(400000000000)), 81920);
     CU_ASSERT_EQUAL(units_transfer_ps(1, 3), UINT64_C(2666666666667)); /* rounded up */
     CU_ASSERT_EQUAL(units_transfer_ps(0, 1), 0);
-    CU_ASSERT_EQUAL(units_transfer_ps(1, UINT64_MAX), 1); /* never nothing */
+    CU_ASSERT_EQUAL(units_transfer_ps(1, UINT64_MAX), 1); /* never 0 */
     CU_ASSERT_EQUAL(units_transfer_ps(1999999, 1), UINT64_C(15999992) * PS_PER_S);
     CU_ASSERT_EQUAL(units_transfer_ps(UINT64_MAX, UINT64_C(8) * PS_PER_S), UINT64_MAX);
 }
