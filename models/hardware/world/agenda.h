@@ -1,8 +1,8 @@
-/* agenda.h - a world whose kernels others launch (models/step).  Each rank has its own launch times, and other work
- * that takes the rank's time but none of the world's parts.
+/* agenda.h - a world whose kernels its caller launches (models/step).  Each rank launches kernels at its own times.
+ * Between them it may do other work, which takes time but uses none of the world's parts.
  *
- * A rank runs one kernel of the world at a time.  The agenda's functions are called at the world's clock, while no
- * worker steps.  They may launch kernels and set timers. */
+ * A rank runs one kernel of the world at a time.  The agenda's functions run at a time of the world's clock, and never
+ * while a worker steps.  They may launch kernels and set timers. */
 #ifndef MODELS_HARDWARE_AGENDA_H
 #define MODELS_HARDWARE_AGENDA_H
 
@@ -20,13 +20,13 @@ struct world_agenda {
     void *context;
 };
 
-/* Runs until no event is left.  Where the world has several threads, the functions are called for ranks of several
+/* Runs until no event is left.  Where the world has several threads, the functions may be called for ranks of several
  * nodes at one time.  Returns false if a kernel hangs: workers still wait, but no event is left.  Then text says which
  * rank's worker waits, and for what. */
 bool world_run_agenda(struct world *world, const struct world_agenda *agenda, char *text, size_t text_size);
 
-/* For the agenda's functions, which are called for a rank: the rank's clock, its timer and its kernel.  A rank has
- * one timer, so setting it again moves it. */
+/* A function of the agenda, which is called for a rank, may use that rank's clock, timer and kernel by these.  A rank
+ * has one timer, so setting it again moves it. */
 uint64_t world_clock_ps(const struct world *world, uint32_t rank);
 void world_timer_set(struct world *world, uint32_t rank, uint64_t time_ps);
 /* Launches a kernel on a rank that runs none.  Its watches must have been declared after the rank's last kernel

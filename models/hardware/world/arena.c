@@ -8,7 +8,7 @@
  * few.  Huge pages have 2 MB. */
 enum { HUGE_BYTES = 2 * 1024 * 1024, FIRST_BYTES = HUGE_BYTES, MOST_BYTES = 8 * HUGE_BYTES };
 
-/* At the start of each block's memory. */
+/* The header at the start of each block's memory. */
 struct arena_block {
     struct arena_block *before;
     size_t mapped_bytes;
@@ -16,8 +16,8 @@ struct arena_block {
 
 static size_t align_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
-/* The system gives the blocks, and clears each page when it is first touched.  Each block is asked for right below the
- * previous one.  If it is too far from the first one, memory has run out. */
+/* Maps a block.  The system clears each page when it is first touched.  The block is requested right below the previous
+ * one.  If it is too far from the first one, memory has run out. */
 static struct arena_block *block_new(struct arena *a, size_t size_bytes)
 {
     char *const wanted = a->block ? (char *)a->block - size_bytes : NULL;
@@ -29,7 +29,7 @@ static struct arena_block *block_new(struct arena *a, size_t size_bytes)
         mapped = MAP_FAILED;
     }
     struct arena_block *block = memory_checked(mapped == MAP_FAILED ? NULL : mapped, 1, size_bytes);
-    if (a->block) (void)madvise(mapped, size_bytes, MADV_HUGEPAGE); /* without huge pages all is only slower */
+    if (a->block) (void)madvise(mapped, size_bytes, MADV_HUGEPAGE); /* without huge pages the world is only slower */
     *block = (struct arena_block){ .before = a->block, .mapped_bytes = size_bytes };
     return block;
 }

@@ -27,7 +27,7 @@ enum { ARENA_LINE_BYTES = 64, ARENA_UNIT_BYTES = 8 };
 void *arena_take(struct arena *arena, size_t size_bytes);
 void arena_clear(struct arena *arena);
 
-/* The distance from the arena's low end in units.  0: nothing. */
+/* The distance from the arena's low end, in units of ARENA_UNIT_BYTES.  0 names nothing. */
 typedef uint32_t arena_name;
 
 /* Anything in the arena at a multiple of ARENA_UNIT_BYTES has a name. */
@@ -39,7 +39,7 @@ static inline void *arena_at(const struct arena *arena, arena_name name)
 {
     return name ? (void *)(arena->low + (uint64_t)name * ARENA_UNIT_BYTES) : NULL;
 }
-/* Prefetches the thing of that name.  Any name will do, even one of nothing. */
+/* Prefetches what has this name.  Any name is allowed, even 0. */
 static inline void arena_look_ahead(const struct arena *arena, arena_name name)
 {
     __builtin_prefetch((const void *)(arena->low + (uint64_t)name * ARENA_UNIT_BYTES), 1);

@@ -1,7 +1,7 @@
 /* busy.c - how busy parts are while the slowest rank's kernel runs; see busy.h.
  *
- * A port knows its total busy time and the time until which it is busy.  Work after the time of a look is not done
- * yet. */
+ * A port knows its total busy time and the time until which it is busy.  A look reads both.  Work after the time of the
+ * look is not done yet. */
 #include "models/hardware/world/busy.h"
 
 #include <assert.h>
@@ -29,8 +29,8 @@ struct looked {
     uint64_t begin_ps[BUSY_BEGINS_MAX];
     uint32_t begins;
     uint64_t gap_ps;        /* the shortest time between two entries of begin_ps */
-    struct done *slowest;   /* [watched_count] what each did while the slowest rank so far ran; NULL: no rank has
-                             * ended */
+    struct done *slowest;   /* [watched_count] what each part did while the slowest rank so far ran; NULL: no
+                             * rank has ended */
     uint64_t slowest_ps;    /* for how long the slowest rank so far ran */
     uint64_t sm_ps, sms_ps; /* how long the busiest SM of sm_rank was busy, the longest of all ranks; the sum of these
                              * times over all ranks */
@@ -177,7 +177,8 @@ static struct busy_note note_of(const struct world_rank *rank, bool ended)
     return (struct busy_note){ rank, rank->start_ps, rank->begin_ps, rank->end_ps, rank->kernel, ended };
 }
 
-/* Whether a rank that began the kernel no later still runs it.  Such a rank takes no less time. */
+/* Whether another rank, which began the kernel at the same time or earlier, still runs it.  Such a rank takes no less
+ * time. */
 static bool slower_runs(const struct world *w, const struct busy_note *note)
 {
     for (uint32_t r = 0; r < w->options.ranks; r++)
@@ -293,7 +294,7 @@ void busy_rank_result(const struct world_rank *rank, const struct world_result *
     const uint64_t within_ps = sm_ps < ran_ps ? sm_ps : ran_ps;
     k->sms_ps += within_ps;
     if (within_ps < k->sm_ps || !within_ps) return;
-    if (within_ps == k->sm_ps && rank->fabric.rank > k->sm_rank) return; /* whichever ended first */
+    if (within_ps == k->sm_ps && rank->fabric.rank > k->sm_rank) return; /* of equal SMs, the lowest rank's counts */
     k->sm_ps = within_ps;
     k->sm_rank = rank->fabric.rank;
 }

@@ -12,10 +12,10 @@
 #include <stdint.h>
 #include "sim/sim.h"
 
-/* A rank begins or ends a kernel: a time at which busy parts are looked at. */
+/* The begin or the end of a rank's kernel, at which busy parts are looked at. */
 struct busy_note {
     const struct world_rank *rank;
-    uint64_t start_ps, begin_ps, end_ps; /* of the rank */
+    uint64_t start_ps, begin_ps, end_ps; /* as in struct world_rank */
     uint32_t kernel;
     bool ended;
 };
@@ -30,16 +30,16 @@ void busy_free(struct busy *busy);
 /* Runs an EVENT_END.  No prediction depends on it. */
 sim_handler busy_event_run;
 
-/* A program of `kernels` kernels begins at begin_ps, and no other is running. */
+/* Called when a program of `kernels` kernels begins, at begin_ps. */
 void busy_program_begin(struct busy *busy, uint32_t kernels, uint64_t begin_ps);
-/* The rank now begins a kernel that is not the program's first. */
+/* Called when the rank begins a kernel that is not the program's first. */
 void busy_rank_begin(const struct world_rank *rank);
-/* The last worker of the rank's kernel is done. */
+/* Called when the last worker of the rank's kernel is done. */
 void busy_rank_end(struct world_rank *rank);
-/* In a world of parts, a window has ended, so the looks noted in it can be made.  They see ports as they are now.
+/* Called in a world of parts when a window has ended, to make the looks noted in it.  They see ports as they are now.
  * All requests to a port until the window's end are known, and work after the time of a look counts as not done. */
 void busy_notes_take(struct world *whole);
-/* The rank's kernel has ended, and its result is known. */
+/* Called when the rank's kernel has ended and its result is known. */
 void busy_rank_result(const struct world_rank *rank, const struct world_result *result);
 
 #endif

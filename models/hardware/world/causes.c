@@ -49,8 +49,8 @@ struct rank_causes {
     uint32_t *last;    /* [worker_max] 1 + the place of the worker's last wait in `wait`; 0: none */
     uint32_t *watches; /* [watcher_max] 1 + the place of the worker's last watch in `watched` */
     uint32_t watched_count, watched_max, worker_max, watcher_max;
-    uint32_t queue, bytes; /* counters */
-    bool launched;         /* since the last watch */
+    uint32_t queue, bytes; /* counters of the timeline */
+    bool launched;         /* the rank has launched a kernel since its last watch */
 };
 
 struct causes {
@@ -190,7 +190,7 @@ void causes_received(struct causes *c, const struct request *r, uint32_t track, 
     if (r->signal)
         c->rank[r->target].word[r->word] =
             (struct cause){ f->from, { r->target, f->from.worker, track, begin_ps }, true };
-    if (!r->get) f->open = false; /* a get's answer goes on with it */
+    if (!r->get) f->open = false; /* a get's flight stays open for its answer */
 }
 
 void causes_answered(struct causes *c, const struct request *get, const struct request *answer)
@@ -205,13 +205,14 @@ void causes_raised(struct causes *c, uint32_t rank, uint32_t word, const struct 
 
 /* ---- waits ---- */
 
-/* The cause of the last change before end_ps of anything that the worker watches. */
+/* The cause of the last change before end_ps of a word that the worker watches. */
 static struct cause cause_find(const struct rank_causes *rc, uint32_t worker, uint64_t end_ps)
 {
     const struct cause *last = NULL;
     for (uint32_t i = worker < rc->watcher_max ? rc->watches[worker] : 0; i; i = rc->watched[i - 1].previous) {
         const struct watched *watched = &rc->watched[i - 1];
-        for (uint32_t word = watched->word_count; word-- > 0;) { /* of several, the first declared counts */
+        for (uint32_t word = watched->word_count; word-- > 0;) { /* of changes at one time, that of the first
+                                                                  * declared word counts */
             const struct cause *cause = &rc->word[watched->word + word];
             if (!cause->known || cause->seen.time_ps >= end_ps) continue;
             if (!last || cause->seen.time_ps >= last->seen.time_ps) last = cause;

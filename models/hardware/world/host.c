@@ -23,8 +23,8 @@ static struct core *rank_core(const struct world_rank *rank)
     return &rank->world->core[rank->fabric.rank % rank->world->cluster->host.cores];
 }
 
-/* How long a rank's work of duration_ps keeps the core.  If the rank is slowed, the work has to take longer than that,
- * and owed_ps adds up by how much. */
+/* How long a rank's work of duration_ps keeps the core.  If the rank is slowed, the work takes longer than that, and
+ * owed_ps grows by the difference. */
 static uint64_t core_share(struct world_rank *rank, uint64_t duration_ps)
 {
     const uint64_t slowed_ps = rank_slowed_ps(rank, duration_ps);
@@ -49,7 +49,7 @@ static bool rank_runs(const struct world_rank *rank, uint64_t now_ps)
     return rank->ready_first && rank->held_until_ps <= now_ps;
 }
 
-/* When a rank of the core that wants to run may next run.  UINT64_MAX: no rank wants to. */
+/* The soonest time at which a rank of the core that has work may run.  UINT64_MAX: no rank has work. */
 static uint64_t core_held_until(const struct core *core)
 {
     const struct world *w = core->rank->world;
@@ -60,7 +60,8 @@ static uint64_t core_held_until(const struct core *core)
     return until_ps;
 }
 
-/* The rank that the core runs next: the one that has the core, until its slice ends; then the ranks after it. */
+/* The rank that the core runs next: the one that has the core, until its slice ends; then the ranks after it.  NULL: no
+ * rank can run. */
 static struct world_rank *core_next(const struct core *core, uint64_t now_ps)
 {
     struct world *w = core->rank->world;
@@ -101,7 +102,7 @@ static void host_line_up(struct world_worker *ww)
     struct core *core = rank_core(rank);
     struct sim *sim = rank->world->sim;
     const uint64_t now = sim_now_ps(sim);
-    ww->settled_ps = 0; /* it will step at that time, even if something wakes it earlier */
+    ww->settled_ps = 0; /* no wake moves this step any more */
     worker_rest(ww)->ready_next = NULL;
     if (rank->ready_first) worker_rest(rank->ready_last)->ready_next = ww;
     else rank->ready_first = ww;
@@ -145,7 +146,7 @@ static void host_step_end(struct world_rank *rank)
 static uint64_t host_link_ps(const struct world *w, const struct request *r)
 {
     const struct cluster_host *host = &w->cluster->host;
-    const bool short_one = !r->put && !r->answer; /* a signal, or the question of a get */
+    const bool short_one = !r->put && !r->answer; /* a signal, or the request of a get */
     const uint64_t bytes_ps = short_one ? 0 : cluster_curve_ps(&host->put, r->wire_bytes);
     return bytes_ps + (short_one || r->signal ? host->signal_ps : 0);
 }
@@ -324,7 +325,7 @@ static void host_init(struct world *w)
     w->reduce = rates_of(&c->reduce);
     w->sum = rates_of(&c->sum);
     w->scan = rate_make(c->scan_rate_bps);
-    w->sm_count = UINT16_MAX; /* it has no SMs to count */
+    w->sm_count = UINT16_MAX; /* a host has no SMs, so this is no limit */
     w->poll_ps = c->poll_ps;
     loop_init(w);
     for (uint32_t i = 0; i < c->cores && i < w->options.ranks; i++)

@@ -19,7 +19,7 @@ struct core {
     bool waits_for_held;     /* the event is for a rank that is held back; another rank may make it come sooner */
 };
 
-/* What its event runs. */
+/* The handler of a core's event. */
 sim_handler host_core_run;
 
 #endif

@@ -114,7 +114,7 @@ static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, 
     rank->beside_ps = count && worker[0]->whole && gpu->beside_ps ? gpu->beside_ps : rank->world->launch_ps;
     for (uint32_t i = 0; i < count; i++) {
         assert(worker[i]->index == i && worker[i]->warps > 0 && worker[i]->fabric == &rank->fabric);
-        const uint32_t sm = worker[i]->sm % rank->world->sm_count; /* more blocks than SMs take turns */
+        const uint32_t sm = worker[i]->sm % rank->world->sm_count; /* blocks beyond the number of SMs share an SM */
         rank->worker[i] = (struct world_worker){
             .event.kind = EVENT_STEP, .worker = worker[i], .cursor_ps = now_ps, .sm = (uint16_t)sm
         };
@@ -204,8 +204,8 @@ static void first_steps_schedule(struct world_rank *rank)
     if (!rank->worker_count) launch_rank_done(rank);
 }
 
-/* Ends the rank's kernel after the time of a launch.  Then begins the next kernel or, with an agenda, tells the
- * agenda. */
+/* Runs when the rank's kernel has ended and the time of a launch has passed.  Begins the next kernel or, with an
+ * agenda, tells the agenda. */
 void launch_event_run(struct sim *sim, struct sim_event *event)
 {
     struct world_rank *rank = fabric_container_of(event, struct world_rank, launch_event);
@@ -237,10 +237,10 @@ static uint64_t launch_start_ps(const struct world *w)
     return start_ps;
 }
 
-/* Runs the first steps of all ranks of the part that are not late, in the order in which their events would run. */
+/* Runs the first steps of the part's ranks that begin now, in the order in which an event for each would run them. */
 void launch_begin_run(struct sim *sim, struct sim_event *event)
 {
-    enum { WORKERS_AHEAD = 4, SEEN_AHEAD = 12 }; /* a worker's struct world_worker leads to its kernel's object */
+    enum { WORKERS_AHEAD = 4, SEEN_AHEAD = 12 }; /* a struct world_worker points to its kernel's object */
     const struct world *w = fabric_container_of(event, const struct world, begin_event);
     const uint64_t now = sim_now_ps(sim);
     const uint32_t ranks = w->rank_count;

@@ -1,4 +1,4 @@
-/* looks.c - the lines in which reads of words in the host's memory wait; see looks.h. */
+/* looks.c - the queues in which reads of words in the host's memory wait; see looks.h. */
 #include "models/hardware/world/looks.h"
 
 #include <assert.h>
@@ -13,7 +13,7 @@ enum { LINE_WORDS = 64 / 8 }; /* words of 8 B in a 64-byte line of memory; their
 struct look {
     uint64_t end_ps; /* when its last read is done */
     uint32_t line, words;
-    uint32_t warps; /* how many warps wait in the line; 0: the worker stands in no line */
+    uint32_t warps; /* its warps that wait in the line's queue; 0: the worker waits in no queue */
 };
 
 struct looks {

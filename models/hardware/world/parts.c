@@ -19,13 +19,13 @@
 /* Shorter windows do not pay: threads meet when a window ends, and a meeting takes microseconds. */
 static const uint64_t WINDOW_LEAST_PS = 100 * PS_PER_NS;
 
-/* The shortest total time of one port's own line and another port's line. */
+/* The shortest latency from a NIC to the network plus the shortest latency from the network to a NIC. */
 static uint64_t lines_ps(const struct network *n)
 {
     uint64_t out_ps = UINT64_MAX, in_ps = UINT64_MAX;
     for (uint32_t i = 0; i < n->graph->nodes * n->ports_per_node; i++) {
         const uint64_t o = n->link[n->port[i].out].latency_ps, p = n->link[n->port[i].in].latency_ps;
-        if (n->port[i].out == n->port[i].in) continue; /* it is down */
+        if (n->port[i].out == n->port[i].in) continue; /* the port is down */
         out_ps = o < out_ps ? o : out_ps;
         in_ps = p < in_ps ? p : in_ps;
     }
@@ -41,8 +41,8 @@ static uint64_t applied_ps(const struct world *w)
     return t->message_ps ? t->message_ps : w->cluster->nic.read_ps;
 }
 
-/* The shortest time from a port's turn until the peer sees what it sends: a get, which is answered; a put; or a
- * signal, which is fetched with its request. */
+/* The shortest time from a port's turn until the peer sees the get, put or signal that it sends.  A signal is fetched
+ * with its request, so it needs no read of a payload. */
 static uint64_t window_ps(const struct world *w)
 {
     const struct cluster_nic *c = &w->cluster->nic;
@@ -106,7 +106,7 @@ static uint64_t soonest_ps(const struct world *whole)
     return soonest;
 }
 
-/* Does, on one thread, what comes after a window for all parts. */
+/* Does, on one thread, the work that follows a window for all parts. */
 static void window_end(struct crew *c)
 {
     uint64_t events = 0;
@@ -179,7 +179,7 @@ void parts_run(struct world *whole)
     member[0] = (struct member){ .crew = &c };
     for (; threads < wanted; threads++) {
         member[threads] = (struct member){ .crew = &c, .number = threads };
-        if (pthread_create(&member[threads].thread, NULL, crew_work, &member[threads])) break; /* fewer will do */
+        if (pthread_create(&member[threads].thread, NULL, crew_work, &member[threads])) break; /* fewer suffice */
     }
     atomic_store(&c.threads, threads);
     (void)crew_work(&member[0]);

@@ -76,8 +76,8 @@ static void wake_schedule(struct world_worker *ww)
 
 /* ---- rows in turn ---- */
 
-/* Begins turns for rows like `row`, of which the caller moves the first.  Rows like the worker's last ones keep their
- * price. */
+/* Begins to move `rows` rows like `row`, one after another.  The caller moves the first.  Rows like those that the
+ * worker moved last keep their price. */
 static struct turns *turns_begin(struct world_rank *rank, const struct turns *row, uint32_t rows)
 {
     struct world_worker *ww = rank->now.worker;
@@ -161,9 +161,9 @@ void world_await(struct fabric *f, struct fabric_worker *w, uint32_t word, uint6
     now->least = least;
 }
 
-/* Whether the worker's next step is left out until the word that its step has named has its value.  A step that would
- * find nothing is due at due_ps; 0: none is.  Letters tell no word, so a worker that may get letters takes every step.
- */
+/* Returns whether the worker's next step is left out until the awaited word has its value.  due_ps is when a step that
+ * would find nothing is due; 0: no step is due.  A letter changes its word only when a step reads it, so a worker that
+ * may get letters takes every step. */
 static bool await_begin(struct world_worker *ww, uint64_t due_ps)
 {
     const struct world_rank *rank = worker_rank(ww);

@@ -21,8 +21,8 @@ struct world_wake {
 void world_worker_step(struct world_worker *ww);
 sim_handler stepping_wake_run; /* EVENT_WAKE */
 
-/* fabric_store_in_turn() and fabric_copy_in_turn() for all kinds of ranks: the first row at once, by the fabric's own
- * operation, and each of the others instead of a step of the worker. */
+/* fabric_store_in_turn() and fabric_copy_in_turn() for all kinds of ranks.  They move the first row at once, by the
+ * fabric's own operation.  Each further row is moved in place of a step of the worker. */
 int world_store_in_turn(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write);
 void world_copy_in_turn(struct fabric *f, struct fabric_worker *worker, const struct fabric_work *work);
 

@@ -27,7 +27,7 @@ struct usage {
     uint32_t count;
     struct {
         uint64_t time_ps, total_ps[WORLD_USAGE_KINDS];
-    } look[WORLD_USAGE_MAX + 1]; /* of which one is at the program's end */
+    } look[WORLD_USAGE_MAX + 1]; /* one of these looks is at the program's end */
 };
 
 static const uint64_t FIRST_INTERVAL_PS = 100 * PS_PER_NS;
@@ -47,7 +47,7 @@ static uint64_t port_done(struct watched *p, uint64_t now_ps, uint64_t since_ps)
     const uint64_t busy_ps = p->port->busy_ps;
     const uint64_t ahead_ps = p->port->free_ps > now_ps ? p->port->free_ps - now_ps : 0;
     const uint64_t done_ps = busy_ps > ahead_ps ? busy_ps - ahead_ps : 0;
-    if (busy_ps < p->seen_ps) p->done_ps = 0; /* counted anew since a launch */
+    if (busy_ps < p->seen_ps) p->done_ps = 0; /* a launch has set the port's busy time to 0 */
     p->seen_ps = busy_ps;
     uint64_t more_ps = done_ps > p->done_ps ? done_ps - p->done_ps : 0;
     if (more_ps > now_ps - since_ps) more_ps = now_ps - since_ps;

@@ -19,18 +19,19 @@ struct usage *usage_new(uint8_t kind);
 void usage_free(struct usage *usage);
 sim_handler usage_event_run;
 
-/* Begins to record a program whose ranks are prepared.  The ports to look at are given afterwards.  sim NULL: nobody
- * runs its events (a world of parts). */
+/* Begins to record a program whose ranks are prepared.  usage_watch() then names the ports to look at. sim NULL: there
+ * are no events, as in a world of parts. */
 void usage_begin(struct usage *usage, uint64_t now_ps, struct sim *sim);
 void usage_watch(struct usage *usage, const struct port *port, enum world_usage_kind kind);
-/* The program has ended.  Here and below usage may be NULL: then nothing happens. */
+/* Makes the last look, when the program has ended.  In this function and those below, except usage_shares(), usage may
+ * be NULL; then nothing happens. */
 void usage_end(struct usage *usage, uint64_t now_ps);
 /* In a world of parts whose clock is at until_ps, makes the looks that are due. */
 void usage_look_until(struct usage *usage, uint64_t until_ps);
 /* How many of its events are pending (no kernel waits for these), and how many have run. */
 uint32_t usage_idle(const struct usage *usage);
 uint64_t usage_events(const struct usage *usage);
-/* world_usage() */
+/* Does the work of world_usage(). */
 uint32_t usage_shares(const struct usage *usage, enum world_usage_kind kind, double share[WORLD_USAGE_MAX + 1],
                       uint64_t *interval_ps);
 

@@ -1,12 +1,12 @@
-/* words.c - the signal words of ranks: which workers watch them, how values come to them, and which workers that
+/* words.c - the signal words of ranks: which workers watch them, how values come to them, and which workers a change
  * wakes; see words.h.
  *
  * A worker reads words only while it steps.  So in a world of one NVLink domain a value under way needs no event.  It
  * is a letter to each worker that watches the word, and the letter carries its time of arrival.  A step begins by
  * reading the letters that have arrived.  A letter is no event, but the step that it causes is one.  Each worker sees
- * each value at the time at which it would see it with events.  Only the order of steps at one picosecond differs, and
- * nothing promises that order: they run in the order in which letters were sent, not in which they arrived.  Words that
- * NICs write, and words on hosts, change by events. */
+ * each value at the time at which it would see it with events.  Only the order of steps at one picosecond differs:
+ * they run in the order in which letters were sent, not in which they arrived.  Nothing promises an order of such
+ * steps.  Words that NICs write, and words on hosts, change by events. */
 #include "models/hardware/world/words.h"
 #include "models/hardware/world/world_internal.h"
 
@@ -91,8 +91,9 @@ static void row_done(struct sim *sim, struct sim_row *row)
     pool_put(&w->rows, row);
 }
 
-/* Wakes workers of a watch by one event, from number `last` downwards, `most` at most, as long as each polls its rank's
- * memory and has no step to come.  Returns how many; 0: fewer than ROW_LEAST. */
+/* Wakes consecutive workers of a watch by one event, from number `last` downwards and at most `most`.  Stops at a
+ * worker that has a step to come, is busy, polls the host's memory, or awaits a value.  Returns the number of workers.
+ * If there are fewer than ROW_LEAST, wakes none and returns 0. */
 static uint32_t row_wake(struct world_rank *rank, uint32_t last, uint32_t most)
 {
     struct world *w = rank->world;
@@ -115,8 +116,9 @@ static uint32_t row_wake(struct world_rank *rank, uint32_t last, uint32_t most)
     return count;
 }
 
-/* A word of a worker that awaits one has changed.  Returns whether that wakes the worker as usual: false if its step
- * would still find nothing, or if the step that would have found nothing has not come yet and is now scheduled. */
+/* Handles the change of a word that a worker watches while its next step is left out.  Returns true if the change wakes
+ * the worker as usual.  Returns false if a step would still find nothing, or if the step left out is not due yet; in
+ * the second case, schedules that step. */
 static bool await_ends(struct world_worker *ww, uint64_t seen_ps)
 {
     struct world_rank *rank = worker_rank(ww);
@@ -180,8 +182,8 @@ bool world_counter_hold(struct world_rank *rank, uint32_t word, uint64_t value, 
     return true;
 }
 
-/* Whether the rank's own addition at time_ps, by which the sum reaches the awaited value, needs no event.  Then the
- * worker makes the sum when it reads the word at that time or later, and nobody else reads such a word. */
+/* Whether the rank's own addition at time_ps needs no event, although the sum reaches the awaited value by it.  If so,
+ * the worker makes the sum when it reads the word at that time or later.  Nobody else reads such a word. */
 static bool counter_reach(struct world_rank *rank, uint32_t word, uint64_t value, uint64_t time_ps)
 {
     const struct world *w = rank->world;
@@ -211,7 +213,7 @@ static void counters_free(struct world_rank *rank)
     (void)malloc_trim(0);
 }
 
-/* Ends a counter that has reached its worker's value.  From now on its word is one like others. */
+/* Ends a counter that has reached its worker's value.  From now on a lone worker watches its word, for any value. */
 static void counter_end(struct world_rank *rank, struct world_worker *ww)
 {
     rank->watch_head[rank->counter[ww->counter - 1].word] = WATCH_LONE + ww->worker->index;
@@ -405,7 +407,7 @@ void world_word_ahead(const struct fabric *f, uint32_t word)
     world_word_look_far(fabric_container_of(f, const struct world_rank, fabric), word);
 }
 
-/* Prefetches what the changes of a train will read.  For each of them, `look` knows what that is. */
+/* Calls `look` for each change of a train, to prefetch what the change will read. */
 static void changes_look(const struct sim *sim, const struct sim_event *event,
                          void (*look)(const struct world_rank *rank, uint32_t word))
 {

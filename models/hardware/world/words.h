@@ -1,8 +1,8 @@
 /* words.h - the signal words of a rank: watches, letters and counters.  Private to models/hardware.
  *
- * A worker declares which words it watches before its launch.  A value comes to a word in one of three ways: by an
- * event; in a world of one NVLink domain, by a letter to each worker that watches; or, where one worker watches a
- * counter, by that worker, which makes the sum itself.  The worker sees the value at the same time in all three
+ * A worker declares which words it watches before its launch.  A value comes to a word in one of three ways.  An event
+ * can bring it.  In a world of one NVLink domain, a letter can bring it to each worker that watches.  Where one worker
+ * watches a counter, that worker can make the sum itself.  The worker sees the value at the same time in all three
  * ways. */
 #ifndef MODELS_HARDWARE_WORDS_H
 #define MODELS_HARDWARE_WORDS_H
@@ -47,7 +47,7 @@ struct letter {
  * particular value, the word's head is WATCH_LONE + its number.  Otherwise the head is WATCH_COUNTER + its place
  * among the rank's struct counter. */
 struct watch {
-    uint32_t worker, count; /* the first, and how many */
+    uint32_t worker, count; /* the first worker, and how many there are */
     uint32_t next;          /* 1 + the place of the word's next watch; 0: none */
     uint64_t least;         /* the value that they wait for; 0: any */
 };

@@ -102,8 +102,8 @@ static void rank_ports_init(struct world_rank *rank)
     }
 }
 
-/* How many bytes of a message a NIC sends at a time.  0: all.  A window is given back in pieces of this size, which
- * are small compared with the window: acknowledgements are of packets, not of messages. */
+/* How many bytes of a message a NIC sends at a time.  0: all.  A window is given back in pieces of this size.  They are
+ * small compared with the window, because acknowledgements are of packets, not of messages. */
 static uint32_t quantum_of(const struct world *w)
 {
     const uint64_t window_bytes = w->transport.window_bytes, mtu_bytes = w->cluster->nic.mtu_bytes;
@@ -159,7 +159,7 @@ static bool network_init(struct world *w)
     return true;
 }
 
-/* How long a link takes with its faults, relative to its time without faults. */
+/* How long a link takes with its faults, if it takes WORLD_SLOW_ONE without faults. */
 static uint32_t slow_of(uint64_t built_bps, uint64_t rate_bps)
 {
     if (built_bps == rate_bps) return WORLD_SLOW_ONE;

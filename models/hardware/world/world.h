@@ -34,20 +34,20 @@ struct world_options {
     bool nvlink_disabled;
     bool payload; /* store and move all bytes */
     struct fabric_needs needs;
-    const uint32_t *slow;      /* [ranks] the time of a GPU's own work in 1024ths of the normal time; 0: normal; or
-                                * NULL */
+    const uint32_t *slow;      /* [ranks] the time of a GPU's own work in 1024ths of the normal time; 0: normal.
+                                * NULL: all are normal */
     const struct graph *graph; /* the cluster's graph with this number of nodes; must outlive the world.  NULL: the
                                 * world builds it */
     const struct transport *transport; /* NULL: as the cluster's [nic] says */
     const struct loops *loops;         /* must outlive the world; NULL: loops_shipped() */
     struct timeline *timeline;         /* where to record operations (sim/timeline.h), or NULL */
     bool usage;                        /* record how busy parts are over time: world_usage() */
-    struct progress *progress;         /* that events advance (sim/progress.h), or NULL */
+    struct progress *progress;         /* counts events as they run (sim/progress.h), or NULL */
     bool agenda;                       /* world_run_agenda() will be called (agenda.h) */
     uint32_t threads;                  /* the most threads that run it; 0: one.  The number does not change results */
 };
 
-/* What a part did during one launch. */
+/* Kinds of parts. */
 enum world_resource {
     WORLD_SM,
     WORLD_HBM,
@@ -64,11 +64,11 @@ enum world_resource {
 };
 const char *world_resource_name(enum world_resource resource); /* "nvlink_egress", ... */
 
+/* What a part did during one launch. */
 struct world_use {
     uint64_t busy_ps; /* busy time of the port; of SMs: of the busiest one; of cores: the mean over the node's */
     uint64_t bytes;   /* bytes that crossed it, headers included */
-    uint64_t late_ps; /* at most how long after the kernel's end the port is still busy with its bytes, which go on by
-                       * themselves once sent */
+    uint64_t late_ps; /* how long, at most, the port is still busy with the kernel's bytes after the kernel's end */
 };
 
 enum { WORLD_SLOW_ONE = 1024 };
@@ -93,7 +93,7 @@ void world_free(struct world *world);
 struct fabric *world_fabric(struct world *world, uint32_t rank);
 
 /* From now on the rank's GPU takes slow / WORLD_SLOW_ONE times as long for its work as a GPU that is not slowed.
- * world_options.slow gives the first value.  The rank's own agenda calls this while the world runs. */
+ * world_options.slow gives the first value.  While the world runs, only the rank's own agenda may call this. */
 void world_slow_set(struct world *world, uint32_t rank, uint32_t slow);
 
 /* Why only one thread runs the world, however many there are.  NULL: each node can have its own. */
@@ -131,7 +131,7 @@ void world_timeline_note(const struct world *world, const char *name, const stru
 void world_timeline_wait(const struct world *world, uint32_t rank, uint32_t worker, uint64_t begin_ps, uint64_t end_ps,
                          const char *text);
 
-/* A part during the slowest rank's run of a kernel of the last program.  The slowest rank is the one whose kernel
+/* What a part did while the slowest rank ran a kernel of the last program.  The slowest rank is the one whose kernel
  * takes longest from its first step to its last.  Bytes of ranks whose own kernels have ended count, too.  SMs count
  * while their own ranks run. */
 struct world_part {

@@ -37,7 +37,7 @@ enum {
     EVENT_WAKE,     /* a wake that a worker has asked for */
     EVENT_CHANGE,   /* a train of changes of words */
     EVENT_SEND,     /* a port sends its next quantum */
-    EVENT_RECEIVED, /* on a host: it begins to work on a request that is still coming in */
+    EVENT_RECEIVED, /* a host begins to work on a request that is still coming in */
     EVENT_LANDED,   /* a request's last byte has come in */
     EVENT_RESUME,   /* a QP that had to wait goes on */
     EVENT_STORED,   /* a bulk engine has made one of the stores that wait for it */
@@ -57,7 +57,8 @@ struct world_worker {
     struct sim_event event;       /* its next step */
     struct fabric_worker *worker; /* also tells its rank: worker_rank() */
     uint64_t cursor_ps;           /* when all its operations so far are done */
-    uint64_t settled_ps;          /* after this time its next step is not moved any more; UINT64_MAX: not settled */
+    uint64_t settled_ps;          /* an event at this time or later does not move its next step; UINT64_MAX: any
+                                   * event may */
     uint32_t counter;             /* 1 + the place of its struct counter; 0: it has none */
     uint32_t mover;               /* 1 + the place of its struct mover; 0: it has moved no rows */
     uint32_t touched;             /* one bit for each site whose array the worker itself has read */
@@ -78,11 +79,11 @@ _Static_assert(sizeof(struct world_worker) <= 48, "large worlds have millions");
 struct stepping {
     struct world_worker *worker; /* NULL: none of the rank's workers is being stepped */
     uint64_t lane_start_ps;      /* when the operations that now run at the same time began */
-    uint64_t last_end_ps;        /* when the last one is done */
+    uint64_t last_end_ps;        /* when the last operation is done */
     uint64_t space_ps;           /* when the next place on a full QP will be free, if known; 0: not wanted */
-    uint64_t wake_ps;            /* the soonest future time that its step has named; 0: none */
+    uint64_t wake_ps;            /* the soonest time at which its step asks to be woken; 0: never */
     uint64_t least;              /* the value that its next step awaits; 0: it awaits none */
-    uint32_t awaited;            /* the word that is to have it */
+    uint32_t awaited;            /* the word that is to have this value */
     uint16_t lane_warps;         /* warps that these operations have taken */
 };
 
@@ -121,8 +122,8 @@ struct rest {
 /* GPU: what rows whose loop is a program need of each part. */
 struct price {
     uint64_t ps, lead_ps; /* warps: until all rows are moved; until the first byte leaves the SM */
-    uint64_t served_ps;   /* the SM */
-    uint64_t memory_ps;   /* the memory */
+    uint64_t served_ps;   /* how long the rows keep the SM busy */
+    uint64_t memory_ps;   /* how long they keep the memory busy */
     uint64_t sm_bytes, memory_bytes;
     uint64_t egress; /* stores to a peer: the rate at which they leave the GPU (rate_q20) */
     bool bulk;       /* the bulk engine moves them */
@@ -132,7 +133,7 @@ struct price {
 
 /* Rows that a worker moves one after another, each when the row before it is done: stores to a peer, or copies. */
 struct turns {
-    struct price price; /* of a row; not fixed before the first */
+    struct price price; /* of a row; `fixed` is false before the first row */
     uint64_t read_bytes, write_bytes;
     struct fabric_given *given;
     uint32_t left;   /* rows that have not begun */
@@ -176,7 +177,7 @@ struct world_rank {
     uint32_t *sm_first;                 /* [sms] 1 + the place of the SM's first mover; 0: none */
     struct loop *loop; /* [loop_count] loops of those operations of this launch for which the kernel gives sizes */
     uint32_t loop_count, loop_max;
-    struct looks *looks; /* NULL: no worker has looked yet */
+    struct looks *looks; /* NULL: no worker has read the host's memory yet */
     struct mover *mover; /* [mover_count] */
     uint32_t mover_count, mover_max;
     struct port hbm, egress, ingress, posting, calls;
@@ -188,7 +189,7 @@ struct world_rank {
     struct rest *rest;           /* [worker_count]; NULL: no worker has needed it yet */
     struct turns *turns;         /* [worker_count]; NULL: no worker has moved rows in turn yet */
     struct stepping now;
-    uint32_t *watch_head; /* [words] 0: none; else 1 + a place in watch, or a lone worker's number */
+    uint32_t *watch_head; /* [words] the watches of each word (struct watch); 0: none */
     struct watch *watch;
     struct counter *counter;
     uint32_t watch_count, watch_max, counter_count, counter_max;
@@ -245,8 +246,8 @@ struct work_rates {
     rate_q20 warp, sm;
 };
 
-/* A world, or a part of one (parts.h).  In a part, the members under that heading are its own, and the rest equals
- * the whole's. */
+/* A world, or a part of one (parts.h).  In a part, the members under the heading "a part's own" belong to the part; the
+ * others equal the whole's. */
 struct world {
     struct world *whole;          /* the world that this is a part of; else itself */
     struct world **part;          /* [parts] the parts of the whole; a world that is not divided is its only part */
@@ -300,7 +301,7 @@ struct world {
     struct mailbox *box;    /* the mail between this part and the others; NULL: the world is not divided */
     uint64_t next_ps;       /* its next event; UINT64_MAX: nothing is left to do */
     uint64_t seen_ps;       /* while it takes in mail: the soonest time at which the mail may be seen */
-    struct busy_note *note; /* [note_count] looks at parts of all nodes that wait for the window's end */
+    struct busy_note *note; /* [note_count] begins and ends of kernels, whose looks wait for the window's end */
     uint32_t note_count, note_max;
     uint64_t looks; /* events on which no prediction depends (busy.h) */
     struct sim *sim;
@@ -353,7 +354,8 @@ static inline void *entries_grow(void *entry, uint32_t count, uint32_t *max, siz
     return memory_grow(entry, *max, size_bytes);
 }
 
-/* The loop of an operation; NULL: it names no site.  The first operation of a launch with given sizes makes it. */
+/* The loop of an operation; NULL: the operation names no site.  If its kernel gives sizes, the first such operation of
+ * a launch makes the loop. */
 static inline const struct loop *world_loop(struct world_rank *rank, uint8_t site, struct fabric_given *given)
 {
     if (!site) return NULL;

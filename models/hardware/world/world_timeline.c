@@ -1,8 +1,8 @@
 /* world_timeline.c - the tracks of a timeline, and what ports do with requests.
  *
- * A rank is a process of the timeline.  Its tracks are the kernel, the NVLink port's two directions, the NIC's two
- * (signals come in between puts), each warp lane of each worker that did something, and the worker's waits.  Knows
- * no world. */
+ * A rank is a process of the timeline.  Its tracks are the kernel, the two directions of NVLink, three of the NIC, each
+ * warp lane of each worker that did something, and the waits of each worker.  Signals that come in by the NIC have a
+ * track of their own, because they come in between puts.  Knows no world. */
 #include "models/hardware/world/world_timeline.h"
 
 #include <stdio.h>

@@ -24,7 +24,7 @@ enum {
 
 struct world_timeline {
     struct timeline *out;
-    struct causes *causes; /* its own */
+    struct causes *causes; /* the timeline owns it */
     struct lanes {
         uint64_t *named; /* [count] for each worker, one bit for each lane that has its name */
         uint32_t count;
