@@ -55,7 +55,7 @@ static const char *pp_refuse(const struct moe_options *o, char *text, size_t tex
     return ht_refuse(o, text, text_size);
 }
 
-/* Makes the slots.  One of dispatch has values, scales, and 16 B that nobody uses. */
+/* Makes the slots.  A slot of dispatch has values, scales, and 16 B that are not used. */
 static void slots_make(const struct moe_options *o, bool payload, struct ht_slot *dispatch, struct ht_slot *combine)
 {
     ht_slot_dispatch(o, payload, true, dispatch);
@@ -154,8 +154,8 @@ static void counts_make(struct pp_rank *r)
     r->learned = false;
 }
 
-/* Launches a phase.  Words that peers write between two barriers of all ranks carry the number of the first launch
- * after the earlier barrier, so a launch that only receives keeps the epoch. */
+/* Launches a phase.  Words that peers raise between two barriers of all ranks carry the number of the first launch
+ * after the earlier barrier.  So a launch that receives without sending keeps the epoch. */
 static struct kernel_launch *pp_launch(struct kernel_rank *rank, uint32_t phase)
 {
     struct pp_rank *r = rank_of(rank);
@@ -185,7 +185,7 @@ static struct kernel_launch *pp_launch(struct kernel_rank *rank, uint32_t phase)
     return &h->kernel;
 }
 
-/* Counts the rows' bytes.  Every choice is a row, wherever it goes. */
+/* Counts the rows' bytes.  Every choice is a row, even if it goes to this rank itself. */
 static void pp_traffic(const struct kernel_rank *rank, uint32_t phase, struct kernel_traffic *traffic)
 {
     const struct pp_rank *r = (const struct pp_rank *)rank;
@@ -217,8 +217,8 @@ static uint32_t pp_outputs(struct kernel_rank *rank, struct kernel_tensor *tenso
 
 /* ---- checks ---- */
 
-/* Checks an expert's rows that came from a rank, from *place on: they are the rank's tokens that chose the expert, in
- * order. */
+/* Checks an expert's rows that came from a rank, from *place on.  They must be the rank's tokens that chose the expert,
+ * in order.  *place gets the place behind them. */
 static void rows_check(const struct pp_rank *r, uint32_t expert, uint32_t source, uint32_t *place,
                        struct check_report *report)
 {
@@ -237,8 +237,8 @@ static void rows_check(const struct pp_rank *r, uint32_t expert, uint32_t source
     }
 }
 
-/* Checks that each expert's rows begin at a multiple of the alignment, with the sources in the order in which blocks
- * take them. */
+/* Checks that each expert's rows begin at a multiple of the alignment, and that sources follow one another in the order
+ * in which blocks take their rows. */
 static void experts_check(const struct pp_rank *r, struct check_report *report)
 {
     const struct ht_geometry *g = &r->ht.g;

@@ -28,7 +28,7 @@ static bool grid_sync(struct pp_block *b, uint32_t number, enum worker_step *nex
     return pp_told(r, pp_word_open(r), r->opened, number);
 }
 
-/* Counts a block that has left its rows in send.  The last one tells the host.  False: step again. */
+/* Counts a block that has left its rows in send.  The last block tells the host.  False: step again. */
 static bool staged_count(struct pp_block *b)
 {
     struct pp_rank *r = b->rank;
@@ -38,7 +38,7 @@ static bool staged_count(struct pp_block *b)
     return !b->arrives;
 }
 
-/* Tells the ranks of the node, this one included, by the first block. */
+/* The first block tells all ranks of the node, this one included.  False: step again. */
 static bool near_tell(struct pp_block *b, enum pp_word word, bool release)
 {
     const struct pp_rank *r = b->rank;
@@ -92,10 +92,10 @@ enum send_state { SEND_COUNT, SEND_OPEN, SEND_STAGE, SEND_STAGED, SEND_TOGETHER,
 
 static uint32_t row_bytes(const struct ht_slot *slot) { return slot->row_bytes + slot->scale_bytes; }
 
-/* Where a choice's row goes. */
+/* The way of a choice's row. */
 struct way {
     uint32_t rank, number; /* number: the row's index among the rows for that rank */
-    bool none, stores;     /* there is no expert; the row goes by NVLink at once */
+    bool none, stores;     /* none: the choice has no expert; stores: the row goes by NVLink at once */
 };
 static struct way way_of(const struct pp_rank *r, uint32_t choice)
 {
@@ -135,7 +135,7 @@ static void row_fill(const void *context, uint8_t *target)
     row_make(b->rank, b->item, target);
 }
 
-/* Loads a token once, and leaves a row in send for each of its experts on other nodes and on this rank. */
+/* Loads a token, and leaves a row in send for each of its choices that is not stored by NVLink. */
 static void token_stage(struct pp_block *b)
 {
     const struct pp_rank *r = b->rank;
@@ -149,7 +149,7 @@ static void token_stage(struct pp_block *b)
     rows_move(b, SITE_PPLX_STAGE_ROW, bytes, (uint64_t)copies * bytes, stage_run, 0);
 }
 
-/* False: step again. */
+/* Stores a token's rows by NVLink.  False: step again. */
 static bool token_store(struct pp_block *b)
 {
     const struct pp_rank *r = b->rank;
@@ -245,7 +245,7 @@ static enum worker_step dispatch_send_step(struct fabric_worker *w)
 
 enum recv_state { RECV_KNOWN, RECV_NEAR, RECV_SYNC, RECV_TELL, RECV_FAR };
 
-/* Where a row that has come lies.  *read: it lies in another rank's send, from which it must be read. */
+/* Where a row that has come lies.  *read says whether it lies in another rank's send and must be read from there. */
 static uint64_t row_at(const struct pp_rank *r, const struct pp_row *x, bool *read)
 {
     const uint32_t source = x->source;
@@ -267,7 +267,7 @@ static void take_run(void *context, uint64_t argument)
     memcpy(heap + pp_dispatched(r, r->map.out, x->place), heap + from, row_bytes(&r->ht.dispatch_slot));
 }
 
-/* Brings a row to its place among the rows of its expert.  False: step again. */
+/* Copies a row to its place among the rows of its expert.  False: step again. */
 static bool row_take(struct pp_block *b)
 {
     const struct pp_rank *r = b->rank;
@@ -322,7 +322,7 @@ static enum worker_step dispatch_recv_step(struct fabric_worker *w)
 
 enum back_state { BACK_BEGIN, BACK_STAGE, BACK_STAGED, BACK_OPEN, BACK_NEAR, BACK_END, BACK_TELL };
 
-/* How many rows the block has under way together, from its next one on and before `end`. */
+/* How many of the block's next rows, all before `end`, are moved together. */
 static uint32_t rows_together(const struct pp_block *b, uint32_t end)
 {
     return moe_min((end - b->item + b->rank->blocks - 1) / b->rank->blocks, PP_STAGES);
@@ -345,7 +345,7 @@ static void return_run(void *context, uint64_t argument)
     }
 }
 
-/* False: step again. */
+/* Loads `rows` rows together and returns them by NVLink.  False: step again. */
 static bool rows_return(struct pp_block *b, uint32_t rows)
 {
     const struct pp_rank *r = b->rank;
@@ -376,7 +376,7 @@ static enum worker_step combine_send_step(struct fabric_worker *w)
     struct pp_block *b = fabric_container_of(w, struct pp_block, worker);
     const struct pp_rank *r = b->rank;
     enum worker_step next;
-    if (b->state == BACK_BEGIN) { /* looks whether each peer of the node has read this rank's rows */
+    if (b->state == BACK_BEGIN) { /* checks that each peer of the node has read this rank's rows */
         if (r->ht.g.local > 1) ht_scan_here(w, SITE_PPLX_PEERS_PEEK, 1, 0);
         ht_scan_here(w, SITE_PPLX_ROW_READ, 1, 12);
         state_set(b, BACK_STAGE);

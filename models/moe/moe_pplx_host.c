@@ -7,7 +7,8 @@
 
 enum host_state { HOST_COUNTS, HOST_FIRST, HOST_LEARN, HOST_REST, HOST_AWAIT, HOST_BACK };
 
-/* How many ranks other nodes have, and the rank with this number among them.  The next node's ranks come first. */
+/* far_count() returns how many ranks other nodes have, and far_rank() the rank with this number among them.  The next
+ * node's ranks come first. */
 static uint32_t far_count(const struct pp_rank *r) { return r->ht.g.ranks - r->ht.g.local; }
 static uint32_t far_rank(const struct pp_rank *r, uint32_t number)
 {
@@ -16,8 +17,8 @@ static uint32_t far_rank(const struct pp_rank *r, uint32_t number)
 
 static void tell_gpu(struct pp_host *k) { fabric_signal_add(&k->worker, pp_word_to_gpu(k->rank), 1, FABRIC_DEVICE); }
 
-/* Puts rows and a signal.  They stand for a write with an immediate, which a thread of the peer's library polls and
- * counts, so data and signal are found together. */
+/* Puts rows and a signal.  Together they stand for a write with an immediate value, which a thread of the peer's
+ * library polls for and counts. */
 static bool rows_put(struct pp_host *k, uint32_t peer, const struct ht_slot *slot, uint64_t from, uint64_t to,
                      uint32_t rows, enum pp_word word)
 {
@@ -26,7 +27,7 @@ static bool rows_put(struct pp_host *k, uint32_t peer, const struct ht_slot *slo
         .target_offset = to,
         .charge_bytes = (uint64_t)rows * slot->bytes,
         .peer = (uint16_t)peer,
-        .queue = (uint16_t)((r->ht.g.rank + peer) % PP_NICS), /* so that both ends use all NICs equally */
+        .queue = (uint16_t)((r->ht.g.rank + peer) % PP_NICS), /* this rank and the peer both use all NICs equally */
         .site = SITE_PPLX_PUT,
         .data = r->ht.base.fabric->heap + from,
         .size_bytes = rows * slot->stored,
@@ -40,8 +41,8 @@ static bool rows_put(struct pp_host *k, uint32_t peer, const struct ht_slot *slo
 
 /* ---- dispatch ---- */
 
-/* Sends all counts to all ranks.  Those of this node get them by NVLink (the library's NIC writes them), and are told
- * once all have been stored. */
+/* Sends this rank's counts to all other ranks.  Ranks of this node get them by NVLink, and are told after all counts
+ * have been stored.  In the library the NIC writes these counts, too. */
 static bool counts_send(struct pp_host *k)
 {
     const struct pp_rank *r = k->rank;
@@ -67,7 +68,7 @@ static bool counts_send(struct pp_host *k)
     return true;
 }
 
-/* Puts the first rows: each peer has room for them that is this rank's alone, however much others send to it. */
+/* Puts the first rows.  At each peer a part of recv is for this rank alone, so there is always room for them. */
 static bool first_put(struct pp_host *k)
 {
     const struct pp_rank *r = k->rank;
@@ -124,8 +125,8 @@ static void source_list(struct pp_rank *r, uint32_t source, uint32_t *row, uint3
             r->row[(*row)++] = (struct pp_row){ source, number++, e, r->expert_place[e] + taken[e]++ };
 }
 
-/* Lists the rows that arrive, those that take longest first: rows of other nodes, then of this node, then the rank's
- * own. */
+/* Lists the rows that come: first rows of other nodes, then of this node, then the rank's own rows.  The rows that take
+ * longest are first. */
 static void rows_list(struct pp_rank *r)
 {
     const struct ht_geometry *g = &r->ht.g;
@@ -142,7 +143,7 @@ static void rows_list(struct pp_rank *r)
     free(taken);
 }
 
-/* Adds up the counts, finds out where each row that comes goes, and copies this to the GPU. */
+/* Adds up the counts, computes each coming row's place in out, and copies the list of rows to the GPU. */
 static void learn(struct pp_host *k)
 {
     struct pp_rank *r = k->rank;
@@ -185,8 +186,8 @@ static bool far_come(struct pp_host *k)
     return true;
 }
 
-/* Does the host's part of dispatch.  In a launch that only sends, it takes the counts of coming rows if they arrive in
- * time.  Then the launch that receives need not wait for them. */
+/* Does the host's part of dispatch.  A launch that sends without receiving also reads the counts, if they come before
+ * the blocks end.  Then the launch that receives need not wait for them. */
 static enum worker_step dispatch_step(struct fabric_worker *w)
 {
     struct pp_host *k = fabric_container_of(w, struct pp_host, worker);
@@ -242,7 +243,7 @@ static enum worker_step combine_step(struct fabric_worker *w)
     return WORKER_DONE;
 }
 
-/* ---- between them ---- */
+/* ---- the barrier between dispatch and combine ---- */
 
 static enum worker_step barrier_step(struct fabric_worker *w)
 {
@@ -287,8 +288,8 @@ void pp_host_launch(struct pp_rank *r)
                                         .stride = 1 } };
     k->state = l->combine ? l->sends ? HOST_BACK : HOST_AWAIT : l->sends ? HOST_COUNTS : HOST_LEARN;
     ht_barrier_begin(&k->barrier);
-    /* The thread has no SM, but a worker needs one.  On the last block's SM the thread's stores keep the fewest others
-     * waiting, because this block has nothing to release until they are done. */
+    /* The thread has no SM, but a worker needs one.  It gets the last block's SM.  There its stores delay no other
+     * worker, because the last block releases nothing before they are done. */
     ht_kernel_add(&r->ht, &k->worker,
                   barrier      ? &barrier_role
                   : l->combine ? &combine_role

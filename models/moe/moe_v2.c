@@ -39,9 +39,9 @@ static const char *v2_refuse(const struct moe_options *o, char *text, size_t tex
 
 static uint32_t aligned(uint32_t size_bytes) { return (uint32_t)moe_align(size_bytes, V2_SHARED_ALIGN); }
 
-/* Makes dispatch's slot: the row, the scales and the rest, each aligned.  The rest is top-k indices and weights, then
- * meta: source rank and token in one number, and for each node the ranks that need the token, a bit each.  In place of
- * these bits the real kernels keep a linked list of top-k places.  A cached dispatch has the meta as well. */
+/* Makes dispatch's slot.  It has the row, the scales, the top-k indices and weights, and meta.  Meta is the source rank
+ * and token in one number, and for each node the ranks that need the token, a bit each.  In place of these bits the
+ * real kernels keep a linked list of top-k places.  A cached dispatch has the meta, too. */
 static void dispatch_slot(const struct moe_options *o, bool payload, struct ht_slot *s)
 {
     const uint32_t local = local_of(o);
@@ -62,7 +62,8 @@ static void combine_slot(const struct moe_options *o, bool payload, struct ht_sl
     ht_slot_combine(o, payload, true, s);
     s->meta_bytes = 0;
     s->meta = s->index = s->weight = aligned(s->row_bytes);
-    /* Hybrid kernels and puts send a slot whole.  Others send the row from shared memory, and the weights by stores. */
+    /* Hybrid kernels and puts send the whole slot.  Other kernels send the row from shared memory, and weights by
+     * stores. */
     s->bytes = s->weight + (hybrid(o) || direct_far(o) ? aligned(8 * o->topk) : 4u * s->topk);
     s->stored = payload ? s->bytes : 0;
 }
@@ -113,7 +114,7 @@ static void v2_needs(const struct kernel_job *job, bool payload, struct fabric_n
     };
 }
 
-/* Numbers the tokens of each channel for each target: each node or, on one node, each rank. */
+/* Numbers the tokens of each channel for each target.  Targets are nodes; with one node, ranks. */
 static void position_make(struct v2_rank *r)
 {
     const uint32_t targets = r->ht.layout.targets;
@@ -125,7 +126,8 @@ static void position_make(struct v2_rank *r)
     }
 }
 
-/* How many warps have room for a token each in shared memory, in addition to other_bytes. */
+/* How many warps can each have a token in shared memory.  Other warps take other_bytes of it, and are other_warps of
+ * the V2_WARPS_MAX warps. */
 static uint32_t warps_of(uint32_t token_bytes, uint32_t other_bytes, uint32_t other_warps)
 {
     return moe_min((V2_SHARED_BYTES - other_bytes) / token_bytes, V2_WARPS_MAX - other_warps);
@@ -246,7 +248,7 @@ static void v2_traffic(const struct kernel_rank *rank, uint32_t phase, struct ke
     if (phase != 0 && phase != 2) return;
     const struct ht_slot *s = phase == 0 ? &h->dispatch_slot : &h->combine_slot;
     const uint64_t row = s->row_bytes + s->scale_bytes + (uint64_t)s->topk * (phase == 0 ? 12 : 4);
-    const bool told = r->launched == 0; /* until the copy, only the words tell how many rows came */
+    const bool told = r->launched == 0; /* before the copy kernel, only the words tell how many rows came */
     uint64_t sent = 0, rows = told ? 0 : ht_recv_rows(h);
     for (uint32_t from = 0; told && from < h->g.local; from++)
         for (uint32_t c = 0; c < r->channels; c++) rows += up_count(r, c, from);

@@ -1,25 +1,27 @@
 /* moe_v2.h - private to the V2 kernels (PROTOCOLS.md 1.7): memory map and state of a rank.
  *
- * Areas have room for all tokens that can ever come.  Every token has its slot before anything is sent, so there is no
- * flow control.  A warp has one buffer in shared memory.  It brings a token there with the bulk copy engine, and stores
- * it from there once for each target.
+ * Areas have room for all tokens that can ever come, and every token's slot is known before the first token is sent.
+ * So there is no flow control.  A warp has one buffer in shared memory.  It loads a token there with the bulk copy
+ * engine, and stores it from there once for each target.
  *
  *     direct (one node)      any warp ──NVLink──► up[source number][its tokens]
  *     direct (nodes)         likewise, and ──RDMA──► to ranks beyond NVLink, from out_send
  *     hybrid (nodes)         sender c ──RDMA──► out[source node][c][..]; forwarder c ──NVLink──► up[number][c][..]
  *
- * Hybrid kernels have channels, with one warp of each role: token t of a rank belongs to channel t mod C. A kernel
- * begins with a barrier, after which its peers' areas are free.  It ends with a barrier, after which everything has
- * come.  Other warps move rows, and meanwhile notify warps count how many will come.  The next kernel, the epilogue,
- * copies what has come into the output, sorted by source rank and token.  Combine takes the rows back to the same
+ * Hybrid kernels have C channels, with one warp of each role in a channel.  Token t of a rank belongs to channel t % C.
+ * A kernel begins with a barrier, after which its peers' areas are free.  It ends with a barrier, after which all rows
+ * have come.  While warps move rows, notify warps count how many rows will come.  The next kernel, the epilogue, copies
+ * the rows that have come into the output, sorted by source rank and token.  Combine takes the rows back to the same
  * places in its own areas, and its epilogue sums them.  In direct mode all ranks count as one node, whichever links
  * connect them.
  *
- * Heap: up [local][C][up_slots], combine_up likewise; hybrid: out_send [tokens], out [N][C][out_slots], and
- * combine's out_send and out [N][C][out_slots]; direct, nodes: out_send and combine's.  C is 1 in direct mode.
- * Signal words: barrier_nvl[local], barrier_rdma[N]; counts_nvl[local], 1 + a count; counts_rdma[N]; hybrid: up and
- * combine_up [C][local], out and combine_out [C][N], whose value is twice the number of slots written, plus 1 when
- * all are; and the private open, notified and finished. */
+ * Heap: up and combine_up [local][C][up_slots].  C is 1 in direct mode.  Hybrid kernels also have out_send [tokens],
+ * out, combine_out_send and combine_out [N][C][out_slots].  Direct kernels over several nodes also have out_send and
+ * combine_out_send.
+ *
+ * Signal words: barrier_nvl[local], barrier_rdma[N]; counts_nvl[local], which is 1 + a count; counts_rdma[N].  Hybrid
+ * kernels also have up and combine_up [C][local], out and combine_out [C][N].  Their value is twice the number of slots
+ * written, plus 1 when all are written.  Private words: open, notified and finished. */
 #ifndef MODELS_MOE_MOE_V2_H
 #define MODELS_MOE_MOE_V2_H
 
@@ -31,9 +33,9 @@ enum {
     V2_SHARED_ALIGN = 32,     /* alignment of a token's parts in memory */
     V2_NOTIFY_WARPS = 4,
     V2_WARPS_MAX = 32,
-    V2_CHANNELS = 4, /* hybrid: channels of an SM, if nothing else needs its registers */
-    V2_OUT_EVERY = 6,
-    V2_UP_EVERY = 3,   /* tokens that are sent before the peer is told of them; also tokens of a forwarder's chunk */
+    V2_CHANNELS = 4,   /* hybrid: channels of an SM, if nothing else needs its registers */
+    V2_OUT_EVERY = 6,  /* tokens put to a node before it is told of them; the most tokens of a forwarder's chunk */
+    V2_UP_EVERY = 3,   /* rows that are returned before the peer is told of them */
     V2_LOCAL_MAX = 64, /* hybrid: the most ranks of a node */
     V2_META_MAX = 4 + HT_RANKS_MAX / 8,
     V2_QUEUES_MAX = 129,
@@ -42,7 +44,7 @@ enum {
 
 struct v2_rank;
 
-/* What a forwarder has passed on to its node, in order. */
+/* A token that a forwarder has passed on: the ranks that got it, its place in the area, its source's node. */
 struct v2_pass {
     uint64_t bits;
     uint32_t sequence;
@@ -52,13 +54,13 @@ struct v2_pass {
 /* Hybrid: the way from a channel to one rank of the node. */
 struct v2_way {
     struct ht_ring area;                    /* the area that is being written */
-    uint32_t pick[V2_OUT_EVERY], pick_tail; /* forwarder: the tokens of its chunk that go this way; the slot of the
-                                             * first of them */
+    uint32_t pick[V2_OUT_EVERY], pick_tail; /* forwarder: the tokens of the chunk that go this way; the slot of the
+                                             * first of these tokens */
     uint32_t told;
 };
 
-/* Hybrid combine: how many rows a rank of the node had returned to a merger when the merger last read this, and how
- * many of them are summed. */
+/* Hybrid combine: how many rows a rank of the node had returned to a merger when the merger last read the rank's word,
+ * and how many of them are summed. */
 struct v2_returned {
     uint32_t come, summed;
 };
@@ -67,13 +69,13 @@ struct v2_returned {
 struct v2_sender {
     struct fabric_worker worker;
     struct v2_rank *rank;
-    uint32_t channel, token; /* next one */
+    uint32_t channel, token; /* token: the next one */
     uint32_t node;           /* the node that gets the token next */
-    bool copied;             /* the token is in the send area */
+    bool copied;             /* the token has been copied to the areas that it goes from */
     uint32_t sent[HT_NODES_MAX], told[HT_NODES_MAX];
 };
 
-/* Hybrid: one warp that passes on what came for a channel to the ranks of its node. */
+/* Hybrid: one warp that passes a channel's tokens on to the ranks of its node that need them. */
 struct v2_forwarder {
     struct fabric_worker worker;
     struct v2_rank *rank;
@@ -97,7 +99,7 @@ struct v2_merger {
     struct fabric_worker worker;
     struct v2_rank *rank;
     uint32_t channel, done;   /* the channel; how many tokens are summed, in the order in which they were passed on */
-    uint32_t flushed;         /* nodes */
+    uint32_t flushed;         /* how many nodes' puts have been flushed */
     bool reduced;             /* the next token's sum is made but not sent */
     struct v2_returned *from; /* [local] */
     uint32_t sent[HT_NODES_MAX], told[HT_NODES_MAX];
@@ -109,9 +111,9 @@ struct v2_warp {
     struct v2_rank *rank;
     uint32_t item, end, stride; /* dispatch: tokens, one after another; combine: rows */
     uint32_t target;            /* dispatch: the next rank that gets the token; combine: the token's source */
-    uint32_t place;             /* combine that returns all expanded rows of a row: the next of them */
+    uint32_t place;             /* combine that returns all expanded rows: the next expanded row of the current row */
     bool staged, copied;        /* the row is in shared memory; the row is in the send area */
-    uint16_t queue;             /* of its puts */
+    uint16_t queue;             /* the QP of the warp's puts */
     uint8_t stage_site;         /* enum site */
     struct fabric_given *stage;
 };
@@ -123,15 +125,15 @@ struct v2_notify {
     uint32_t stage, next;
 };
 
-/* Opens a kernel when all peers have reached it.  Closes it when its own workers have finished and everything for it
- * has come. */
+/* Opens a kernel when all peers have reached it.  Closes it when its workers have finished and all rows for this rank
+ * have come. */
 struct v2_gate {
     struct fabric_worker worker;
     struct v2_rank *rank;
-    uint32_t kind, from_count;     /* the kind of words that must say "finished" at the end; how many producers raise
-                                    * them */
+    uint32_t kind, from_count;     /* the kind of words that must say at the end that all slots are written; how many
+                                    * producers raise such words */
     uint32_t stage, next, flushed; /* flushed: how many QPs of peers are flushed */
-    bool told_self;                /* the rank has signalled to itself that its own workers' stores are done */
+    bool told_self;                /* the rank has signalled to itself, behind the stores of its own workers */
     struct ht_barrier nvl, rdma;
 };
 
@@ -145,7 +147,7 @@ struct v2_epilogue {
 
 struct v2_map {
     uint64_t up, combine_up, out_send, out, combine_out_send, combine_out, end;
-    uint32_t up_slots, out_slots; /* slots of a channel from one source */
+    uint32_t up_slots, out_slots; /* slots of a channel for one source */
 };
 
 struct v2_rank {
@@ -153,15 +155,16 @@ struct v2_rank {
     struct v2_map map;
     struct ht_slot up_slot; /* dispatch's slot as stored in the up areas */
     uint32_t channels;
-    uint32_t dispatch_warps, combine_warps, copy_warps, reduce_warps; /* warps of an SM; the first two are for direct
-                                                                       * mode */
+    uint32_t dispatch_warps, combine_warps, copy_warps, reduce_warps; /* warps of an SM; dispatch_warps and
+                                                                       * combine_warps are for direct mode */
     uint32_t combine_buffer_bytes;                                    /* a warp's buffer in shared memory */
-    struct fabric_given stage[2][128 / V2_SHARED_ALIGN]; /* for bringing rows (stage[0]) or tokens (stage[1]) into
-                                                          * shared memory, by their place in a line */
-    struct fabric_given store[128 / V2_SHARED_ALIGN]; /* for storing a slot from there, by the place in a line at which
-                                                       * the slot begins at the peer */
+    struct fabric_given stage[2][128 / V2_SHARED_ALIGN]; /* sizes for loading rows (stage[0]) or tokens (stage[1]) into
+                                                          * shared memory, by the place in a line at which the buffer
+                                                          * begins */
+    struct fabric_given store[128 / V2_SHARED_ALIGN]; /* sizes for storing a slot from there, by the place in a line at
+                                                       * which the slot begins at the peer */
     struct fabric_given copy, reduce, merge, gather[HT_TOPK_MAX];
-    uint32_t *position; /* [tokens][targets] as in struct ht_layout, for these channels */
+    uint32_t *position; /* [tokens][targets] as in struct ht_layout, but for V2's channels */
     uint32_t pass_max;
     struct v2_pass *pass;           /* [channel][pass_max] */
     uint32_t *pass_count;           /* [channel] */
@@ -179,12 +182,12 @@ struct v2_rank {
     struct v2_epilogue *epilogue;   /* [epilogue_sms] */
     uint32_t epilogue_sms;
     struct v2_gate gate;
-    uint32_t *expanded_at;    /* [rows + 1] expand: how many expanded rows the rows before each row have */
+    uint32_t *expanded_at;    /* [rows + 1] expand: for each row, how many expanded rows the rows before it have */
     uint32_t *expanded_index; /* [expanded rows] the place of each in the output, which is ordered by expert, then by
                                * row; only with payload */
     uint32_t expanded_rows;   /* rows of the output, including the gaps between experts; only with payload */
     uint8_t *expanded_x, *expanded_scales;
-    uint32_t launched; /* the last phase */
+    uint32_t launched; /* the phase that was launched last */
 };
 
 static inline bool v2_hybrid(const struct v2_rank *r) { return r->ht.g.nodes > 1; }
@@ -209,7 +212,7 @@ static inline uint32_t v2_word(const struct v2_rank *r, enum v2_word kind, uint3
 }
 enum v2_private { V2_OPEN, V2_NOTIFIED, V2_FINISHED, V2_PRIVATE_WORDS };
 _Static_assert((int)V2_PRIVATE_WORDS <= (int)FABRIC_GROWN, "a place for each");
-/* The value that the word has once every kernel launched so far has opened, notified, or finished. */
+/* The value that a private word has once all kernels launched so far have raised it. */
 static inline uint64_t *v2_grown(const struct v2_rank *r, enum v2_private word)
 {
     return &r->ht.base.fabric->grown[word];
@@ -223,7 +226,8 @@ static inline bool v2_is_open(const struct v2_rank *r)
     return fabric_load(r->ht.base.fabric, v2_word_private(r, V2_OPEN)) >= *v2_grown(r, V2_OPEN);
 }
 
-/* Writes the part of a slot that describes its token.  meta has room for V2_META_MAX bytes. */
+/* Writes a slot's meta: the token's source and number, and the ranks that need it.  meta has room for V2_META_MAX
+ * bytes. */
 static inline void v2_meta_make(const struct v2_rank *r, uint32_t token, uint8_t *meta)
 {
     const struct ht_geometry *g = &r->ht.g;
@@ -256,7 +260,8 @@ static inline uint64_t v2_out_at(const struct v2_rank *r, uint32_t node, uint32_
     return ((uint64_t)node * r->channels + channel) * r->map.out_slots + sequence;
 }
 
-/* The expanded layout (moe_v2_expand.c).  Whether combine sends all expanded rows without summing any. */
+/* The expanded layout (moe_v2_expand.c).  v2_sends_all() says whether combine sends all expanded rows without summing
+ * them first. */
 static inline bool v2_sends_all(const struct moe_options *o) { return o->expand && o->single_reduction; }
 void v2_expand_alloc(struct v2_rank *r);
 /* Computes where the expanded rows are.  Called once the rows of a dispatch are known. */
@@ -272,19 +277,20 @@ void v2_expand_row(struct v2_rank *r, uint32_t row);
 void v2_expanded_pack(const struct v2_rank *r, uint32_t row, uint32_t place, uint8_t *slot);
 uint32_t v2_outputs(struct kernel_rank *rank, struct kernel_tensor *tensor, uint32_t max);
 
-/* Loads rows, one after another, into the warp's shared memory (this and the next functions: moe_v2_gate.c). */
+/* moe_v2_gate.c has the following functions.  v2_stage_rows() loads rows, one after another, into the warp's shared
+ * memory. */
 void v2_stage_rows(struct fabric_worker *w, uint8_t site, struct fabric_given *given, uint32_t rows,
                    uint64_t read_bytes);
 static inline void v2_stage(struct fabric_worker *w, uint8_t site, struct fabric_given *given, uint64_t read_bytes)
 {
     v2_stage_rows(w, site, given, 1, read_bytes);
 }
-/* Tells a peer how many slots of an area are written, and whether these are all.  Does nothing if the peer has been
- * told. */
+/* Tells a peer how many slots of an area are written, and whether these are all slots.  Does nothing if *told says that
+ * the peer knows this.  False: step again later. */
 bool v2_tell(struct fabric_worker *w, const struct v2_rank *r, uint32_t peer, uint32_t channel, uint32_t word,
              uint32_t count, bool finished, uint32_t *told);
-/* Adds the kernel's first and last worker.  At the end, from_count producers must have said, each by its word of this
- * kind, that everything has come.  If the producers are on other nodes, no barrier follows. */
+/* Adds the worker that opens and closes the kernel.  At the end, each of from_count producers must have said by its
+ * word of this kind that all slots are written.  If the producers are on other nodes, no barrier follows. */
 void v2_gate_launch(struct v2_rank *r, enum v2_word kind, uint32_t from_count);
 void v2_notify_launch(struct v2_rank *r);
 /* Adds a worker that waits until the kernel is open. */

@@ -20,7 +20,7 @@ static uint32_t returner_total(const struct v2_returner *s, uint32_t target)
     return s->rank->up_count[s->channel * s->rank->ht.g.local + target];
 }
 
-/* Sends a few rows back to the rank whose turn it is, then tells that rank how many are written. */
+/* Sends a few rows back to the current target, and tells it how many are written.  Then goes on to the next target. */
 static enum worker_step returner_step(struct fabric_worker *w)
 {
     struct v2_returner *s = fabric_container_of(w, struct v2_returner, worker);
@@ -79,7 +79,7 @@ static const struct v2_pass *merger_pass(const struct v2_merger *m)
     return &m->rank->pass[(size_t)m->channel * m->rank->pass_max + m->done];
 }
 
-/* The lowest rank of the node whose row of the token has not come; -1 if all have. */
+/* The lowest rank of the node whose row of the token has not come; -1 if all rows have come. */
 static int merger_missing(const struct v2_merger *m)
 {
     const struct v2_rank *r = m->rank;
@@ -93,7 +93,7 @@ static int merger_missing(const struct v2_merger *m)
     return -1;
 }
 
-/* Returns whether a rank's row is missing, and awaits it if so. */
+/* Whether a rank's row is missing.  If so, the worker awaits it. */
 static bool merger_awaits(struct v2_merger *m)
 {
     const struct v2_rank *r = m->rank;
@@ -147,7 +147,7 @@ static bool merger_put(struct v2_merger *m)
     return fabric_put(&m->worker, &write) == 0;
 }
 
-/* Waits for the puts on the channel's queue, then tells each node by one word that it has everything. */
+/* Waits for the puts on the channel's QP, then tells each node by one word that all its sums have been sent. */
 static bool merger_end(struct v2_merger *m)
 {
     const struct v2_rank *r = m->rank;

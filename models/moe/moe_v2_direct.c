@@ -1,4 +1,4 @@
-/* moe_v2_direct.c - V2 dispatch and combine in direct mode (PROTOCOLS.md 1.7).  Any warp takes any token or row, brings
+/* moe_v2_direct.c - V2 dispatch and combine in direct mode (PROTOCOLS.md 1.7).  Any warp takes any token or row, loads
  * it into shared memory and stores it from there to every rank that needs it.  Ranks that NVLink does not reach get the
  * token or row by puts, from a copy in the send area.  There are no channels and no tails. */
 #include "models/moe/moe_v2.h"
@@ -18,7 +18,7 @@ static struct fabric_given *slot_given(struct v2_rank *r, uint64_t slot, uint32_
     return &r->store[slot * slot_bytes % 128 / V2_SHARED_ALIGN];
 }
 
-/* Whether only puts reach some of the ranks. */
+/* Whether NVLink does not reach all ranks, so that some get puts. */
 static bool beyond_nvlink(const struct v2_rank *r) { return r->ht.g.ranks > r->ht.base.fabric->ranks_per_node; }
 
 /* ---- dispatch ------------------------------------------------------------------------------------------ */
@@ -117,8 +117,8 @@ static void row_fill(const void *context, uint8_t *slot)
     else ht_slot_pack_combine(&p->rank->ht, p->item, slot);
 }
 
-/* The place of the row, or of the next of its expanded rows, among the rows for its source.  The row has this place
- * both at the source and in the send area. */
+/* The place of the row among the rows for its source; if all expanded rows go back, that of its next expanded row.  The
+ * row has this place both at the source and in the send area. */
 static uint64_t row_at(const struct v2_warp *p)
 {
     const struct v2_rank *r = p->rank;
@@ -140,8 +140,8 @@ static void row_run(void *context, uint64_t argument)
     row_fill(p, p->worker.fabric->heap + row_sent(p));
 }
 
-/* Brings the row into shared memory.  If a token has several rows and not all of them go back, their sum is made
- * there. */
+/* Loads the row into shared memory.  If the token has several rows here and they do not all go back, loads their
+ * sum. */
 static enum worker_step row_stage(struct v2_warp *p)
 {
     const struct v2_rank *r = p->rank;
@@ -198,8 +198,8 @@ static const struct worker_role row_role = { .step = row_step, .describe = warp_
 
 static const struct worker_role token_role = { .step = token_step, .describe = warp_describe };
 
-/* The QP of a warp.  The first QP belongs to the notify warps, if there are any.  The others are dealt out to SMs
- * or, if there are more SMs than QPs, to warps. */
+/* The QP of a warp.  The first `first` QPs belong to the notify warps.  If there are enough other QPs, each SM has its
+ * own.  Else warps take them in rotation. */
 static uint16_t queue_of(const struct v2_rank *r, uint32_t sm, uint32_t warp, uint32_t warps, uint32_t first)
 {
     const uint32_t queues = r->ht.base.fabric->queue_count;

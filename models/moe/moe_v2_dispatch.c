@@ -13,7 +13,7 @@ static uint8_t *send_slot(const struct v2_rank *r, uint32_t token)
     return r->ht.base.fabric->heap + r->map.out_send + (uint64_t)token * r->ht.dispatch_slot.stored;
 }
 
-/* Where the token's copy for the rank's own node goes, which needs no network. */
+/* Where the token's copy for this rank's own node goes.  It needs no network. */
 static uint8_t *home_slot(const struct v2_sender *s, uint32_t token)
 {
     const struct v2_rank *r = s->rank;
@@ -63,7 +63,7 @@ static void token_copy(struct v2_sender *s)
                                                    .argument = s->token });
 }
 
-/* Tells a node how many tokens it has got, every V2_OUT_EVERY tokens and at the end. */
+/* Tells a node how many tokens have been sent to it, after every V2_OUT_EVERY tokens and at the end. */
 static bool node_tell(struct v2_sender *s, uint32_t node, bool finished)
 {
     const struct v2_rank *r = s->rank;
@@ -72,7 +72,7 @@ static bool node_tell(struct v2_sender *s, uint32_t node, bool finished)
     return v2_tell(&s->worker, r, v2_rail(r, node), s->channel, word, s->sent[node], finished, &s->told[node]);
 }
 
-/* Puts one node's copy of the token.  The doorbell rings with every V2_OUT_EVERY-th put. */
+/* Puts the token to one node.  The doorbell rings when the node is told, after every V2_OUT_EVERY tokens. */
 static bool node_put(struct v2_sender *s, uint32_t node)
 {
     const struct v2_rank *r = s->rank;
@@ -133,7 +133,7 @@ static void sender_launch(struct v2_rank *r, uint32_t channel)
 
 /* ---- forwarder ----------------------------------------------------------------------------------------- */
 
-/* How many tokens of the channel came from the node, and whether these are all. */
+/* How many tokens of the channel have come from the node.  *all says whether no more will come. */
 static uint32_t came_from(const struct v2_forwarder *d, uint32_t node, bool *all)
 {
     const struct v2_rank *r = d->rank;
@@ -142,7 +142,8 @@ static uint32_t came_from(const struct v2_forwarder *d, uint32_t node, bool *all
     return tail >> 1;
 }
 
-/* The next node in rotation with a chunk to pass on; -1 if there is none.  *ended: there will be none. */
+/* The next node in rotation with tokens to pass on; -1 if there is none.  *ended says whether none will come any
+ * more. */
 static int forwarder_next(const struct v2_forwarder *d, bool *ended)
 {
     const uint32_t nodes = d->rank->ht.g.nodes;

@@ -17,7 +17,7 @@ static int arrival_compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Computes where each slot's row goes: sorted by source rank and token. */
+/* Computes which row of the output each slot becomes.  Rows are sorted by source rank and token. */
 static void rows_sort(struct v2_rank *r)
 {
     struct ht_rank *h = &r->ht;
@@ -72,8 +72,8 @@ static void copy_run(void *context, uint64_t argument)
     }
 }
 
-/* Where the target's sum for the token lies or, in direct mode, the target's row.  If the target gives several rows,
- * `place` tells which. */
+/* Where a target's sum for the token lies; in direct mode, where its row lies.  If the target returns several rows,
+ * `place` tells which one. */
 static const uint8_t *back_slot(const struct v2_rank *r, uint32_t token, uint32_t target, uint32_t place)
 {
     const uint32_t at = r->position[(size_t)token * r->ht.layout.targets + target], channel = token % r->channels;
@@ -83,7 +83,7 @@ static const uint8_t *back_slot(const struct v2_rank *r, uint32_t token, uint32_
     return r->ht.base.fabric->heap + area + (slot * places + place) * r->ht.combine_slot.stored;
 }
 
-/* How many rows the target gave for one of the rank's own tokens. */
+/* How many rows the target returned for one of the rank's own tokens. */
 static uint32_t back_count(const struct v2_rank *r, uint32_t token, uint32_t target)
 {
     const struct ht_rank *h = &r->ht;
@@ -144,7 +144,7 @@ static enum worker_step epilogue_step(struct fabric_worker *w)
 
 static const struct worker_role epilogue_role = { .step = epilogue_step };
 
-/* Launches an epilogue.  SMs have equal shares of the items, give or take one, and a warp takes one item at a time. */
+/* Launches an epilogue.  The shares of two SMs differ by one item at most.  A warp takes one item at a time. */
 static void epilogue_launch(struct v2_rank *r, bool combine, uint32_t items, uint32_t warps)
 {
     const uint32_t sms = r->epilogue_sms, share = items / sms, more = items % sms;
@@ -181,7 +181,7 @@ void v2_reduce_launch(struct v2_rank *r)
     const struct ht_rank *h = &r->ht;
     const uint32_t biases = h->base.options->num_bias, tokens = h->g.tokens ? h->g.tokens : 1;
     uint64_t rows = 0;
-    bool several = biases > 0; /* without bias, at most two rows are added as they are, without conversion */
+    bool several = biases > 0; /* without bias, one or two rows are added without conversion */
     for (uint32_t t = 0; t < h->g.tokens; t++) {
         const uint32_t back = back_rows(r, t);
         rows += back;

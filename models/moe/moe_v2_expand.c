@@ -1,6 +1,6 @@
 /* moe_v2_expand.c - V2's expanded layout (PROTOCOLS.md 1.7).  Dispatch gives a token a row for each of its experts on a
- * rank, and an expert's rows are together.  Combine sums a token's rows on that rank or at the token's source.  How
- * many experts of this rank a row has is read from the routing; the choices sent with the row say the same. */
+ * rank, and an expert's rows are together.  Combine sums a token's rows on that rank or at the token's source.  The
+ * experts of a row are read from the routing.  The choices that are sent with the row are the same. */
 #include "models/moe/formats.h"
 #include "models/moe/moe_v2.h"
 
@@ -23,7 +23,7 @@ static uint32_t local_expert(const struct ht_rank *h, int32_t expert)
     return expert >= 0 && local < h->g.local_experts ? local : UINT32_MAX;
 }
 
-/* Computes where each expert's rows begin.  Returns the number of rows, gaps included. */
+/* Computes where each expert's rows begin.  Returns the number of rows, including the gaps between experts. */
 static uint32_t experts_begin(const struct v2_rank *r, uint32_t *begin)
 {
     const struct ht_rank *h = &r->ht;

@@ -1,6 +1,5 @@
-/* moe_v2_gate.c - what begins and ends a V2 kernel (PROTOCOLS.md 1.7): barriers of the node and between nodes, and the
- * warps that count how many tokens will come.  It also has what the kernel's workers share.  Knows no worker that moves
- * rows. */
+/* moe_v2_gate.c - the barriers that begin and end a V2 kernel (PROTOCOLS.md 1.7), the warps that count how many tokens
+ * will come, and what the kernel's workers share.  Knows no worker that moves rows. */
 #include "models/moe/moe_v2.h"
 
 #include <stdio.h>
@@ -37,8 +36,8 @@ bool v2_tell(struct fabric_worker *w, const struct v2_rank *r, uint32_t peer, ui
     return true;
 }
 
-/* How many warps post the message for all peers.  For each peer that is reached by the NIC one thread posts.  These
- * threads post at the same time, and each counts as a warp. */
+/* How many warps the worker that posts to all peers has, at least `least`.  Each peer that the NIC reaches has a thread
+ * that posts.  These threads post at the same time, so each counts as a warp. */
 static uint32_t posting_warps(const struct v2_rank *r, uint32_t least)
 {
     const struct fabric *f = r->ht.base.fabric;
@@ -63,7 +62,8 @@ static bool gate_arrived(struct v2_gate *k)
     return true;
 }
 
-/* Charges for a barrier's begin, which reads which of its words is in use, or for its end, which counts that. */
+/* Charges for the barrier's count of its uses, which tells which word is in use.  It is read when the barrier begins,
+ * and raised when the barrier ends. */
 static bool gate_phase(struct v2_gate *k)
 {
     ht_scan_here(&k->worker, SITE_V2_BARRIER_LOOK, 1, 8);
@@ -95,8 +95,8 @@ static bool gate_workers(struct v2_gate *k)
     return gate_phase(k);
 }
 
-/* Whether puts have arrived.  In direct mode, all of them must have arrived before the last barrier.  Hybrid kernels
- * need not wait, because words follow their puts. */
+/* Whether puts have arrived.  In direct mode, all puts must have arrived before the last barrier.  Hybrid kernels need
+ * not wait, because their words go behind their puts. */
 static bool gate_flush(struct v2_gate *k)
 {
     const struct fabric *f = k->rank->ht.base.fabric;
@@ -108,7 +108,7 @@ static bool gate_flush(struct v2_gate *k)
     return true;
 }
 
-/* Whether the rank's own stores to itself have arrived: they have once its own word of the barrier has. */
+/* Whether the rank's stores to itself have arrived.  They have when its own word of the barrier has arrived. */
 static bool gate_self(struct v2_gate *k)
 {
     const struct ht_rank *h = &k->rank->ht;
@@ -187,8 +187,8 @@ void v2_gate_launch(struct v2_rank *r, enum v2_word kind, uint32_t from_count)
 
 enum { NOTIFY_COUNT, NOTIFY_GATHER, NOTIFY_NODES, NOTIFY_NODES_CAME, NOTIFY_RANKS, NOTIFY_CAME, NOTIFY_END };
 
-/* Charges for counts.  The threads read the counts of all ranks and experts together and wait for them; then each
- * thread waits `more` times for the sums of others. */
+/* Charges for counts.  The threads read the counts of all ranks and experts together, and wait for them.  Then each
+ * thread waits `more` times for sums that other threads make. */
 static void counts_charge(struct v2_notify *n, uint32_t more)
 {
     const struct ht_geometry *g = &n->rank->ht.g;
@@ -196,7 +196,8 @@ static void counts_charge(struct v2_notify *n, uint32_t more)
     ht_scan_here(&n->worker, SITE_V2_COUNTS_SUM, (counts + threads - 1) / threads + more, (uint64_t)counts * 8);
 }
 
-/* Counts the SM's share of tokens: reads their top-k choices, waits for each, and counts in shared memory. */
+/* Counts the SM's share of tokens.  A warp reads a token's top-k choices, waits for them, and counts in shared
+ * memory. */
 static bool notify_count(struct v2_notify *n)
 {
     const struct ht_rank *h = &n->rank->ht;
@@ -234,8 +235,8 @@ static bool notify_nodes_came(struct v2_notify *n)
     return true;
 }
 
-/* Tells each rank of the node how many of this rank's tokens it gets.  In hybrid mode this is the number of tokens that
- * this rank passes on to it; nothing in the model reads that, so it is told 0. */
+/* Tells each rank of the node how many of this rank's tokens it gets.  In hybrid mode the number would be that of the
+ * tokens that this rank passes on.  Nothing in the model reads it, so it is 0. */
 static bool notify_ranks(struct v2_notify *n)
 {
     const struct v2_rank *r = n->rank;
