@@ -197,8 +197,7 @@ static struct traffic *shared_port(const struct cluster_dcqcn *parameters, uint3
  * test asks only that no flow starves and that the port is used. */
 TEST("DCQCN shares")
 {
-    struct cluster_dcqcn scaled = nvidia; /* thresholds for ports of 400 Gb/s become those for the test's ports of 80
-                                           * Gb/s */
+    struct cluster_dcqcn scaled = nvidia; /* thresholds scaled from ports of 400 Gb/s to ports of 80 Gb/s */
     scaled.mark_from_bytes /= 5;
     scaled.mark_all_bytes /= 5;
     for (int i = 0; i < 2; i++) {

@@ -1,5 +1,5 @@
-/* test_edges.c - lists of messages from files, from random draws and from routings; and every way in which a file can
- * be wrong, with the line in the error.
+/* test_edges.c - lists of messages from files, from random draws and from routings.  Every way in which a file can be
+ * wrong must give an error that names the line.
  *
  * Method: small files written on the spot; sums of what is drawn. */
 #include <stdio.h>
@@ -112,7 +112,7 @@ TEST("drawn")
     expect_spec_error(path, 3, ":1: endpoints: expected num-ranks 3, found 2");
 }
 
-/* Four experts on two ranks; a token with both experts of a rank goes there once. */
+/* Four experts on two ranks.  A token with both experts of a rank goes to that rank once. */
 TEST("of a routing")
 {
     const uint32_t tokens[2] = { 3, 1 };

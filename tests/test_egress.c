@@ -1,5 +1,5 @@
-/* test_egress.c - a GPU's links, which its CPCs share evenly: the shares by themselves, which SMs a kernel's blocks
- * get, and bulk stores in a simulated world. */
+/* test_egress.c - a GPU's links, which its CPCs (groups of SMs) share evenly.  Tests the shares by themselves, which
+ * SMs a kernel's blocks get, and bulk stores in a simulated world. */
 #include "models/hardware/machine/egress.h"
 #include "models/hardware/world/world.h"
 #include "sim/rng.h"
@@ -11,7 +11,7 @@
 
 /* ---- shares ---- */
 
-/* When the bytes up to the mark will be out, if no more is asked for. */
+/* Returns the time at which the bytes up to the mark have left, if no more are asked for. */
 static uint64_t out_ps(struct egress *e, uint32_t cpc, uint64_t mark, uint64_t now_ps)
 {
     for (uint64_t again_ps; (again_ps = egress_look(e, cpc, mark, now_ps)); now_ps = again_ps)
@@ -26,19 +26,19 @@ TEST("shares")
 {
     struct egress e = { .cpcs = 3 };
     const uint64_t lone = egress_ask(&e, 1, 500, 1000);
-    NEAR(out_ps(&e, 1, lone, 500), 1500); /* all of the links */
+    NEAR(out_ps(&e, 1, lone, 500), 1500); /* a CPC alone gets all of the links */
     const uint64_t little = egress_ask(&e, 0, 10000, 1000), much = egress_ask(&e, 2, 10000, 3000);
-    NEAR(out_ps(&e, 0, little, 10000), 12000); /* half of them */
-    NEAR(out_ps(&e, 2, much, 12000), 14000);   /* then all */
+    NEAR(out_ps(&e, 0, little, 10000), 12000); /* two CPCs get half of the links each */
+    NEAR(out_ps(&e, 2, much, 12000), 14000);   /* after that, this CPC gets all of the links */
     const uint64_t first = egress_ask(&e, 0, 20000, 1000), second = egress_ask(&e, 0, 20000, 1000);
     const uint64_t other = egress_ask(&e, 1, 20000, 1000);
-    NEAR(out_ps(&e, 0, first, 20000), 22000); /* two asked of one CPC, and one of another: half for each CPC */
+    NEAR(out_ps(&e, 0, first, 20000), 22000); /* two requests of one CPC and one of another: each CPC gets half */
     NEAR(out_ps(&e, 1, other, 22000), 22000);
     NEAR(out_ps(&e, 0, second, 22000), 23000);
     CU_ASSERT_EQUAL(egress_look(&e, 2, much, 30000), 0);
 }
 
-/* Whatever is asked for and when: the links are never idle while bytes are left, and never exceed their rate. */
+/* Whatever is asked for at any time, the links are never idle while bytes are left, and never exceed their rate. */
 TEST("shares keep the links busy")
 {
     struct rng rng = rng_seeded(7);
@@ -75,7 +75,7 @@ TEST("places")
 
 enum { ROWS = 20, ROW_BYTES = 1000, WARPS = 4, SMS = 3 };
 
-/* A warp that brings rows into shared memory and stores each to a rank. */
+/* A warp that brings rows into shared memory and stores each row to a rank. */
 struct sender {
     struct fabric_worker worker;
     uint16_t peer;
@@ -110,7 +110,7 @@ static void sender_describe(const struct fabric_worker *w, char *text, size_t te
 
 static const struct worker_role sender_role = { .step = sender_step, .describe = sender_describe };
 
-/* How many SMs' warps end in the order in which they began. */
+/* Returns the number of SMs whose warps end in the order in which they began. */
 static uint32_t sms_in_order(const struct sender *sender)
 {
     uint32_t sms = 0;
@@ -122,8 +122,8 @@ static uint32_t sms_in_order(const struct sender *sender)
     return sms;
 }
 
-/* Three SMs of rank 0, two of them in one CPC, store to peer; gives the time of each in microseconds.  Returns
- * sms_in_order(). */
+/* Three SMs of rank 0, two of them in one CPC, store to the ranks peer[].  us[] gets the time of each SM in
+ * microseconds. Returns sms_in_order(). */
 static uint32_t senders_run(const struct cluster *cluster, const uint16_t *peer, double *us)
 {
     const struct world_options options = { .ranks = 2, .ranks_per_node = 2, .needs = { .word_count = 1 } };
@@ -155,7 +155,7 @@ static struct cluster shared_cluster(void)
     struct cluster c = support_cluster(2);
     c.gpu.engine =
         (struct cluster_bulk){ .in_rate_bps = 800000000000, .out_rate_bps = 32000000000, .put_rate_bps = 32000000000 };
-    c.nvlink.bulk_rate_bps = 8000000000; /* 1 GB/s: a row takes 1 us */
+    c.nvlink.bulk_rate_bps = 8000000000; /* 1 GB/s, so a row takes 1 us */
     c.nvlink.latency_ps = 10 * PS_PER_NS;
     CU_ASSERT_TRUE_FATAL(cluster_parse_cpcs("0 0 1", &c.gpu.cpcs));
     return c;
@@ -166,27 +166,28 @@ static struct cluster shared_cluster(void)
 TEST("crowded CPCs end late")
 {
     const uint16_t peer[WARPS] = { 1, 1, 1, 1 };
-    const double rows_us = WARPS * ROWS; /* how long all of the links take for the rows of one SM */
+    const double rows_us = WARPS * ROWS; /* the time in us that all of the links take for the rows of one SM */
     struct cluster c = shared_cluster();
     double us[SMS];
-    CU_ASSERT(senders_run(&c, peer, us) < SMS); /* held up by the links, stores leave in no order */
-    WITHIN(us[2], 2 * rows_us);                 /* half of the links */
+    CU_ASSERT(senders_run(&c, peer, us) < SMS); /* stores that wait for the links leave in no fixed order */
+    WITHIN(us[2], 2 * rows_us);                 /* its CPC has half of the links */
     WITHIN(us[0], 3 * rows_us);
     WITHIN(us[1], 3 * rows_us);
     CU_ASSERT_TRUE_FATAL(cluster_parse_cpcs("0 1 2", &c.gpu.cpcs));
     (void)senders_run(&c, peer, us);
     for (uint32_t i = 0; i < SMS; i++) WITHIN(us[i], 3 * rows_us);
-    c.nvlink.bulk_rate_bps = 20 * c.nvlink.bulk_rate_bps; /* more than the engines bring: 0.25 us a row */
+    c.nvlink.bulk_rate_bps = 20 * c.nvlink.bulk_rate_bps; /* more than the engines bring, so a row takes 0.25 us */
     CU_ASSERT_EQUAL(senders_run(&c, peer, us), SMS);
     for (uint32_t i = 0; i < SMS; i++) WITHIN(us[i], rows_us / 4);
 }
 
-/* Half of the warps store to their own GPU: their rows go between those that wait for the links. */
+/* Half of the warps store to their own GPU.  Their rows are queued between rows that wait for the links. */
 TEST("own stores wait behind others")
 {
     const uint16_t peer[WARPS] = { 0, 1, 0, 1 };
     struct cluster c = shared_cluster();
     double us[SMS];
     (void)senders_run(&c, peer, us);
-    WITHIN(us[2], WARPS / 2 * ROWS * (2 + 0.25)); /* a row to the peer by half of the links, one to itself */
+    WITHIN(us[2], WARPS / 2 * ROWS * (2 + 0.25)); /* a row to the peer takes 2 us by half of the links, and a row to the
+                                                   * own GPU 0.25 us */
 }

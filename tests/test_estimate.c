@@ -1,5 +1,6 @@
-/* test_estimate.c - events of predictions, as the table and a pilot estimate them, against those that run: both within
- * a factor of 2.  Times are measured by bench_estimates, not here: others may use the machine. */
+/* test_estimate.c - numbers of events that the table and a pilot estimate for predictions.  Both must be within a
+ * factor of 2 of the events that run.  Times are measured by bench_estimates and not here, because the machine may have
+ * other work. */
 #include "models/predict/estimate.h"
 
 #include "models/predict/simulate.h"
@@ -63,7 +64,7 @@ TEST("events of kernels")
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) events_check("h100-cx7", cases[i], 2);
 }
 
-/* A pilot corrects estimates of cases to which the table was not fitted. */
+/* The table was not fitted to these cases, so a pilot corrects the estimates. */
 TEST("events elsewhere")
 {
     static const char *const cases[][13] = {
@@ -74,7 +75,7 @@ TEST("events elsewhere")
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) events_check("h800-cx7", cases[i], 4);
 }
 
-/* Lists of ranks leave a pilot nothing to choose. */
+/* If a case lists the tokens of each rank, a pilot cannot run with fewer ranks. */
 TEST("without a pilot")
 {
     g_autoptr(cluster) cluster = cluster_of("h100-cx7");
@@ -96,9 +97,9 @@ TEST("many")
     case_node_settle(&c, cluster->nvlink.gpus);
     estimate_many_add(&m, &c, cluster, 3);
     const double events = m.sum.events, bytes = m.sum.bytes;
-    c.layer = 1; /* the same trace: nothing is read again */
+    c.layer = 1; /* the trace is the same, so its case is not read again */
     estimate_many_add(&m, &c, cluster, 1);
     CU_ASSERT(events > 0 && m.sum.events == events / 3 * 4 && m.sum.bytes == bytes && m.sum.predictions == 4);
-    estimate_many_print(&m, "test", 2); /* too little to be said */
+    estimate_many_print(&m, "test", 2); /* too small to be printed */
     CU_ASSERT(m.sum.events == 0 && !m.largest.trace && !m.last.trace);
 }

@@ -1,4 +1,5 @@
-/* test_explain.c - profiles: which kernels communicate, what their order tells, and splits that add up. */
+/* test_explain.c - explanations of profiles: which kernels communicate, what their order tells, and parts that add
+ * up. */
 #include "models/predict/explain.h"
 #include "sim/rng.h"
 #include "tests/unit.h"
@@ -94,7 +95,7 @@ TEST("order")
              (const char *const[]){ "cached_notify_dispatch", "dispatch", "cached_notify_combine", "combine" });
 }
 
-/* Two ranks: rank 1 comes 40 us later to a dispatch of 100 us, and its clock runs skew_us ahead. */
+/* Makes the profiles of two ranks.  Rank 1 comes 40 us late to a dispatch of 100 us, and its clock is skew_us ahead. */
 static struct explain *pair_new(int64_t skew_us)
 {
     g_autoptr(GPtrArray) profiles = g_ptr_array_new_with_free_func((GDestroyNotify)profile_free);
@@ -123,21 +124,22 @@ TEST("late ranks")
         CU_ASSERT_EQUAL(e->aligned, s == 1);
         explain_split(e, &(struct explain_wire){ .plain = wire });
         double us[EXPLAIN_PARTS], why[LATES];
-        CU_ASSERT_EQUAL(explain_sum(e, "dispatch", 1, 0, us), 141); /* an idle microsecond before it */
+        CU_ASSERT_EQUAL(explain_sum(e, "dispatch", 1, 0, us), 141); /* 140 us and the idle microsecond before the
+                                                                     * call */
         CU_ASSERT_EQUAL(us[EXPLAIN_WIRE], 100);
         CU_ASSERT_EQUAL(us[EXPLAIN_WAITING], 40);
         CU_ASSERT_EQUAL(explain_sum(e, "dispatch", -1, 1, us), 303);
         CU_ASSERT_EQUAL(us[EXPLAIN_WAITING], 0);
         explain_sum(e, "combine", -1, -1, us);
-        CU_ASSERT_EQUAL(us[EXPLAIN_UNKNOWN], 60); /* what nothing explains stays unknown */
+        CU_ASSERT_EQUAL(us[EXPLAIN_UNKNOWN], 60); /* time that nothing explains stays unknown */
         g_autofree double *waited = explain_waited_for(e, why);
         CU_ASSERT_EQUAL(waited[1], 120);
-        CU_ASSERT_EQUAL(why[LATE_WORK], 80); /* nobody worked before the first call */
+        CU_ASSERT_EQUAL(why[LATE_WORK], 80); /* no work was recorded before the first of the three calls */
         explain_free(e);
     }
 }
 
-/* Whatever ran: no part is negative, and the parts add up to the calls and the gaps before them. */
+/* For any profile, no part is negative, and the parts add up to the calls and the gaps before them. */
 TEST("parts add up")
 {
     struct rng rng = rng_seeded(4);

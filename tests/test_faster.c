@@ -1,8 +1,9 @@
 /* test_faster.c - the bound that a prediction names for a phase is a claim, which second predictions test.
  *
- * With that kind of part twice as fast the slowest rank takes less time, and less than with any other kind twice as
- * fast.  Where latency is named, no part gains as much as latencies and the SMs' own steps together.  COMPARE_NO_PART
- * makes no such claim.  And every time and rate of a cluster file changes some prediction. */
+ * If parts of the named kind are twice as fast, the slowest rank must take less time, and less than with any other
+ * kind twice as fast.  If latency is named, no part may gain as much as latencies and the SMs' own steps together.
+ * COMPARE_NO_PART makes no such claim.  In addition, every time and rate of a cluster file must change some
+ * prediction. */
 #include <glib.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@
 #include "reports/compare.h"
 #include "tests/unit.h"
 
-/* "cluster=h200 num-ranks=8", and settings as "set=nic.rate=1GB/s". */
+/* A case from a text such as "cluster=h200 num-ranks=8".  Settings are written as "set=nic.rate=1GB/s". */
 struct claimed {
     struct case_options c;
     struct cluster *cluster;
@@ -48,7 +49,8 @@ static void claimed_clear(struct claimed *a)
 
 static uint32_t named, latencies;
 
-/* gain[CLUSTER_PART_NONE]: by how much the phase is shorter, in percent. */
+/* Asserts that a claim holds.  gain[kind] is how much shorter the phase is, in percent, if parts of that kind are twice
+ * as fast. */
 static void claim_holds(const char *text, const char *phase, const char *bound, const double *gain)
 {
     const enum cluster_part kind = faster_of(bound);
@@ -137,12 +139,12 @@ TEST("what bounds a phase")
         "cluster=b200 kernel=mega-moe num-ranks=8 num-tokens=256",
     };
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) claims_hold(cases[i]);
-    CU_ASSERT(named >= 20 && latencies >= 20); /* else the test would prove little */
+    CU_ASSERT(named >= 20 && latencies >= 20); /* otherwise the test would prove little */
 }
 
 /* ---- every key ---- */
 
-/* The sum of all phases' times of the case with one more setting; NAN: the case is refused. */
+/* Returns the sum of all phases' times in us, for the case with one more setting.  NAN: the case is refused. */
 static double sum_us(const char *text, const char *setting)
 {
     struct claimed a;
@@ -189,7 +191,7 @@ static const char *const key_cases[] = {
 };
 enum { KEY_CASES = G_N_ELEMENTS(key_cases) };
 
-/* Whether a case's time changes with the key: to a quarter and to four times its value, or from none to some. */
+/* Whether a case's time changes if the key is set to a quarter or to four times its value, or from 0 to some value. */
 static bool key_acts(const struct cluster_key *key, const char *text, double before_us)
 {
     struct claimed a;

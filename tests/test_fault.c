@@ -1,6 +1,7 @@
-/* test_fault.c - does a fault edit the part that it names, and no other?
+/* test_fault.c - does a fault change the part that it names, and no other?
  *
- * Aim: models/predict/fault.h.  Method: every NIC and GPU of a small cluster in turn; then the rates of all links. */
+ * Aim: models/predict/fault.h.  Method: faults of every NIC and GPU of a small cluster in turn.  After each, the rates
+ * of all links are compared. */
 #include "models/backends.h"
 #include "models/predict/fault.h"
 #include "tests/unit.h"
@@ -26,7 +27,7 @@ static struct graph *graph_with(const char *fault)
     return graph;
 }
 
-/* The rate between a port and its switch, both ways alike; 0: down. */
+/* Returns the rate between a port and its switch, which must be the same in both directions.  0: the port is down. */
 static uint64_t port_rate(const struct graph *g, uint32_t node, uint32_t port)
 {
     const uint32_t part = graph_port(g, node, port), above = graph_port_switch(g, part);
@@ -36,7 +37,8 @@ static uint64_t port_rate(const struct graph *g, uint32_t node, uint32_t port)
     return up;
 }
 
-/* Exactly the ports first to first + count - 1 of the node have the rate; all others keep theirs. */
+/* Asserts that the fault gives ports first to first + count - 1 of the node that share of their rate, and leaves all
+ * other ports alone. */
 static void expect_ports(const char *fault, uint32_t node, uint32_t first, uint32_t count, double factor)
 {
     g_autoptr(graph) g = graph_with(fault);

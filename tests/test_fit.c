@@ -2,7 +2,7 @@
  *
  * Aim: planted costs are found again: exactly without noise, closely with noise, and in spite of outliers.  A bend is
  * found at its place, and only if there is one.  No cost is negative.  Method: random planted lines over the sizes that
- * a measurement uses; a fine search around the result must not find a better line.  A planted record of a measurement
+ * a measurement uses.  A fine search around the result must not find a better line.  A planted record of a measurement
  * must come out as the planted costs. */
 #include <math.h>
 #include <string.h>
@@ -19,7 +19,7 @@
 enum { SIZES = 20 };
 _Static_assert((int)FIT_CURVE_MAX <= (int)CLUSTER_CURVE_MAX, "a fitted curve fits into a cluster file");
 
-/* 8 B to 4 MB. */
+/* Fills points[] with times along a line, for sizes from 8 B to 4 MB.  noise is the largest relative error. */
 static void points_plant(struct fit_point *points, double fixed, double slope, double noise, struct rng *rng)
 {
     for (int i = 0; i < SIZES; i++) {
@@ -48,7 +48,7 @@ TEST("planted lines")
     }
 }
 
-/* A fifth of the points are off by factors of 2 to 10: the others still decide. */
+/* A fifth of the points are off by factors of 2 to 10.  The other points must still decide. */
 TEST("noise and outliers")
 {
     struct rng rng = rng_seeded(6);
@@ -71,7 +71,8 @@ static double cost_of(const struct fit_point *points, int count, double fixed, d
     return cost;
 }
 
-/* No similar line is much better, even if the points do not resemble a line: the best one may pass between them. */
+/* No line close to the result is much better, even if the points do not resemble a line.  In that case the best line
+ * may pass between them. */
 TEST("no better line")
 {
     struct rng rng = rng_seeded(7);
@@ -124,7 +125,7 @@ TEST("bends")
         struct fit_point points[SIZES];
         struct fit_bent bent;
         points_plant(points, 2, 1e-4, 0.02, &rng);
-        CU_ASSERT_FALSE(fit_bent_find(points, SIZES, &bent)); /* straight, with noise */
+        CU_ASSERT_FALSE(fit_bent_find(points, SIZES, &bent)); /* the points lie on a straight line with noise */
         const double knee = points[11].n;
         for (int i = 12; i < SIZES; i++) points[i].t = (40 + 5e-5 * points[i].n) * (1 + 0.02 * rng_uniform(&rng));
         CU_ASSERT_TRUE_FATAL(fit_bent_find(points, SIZES, &bent));
@@ -144,7 +145,7 @@ static void rows_plant(struct record *record, const char *phase, const char *met
         char name[64];
         g_snprintf(name, sizeof name, "%s_%d", metric, sizes[i]);
         record_add(record, phase, RECORD_ALL, name, fixed + slope * sizes[i], "us");
-        g_snprintf(name, sizeof name, "%s_min_%d", metric, sizes[i]); /* spread: not to be taken */
+        g_snprintf(name, sizeof name, "%s_min_%d", metric, sizes[i]); /* the least time, which must not be used */
         record_add(record, phase, RECORD_ALL, name, 0.001, "us");
     }
 }
@@ -163,24 +164,25 @@ static struct record *record_plant(void)
     struct record *record = record_begin();
     record_add(record, "step", RECORD_ALL, "time_us", 0.02, "us");
     record_add(record, "store_signal", RECORD_ALL, "latency_us", 900, "ns");
-    record_add(record, "store_signal", RECORD_ALL, "latency_us_min", 300, "ns"); /* undisturbed */
+    record_add(record, "store_signal", RECORD_ALL, "latency_us_min", 300, "ns"); /* the least time must be used here */
     record_add(record, "poll", RECORD_ALL, "time_us", 0.15, "us");
     record_add(record, "switch", RECORD_ALL, "time_us", 1.5, "us");
     record_add(record, "slice", RECORD_ALL, "time_us", 4, "ms");
     record_add(record, "signal", RECORD_ALL, "cpu_us", 0.1, "us");
     record_add(record, "signal_load_x2", RECORD_ALL, "cpu_us", 7, "us");
-    record_add(record, "signal_load_x8", RECORD_ALL, "cpu_us", 0.2, "us"); /* 100 ns at each end */
+    record_add(record, "signal_load_x8", RECORD_ALL, "cpu_us", 0.2, "us"); /* 200 ns, of which each end pays 100 ns */
     record_add(record, "signal", RECORD_ALL, "stream_us", 0.4, "us");
     record_add(record, "signal", RECORD_ALL, "latency_us", 5, "us");
     rows_plant(record, "store", "cpu_us", 0.05, 1e-4);
     rows_plant(record, "put", "cpu_us", 0.3, 5e-5);
     rows_plant(record, "put", "stream_us", 0.6, 16e-5);
     rows_plant(record, "put_load_x2", "cpu_us", 9, 1);
-    rows_plant(record, "put_load_x8", "cpu_us", 0.4, 8e-5);      /* the largest crowd */
-    rows_plant(record, "put_load_x8", "chained_us", 0.31, 8e-5); /* 3 of 4 doorbells of 120 ns saved */
+    rows_plant(record, "put_load_x8", "cpu_us", 0.4, 8e-5);      /* used, because it is the largest crowd */
+    rows_plant(record, "put_load_x8", "chained_us", 0.31, 8e-5); /* saves 3 of 4 doorbells of 120 ns */
     rows_plant(record, "put_load_x8", "alone_us", 0.7, 8e-5);
     rows_plant(record, "copy", "cpu_us", 0.03, 1e-4);
-    rows_plant(record, "copy_x16", "cpu_us", 0.04, 2e-4); /* the largest crowd, wherever it stands */
+    rows_plant(record, "copy_x16", "cpu_us", 0.04, 2e-4); /* used, because it is the largest crowd, although it is not
+                                                           * the last row */
     rows_plant(record, "copy_x8", "cpu_us", 9, 1);
     rows_plant(record, "cast_x8", "cpu_us", 0.06, 4e-4);
     rows_plant(record, "cast", "cpu_us", 9, 1);
@@ -190,7 +192,7 @@ static struct record *record_plant(void)
     return record;
 }
 
-/* Three measurements, the last of a slow moment. */
+/* Three measurements, of which the last was disturbed. */
 TEST("several measurements")
 {
     static const double step_us[] = { 4, 3, 90 }, poll_us[] = { 1, 2, 2.5 };
@@ -237,7 +239,7 @@ static void assert_key(GKeyFile *file, const char *section, const char *name, co
     CU_ASSERT_TRUE(comment && strlen(comment) > 5);
 }
 
-/* The cluster file that fit makes of the record; *doubts gets what it doubts, unless it is NULL. */
+/* Returns the cluster file that fit makes of the record.  *doubts gets the keys that fit doubts, unless it is NULL. */
 static GKeyFile *fitted(struct record *record, GString *doubts)
 {
     GError *error = NULL;
@@ -283,7 +285,7 @@ TEST("a planted measurement's cluster file")
     for (size_t i = 0; i < G_N_ELEMENTS(expected); i++)
         assert_key(file, expected[i][0], expected[i][1], expected[i][2]);
     CU_ASSERT_STRING_EQUAL(doubts->str, "");
-    /* A crowd whose times jump about. */
+    /* Times of a crowd that do not follow any line must be doubted. */
     static const double times[] = { 9, 1, 30, 2 };
     for (int i = 0; i < 4; i++) {
         char metric[32];
@@ -307,13 +309,14 @@ TEST("rows that pass between ranks")
     rows_plant(record, "store_read_x2", "cpu_us", 9, 1);
     rows_plant(record, "store_read_x4", "cpu_us", 0.07, 2.5e-4);
     rows_plant(record, "copy_written_x4", "cpu_us", 0.09, 4e-4);
-    rows_plant(record, "copy_written", "cpu_us", 9, 1); /* no crowd: nobody else could write */
+    rows_plant(record, "copy_written", "cpu_us", 9, 1); /* not used: with one rank, no other rank could have written the
+                                                         * rows */
     rows_plant(record, "reduce_written_x4", "cpu_us", 0.2, 5e-4);
     g_autoptr(GKeyFile) file = fitted(record, NULL);
     for (size_t i = 0; i < G_N_ELEMENTS(expected); i++) assert_key(file, "host", expected[i][0], expected[i][1]);
 }
 
-/* Times in a loop by bytes touched: of the largest crowd, in the order of the bytes, never falling. */
+/* The times of a loop by bytes touched come from the largest crowd, are sorted by bytes, and never fall. */
 TEST("cluster file: a loop by bytes touched")
 {
     static const char *const metrics[] = { "cast_us", "message_us", "copy_us", "store_us", "reduce_us" };
@@ -341,7 +344,7 @@ TEST("cluster file: a loop by bytes touched")
     CU_ASSERT(error_holds(&error, "loop_x4,all,copy_us_BYTES: expected times above 0"));
 }
 
-/* All that is planted, without the rows of puts. */
+/* Returns the planted record without the rows of puts. */
 static struct record *record_plant_but_put(void)
 {
     g_autoptr(record) all = record_plant();
@@ -354,7 +357,8 @@ static struct record *record_plant_but_put(void)
     return record;
 }
 
-/* Checks the [host] keys that come from a crowd's puts.  rows: us, by size, in this order; the last row is a pair's. */
+/* Checks the [host] keys that come from the puts of a crowd.  A row has the size in bytes, then times in us: cpu_us,
+ * chained_us and alone_us of the crowd, and stream_us of a pair. */
 static void assert_puts(const double (*rows)[5], uint32_t count, const char *interrupt, const char *put)
 {
     static const char *const metric[] = { NULL, "cpu_us", "chained_us", "alone_us", "stream_us" };
@@ -368,12 +372,12 @@ static void assert_puts(const double (*rows)[5], uint32_t count, const char *int
     assert_key(file, "host", "interrupt", interrupt);
     assert_key(file, "host", "put", put);
     struct cluster_curve curve;
-    CU_ASSERT_TRUE(cluster_parse_curve(put, &curve)); /* what fit writes, simulate reads */
+    CU_ASSERT_TRUE(cluster_parse_curve(put, &curve)); /* simulate must be able to read what fit writes */
 }
 
-/* 16 ranks on 2 CPUs.  A burst that takes more than 6 times its CPU time waited for the link.  Its puts came one by
- * one, and each took its own time and an interrupt.  A doorbell takes the same time in every way of posting.  Costs
- * that fall with size are levelled. */
+/* 16 ranks share 2 CPUs.  If a burst takes more than 6 times its CPU time, it waited for the link.  Then its puts came
+ * one by one, and each took its own time and an interrupt.  A doorbell takes the same time in every way of posting.  If
+ * costs fall as the size grows, they are made equal. */
 TEST("puts by size")
 {
     static const double waiting[][5] = {
@@ -393,12 +397,13 @@ TEST("puts by size")
         { 100, 40, 34, 60, 0 }, { 200, 60, 54, 80, 0 }, { 400, 99, 30, 119, 0 }, { 600, 140, 150, 160, 0 }
     }; /* doorbells of 8, 8, 92 and -13 us */
     assert_puts(chained, 4, "28 us", "16 us at 100 B, 26 us at 200 B, 45.5 us at 400 B, 66 us at 600 B");
-    static const double free[][5] = { { 100, 40, 40, 30, 0 } }; /* alone is not cheaper than nothing */
+    static const double free[][5] = { { 100, 40, 40, 30, 0 } }; /* a put alone costs less than in the crowd, but an
+                                                                 * interrupt cannot cost less than 0 */
     assert_puts(free, 1, "0 ns", "20 us at 100 B");
 }
 
-/* Each rank has a CPU.  A link is slow if a put takes longer than the CPU's time explains.  That also holds for sizes
- * that the record has no stream of. */
+/* Each rank has a CPU of its own.  A link is slow if a put takes longer than the CPU's time explains.  That also holds
+ * for sizes for which the record has no stream. */
 TEST("puts that wait for the link")
 {
     struct fit_puts puts = {
@@ -411,21 +416,23 @@ TEST("puts that wait for the link")
     struct fit_curve curve;
     uint32_t waited;
     CU_ASSERT_TRUE(fit_puts_curve(&puts, 0, 10, 1, &curve, &waited));
-    CU_ASSERT_EQUAL(waited, 1); /* 49, 52 and 28 us, where 50 is the limit */
+    CU_ASSERT_EQUAL(waited, 1); /* the streams give 49, 52 and 28 us for the three sizes, and the limit is 50 us */
     puts.stream_count = 0;
     CU_ASSERT_TRUE(fit_puts_curve(&puts, 0, 10, 1, &curve, &waited));
     CU_ASSERT_EQUAL(waited, 0);
 }
 
-/* Streams that the CPUs explain show only how fast the link is at least; short ones bound its cost of a put. */
+/* If the CPUs explain the time of streams, the streams show only a least rate of the link.  Short streams then bound
+ * the link's cost of a put. */
 TEST("links behind CPUs")
 {
     static const struct {
         double fixed, slope, short_us;
         const char *rate, *message;
     } cases[] = {
-        { 0.4, 8e-5, 0.4, "11.61 GB/s", "0 ns" },    /* 65536 bytes in 5.643 us */
-        { 0.9, 16e-5, 0.45, "6.25 GB/s", "450 ns" }, /* what 512 bytes cost on top of their time at that rate */
+        { 0.4, 8e-5, 0.4, "11.61 GB/s", "0 ns" },    /* the rate is 65536 bytes in 5.643 us */
+        { 0.9, 16e-5, 0.45, "6.25 GB/s", "450 ns" }, /* the message is what 512 bytes cost beyond their time at that
+                                                      * rate */
     };
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
         g_autoptr(record) record = record_plant_but_put();
@@ -437,7 +444,8 @@ TEST("links behind CPUs")
     }
 }
 
-/* A link limited to 12.3 MB/s that lets 64 kB pass at once: the shorter a stream, the more of it passes unlimited. */
+/* A link is limited to 12.3 MB/s, but lets 64 kB pass at once.  So the shorter a stream is, the larger is the part of
+ * it that passes unlimited. */
 TEST("links that let bursts pass")
 {
     static const struct {
@@ -479,7 +487,7 @@ TEST("measurements that do not suffice")
     record_set(record, "kind", "measure");
     assert_refused(record, "m.csv: lacks the header cpus, which [host] cores is made of");
     record = record_begin();
-    record_add(record, "step", 0, "time_us", 1, "us"); /* of a rank, not of all */
+    record_add(record, "step", 0, "time_us", 1, "us"); /* the row of one rank, and not of all ranks */
     assert_refused(record, "m.csv: lacks rows step,all,time_us, which [host] step is made of");
     record = record_begin();
     record_add(record, "step", RECORD_ALL, "time_us", 1, "h");

@@ -1,9 +1,8 @@
 /* test_formats.c - are the conversions of models/moe/formats.c exact?
  *
- * Aim: every BF16 and FP8 value, every halfway case between neighbours, and the row operations bit for bit.
- * Method: a slow reference that searches all codes for the nearest value in double, and golden vectors made by
- * PyTorch 2.11 (tests/golden).  The golden vectors give NaN beyond 448 where the kernels saturate; that
- * difference is spelled out below. */
+ * Aim: every BF16 and FP8 value, every halfway case between neighbours, and the row operations, bit for bit. Method: a
+ * slow reference searches all codes for the nearest value in double precision.  Golden vectors come from PyTorch 2.11
+ * (tests/golden).  They have NaN beyond 448 where the kernels saturate; the tests below allow for that difference. */
 #include "models/moe/formats.h"
 #include "sim/rng.h"
 #include "tests/support_npy.h"
@@ -27,14 +26,14 @@ static uint32_t bits_f32(float value)
     return bits;
 }
 
-/* The value of a non-negative E4M3 code from its definition. */
+/* Returns the value of a non-negative E4M3 code, by definition. */
 static double e4m3_value(uint32_t code)
 {
     const uint32_t exponent = code >> 3, mantissa = code & 7;
     return exponent ? ldexp(1 + mantissa / 8.0, (int)exponent - 7) : ldexp(mantissa / 8.0, -6);
 }
 
-/* The nearest code by search; the even one of two equally near. */
+/* Searches for the nearest code.  Of two that are equally near, the even code is returned. */
 static uint8_t e4m3_search(float value)
 {
     if (isnan(value)) return (uint8_t)(signbit(value) ? 0xff : 0x7f);
@@ -59,7 +58,8 @@ TEST("every BF16 value comes back")
     CU_ASSERT_EQUAL(wrong, 0);
 }
 
-/* Around the middle between each BF16 value and the next, the nearer one is chosen, the even one at the tie. */
+/* Tests the middle between each BF16 value and the next, and its neighbours.  The nearer value is chosen, and at the
+ * middle the even one. */
 TEST("BF16 halfway cases go to even")
 {
     uint32_t wrong = 0;
@@ -70,7 +70,8 @@ TEST("BF16 halfway cases go to even")
         wrong += format_bf16_from_f32(make_f32(bits << 16 | 0x8001)) != bits + 1;
     }
     CU_ASSERT_EQUAL(wrong, 0);
-    CU_ASSERT_EQUAL(format_bf16_from_f32(make_f32(0x7f800001)) & 0x7fff, 0x7fc0); /* a NaN, not infinity */
+    CU_ASSERT_EQUAL(format_bf16_from_f32(make_f32(0x7f800001)) & 0x7fff, 0x7fc0); /* stays a NaN, and does not become
+                                                                                   * infinity */
 }
 
 TEST("BF16 as PyTorch rounds")
@@ -109,8 +110,8 @@ TEST("every E4M3 code")
     }
 }
 
-/* Every BF16 value, against the search and against PyTorch, which gives NaN where the kernels saturate: from
- * 464 on, the middle between 448 and the 480 that E4M3 does not have. */
+/* Every BF16 value is compared with the search and with PyTorch.  PyTorch gives NaN where the kernels saturate: from
+ * 464 on, which is the middle between 448 and 480.  E4M3 does not have 480. */
 TEST("E4M3 from every BF16 value")
 {
     g_auto(npy) golden;
@@ -146,7 +147,7 @@ TEST("E4M3 halfway cases go to even")
     }
     CU_ASSERT_EQUAL(format_e4m3_from_f32(INFINITY), 0x7e);
     CU_ASSERT_EQUAL(format_e4m3_from_f32(-INFINITY), 0xfe);
-    CU_ASSERT_EQUAL(format_e4m3_from_f32(make_f32(1)), 0); /* FP32 subnormals vanish */
+    CU_ASSERT_EQUAL(format_e4m3_from_f32(make_f32(1)), 0); /* FP32 subnormals become 0 */
     CU_ASSERT_EQUAL(format_e4m3_from_f32(make_f32(0x80000001)), 0x80);
 }
 
@@ -172,8 +173,8 @@ TEST("UE8M0 scales")
     }
 }
 
-/* The value that LogFMT stores, by its definition: the nearest of the 511 numbers with its sign, or 0 if that is nearer
- * than the smallest number. */
+/* Returns the value that LogFMT stores for `value`, by definition: the nearest of the 511 numbers with its sign, or 0
+ * if that is nearer than the smallest number. */
 static double logs_nearest(double value, double amax, double amin)
 {
     const double top = log2(amax), bottom = amin > 0 ? fmax(log2(amin), top - 32) : top - 32,
@@ -198,8 +199,8 @@ static uint32_t logs_back(const uint16_t *row, uint32_t hidden, float *back)
     return size_bytes;
 }
 
-/* Random values over few and over many powers of two, some of them 0.  Each comes back as the nearest number.  Values
- * halfway between two numbers, within the accuracy of the logarithms, may become either. */
+/* Random values lie within few or many powers of two, and some are 0.  Each must come back as the nearest number.  A
+ * value that is halfway between two numbers, within the accuracy of the logarithms, may become either. */
 TEST("LogFMT rounds to the nearest number")
 {
     struct rng rng = rng_seeded(11);
@@ -207,7 +208,8 @@ TEST("LogFMT rounds to the nearest number")
     for (uint32_t trial = 0; trial < 64; trial++) {
         uint16_t row[LOGS_HIDDEN];
         float back[LOGS_HIDDEN];
-        const double powers = trial % 4 == 3 ? 60 : 1 + trial % 4 * 5; /* 60: what is too small becomes 0 */
+        const double powers = trial % 4 == 3 ? 60 : 1 + trial % 4 * 5; /* with 60 powers of two, values that are too
+                                                                        * small become 0 */
         for (uint32_t i = 0; i < LOGS_HIDDEN; i++) {
             const double magnitude = exp2(-0.01 - powers * rng_uniform(&rng));
             const float value = (float)(rng_below(&rng, 2) ? magnitude : -magnitude);
@@ -232,7 +234,7 @@ TEST("LogFMT rounds to the nearest number")
     CU_ASSERT(apart < values / 200);
 }
 
-/* Pieces of 1024 values, and of 512: one block that does not fit keeps its whole piece in BF16. */
+/* Pieces have 1024 or 512 values.  One block that does not fit keeps its whole piece in BF16. */
 TEST("LogFMT leaves pieces that do not fit")
 {
     static const struct {
@@ -244,7 +246,7 @@ TEST("LogFMT leaves pieces that do not fit")
             uint16_t row[LOGS_HIDDEN];
             float back[LOGS_HIDDEN];
             for (uint32_t i = 0; i < hidden; i++) row[i] = format_bf16_from_f32((float)(i % 100 + 1) / 128.0f);
-            row[200] = spoilt[k].bits; /* 1, just below, infinity, 0, NaN */
+            row[200] = spoilt[k].bits; /* 1, the value just below 1, infinity, 0, NaN */
             CU_ASSERT_EQUAL(logs_back(row, hidden, back), format_logs_bytes(hidden, spoilt[k].fits));
             for (uint32_t i = 0; i < hidden && !spoilt[k].fits; i++)
                 CU_ASSERT_EQUAL(back[i], format_f32_from_bf16(row[i]));
@@ -252,26 +254,28 @@ TEST("LogFMT leaves pieces that do not fit")
         }
     uint16_t alike[LOGS_HIDDEN];
     float back[LOGS_HIDDEN];
-    for (uint32_t i = 0; i < LOGS_HIDDEN; i++) alike[i] = 0xbe80; /* -0.25: amin is amax */
+    for (uint32_t i = 0; i < LOGS_HIDDEN; i++) alike[i] = 0xbe80; /* -0.25 everywhere, so amin equals amax */
     CU_ASSERT_EQUAL(logs_back(alike, LOGS_HIDDEN, back), format_logs_bytes(LOGS_HIDDEN, false));
     CU_ASSERT_EQUAL(back[77], -0.25f);
 }
 
-/* The bits of a row that can be told by hand: amax 1/2 and amin 1/4, so that step is 1/510. */
+/* A row whose bits can be worked out by hand: amax is 1/2 and amin is 1/4 or 0. */
 TEST("LogFMT's bits")
 {
     uint16_t row[512];
     uint8_t logs[4 * 512];
     for (uint32_t i = 0; i < 512; i++) row[i] = i % 16 == 0 ? 0xbf00 : i % 16 == 3 ? 0 : 0x3e80;
-    row[128 * 2 + 3] = 0x3e80; /* the third block has a 0 less, in its first group */
+    row[128 * 2 + 3] = 0x3e80; /* in the third block, one value of the first group is not 0 */
     CU_ASSERT_EQUAL(format_row_to_logs(row, 512, logs), 16 + 640);
     CU_ASSERT_EQUAL(logs[0] | logs[1] << 8, 0x3f00);
     CU_ASSERT_EQUAL(logs[2] | logs[3] << 8, 0);
     const uint8_t *group = logs + 16;
-    CU_ASSERT_EQUAL(group[0] | (group[1] & 1) << 8, 511);                  /* amax */
-    CU_ASSERT_EQUAL(group[3] >> 3 | (group[4] & 15) << 5, 0);              /* number 3: 0 */
-    CU_ASSERT_EQUAL(group[18] | group[19] << 8, 1);                        /* the first one is negative */
-    const uint32_t number = group[1] >> 1 | (uint32_t)(group[2] & 3) << 7; /* 1/4 is 31 of 32 powers of two up */
+    CU_ASSERT_EQUAL(group[0] | (group[1] & 1) << 8, 511);                  /* value 0 is amax, code 511 */
+    CU_ASSERT_EQUAL(group[3] >> 3 | (group[4] & 15) << 5, 0);              /* value 3 is 0, code 0 */
+    CU_ASSERT_EQUAL(group[18] | group[19] << 8, 1);                        /* of the signs, only that of the first value
+                                                                            * is set */
+    const uint32_t number = group[1] >> 1 | (uint32_t)(group[2] & 3) << 7; /* value 1 is 1/4, 31 of 32 powers of two
+                                                                            * above the least number */
     CU_ASSERT_EQUAL(number, 1 + 31 * 510 / 32);
 }
 
@@ -298,8 +302,8 @@ TEST("rows to FP8 and back as PyTorch")
     CU_ASSERT(rows > 0);
 }
 
-/* A block of zeros has the least scale; NaN does not affect the scale; rounded scales are powers of two, at least the
- * exact scale and less than twice that. */
+/* A block of zeros has the least scale.  NaN does not affect the scale.  Rounded scales are powers of two, and are at
+ * least the exact scale and less than twice that. */
 TEST("scales of blocks")
 {
     uint16_t row[2 * FORMATS_BLOCK] = { 0 }, back[2 * FORMATS_BLOCK];
@@ -344,7 +348,7 @@ TEST("weighted sums as PyTorch")
         const uint16_t *golden = (uint16_t *)sums.data + (size_t)token * hidden;
         format_rows_reduce(row, (float *)weights.data + token * topk, topk, hidden, got);
         CU_ASSERT_EQUAL(memcmp(got, golden, hidden * sizeof *got), 0);
-        /* A width that is no multiple of the vector pieces ends the same way. */
+        /* A width that is not a multiple of the vectors' width gives the same sums. */
         memset(got, 0, hidden * sizeof *got);
         format_rows_reduce(row, (float *)weights.data + token * topk, topk, hidden - 77, got);
         CU_ASSERT_EQUAL(memcmp(got, golden, (hidden - 77) * sizeof *got), 0);
@@ -353,7 +357,7 @@ TEST("weighted sums as PyTorch")
     CU_ASSERT(tokens > 0);
 }
 
-/* Without weights: plain sums in the order of the rows; the order matters and is kept. */
+/* Without weights, sums are plain and keep the order of the rows.  Another order would give another sum. */
 TEST("sums keep the order of rows")
 {
     enum { HIDDEN = 384 };

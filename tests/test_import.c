@@ -1,6 +1,6 @@
-/* test_import.c - logs of other programs as rows: the common part of the readers, and the traps of each format. Whole
- * logs and their tables are tested in tests/cli/import_*.sh; here are numbers, units and lines that must not be
- * read. */
+/* test_import.c - logs of other programs as rows: what all readers share, and the traps of each format.
+ * tests/cli/import_*.sh test whole logs and their tables.  Here are tests of numbers, of units, and of lines that must
+ * not be read. */
 #include <math.h>
 #include <string.h>
 
@@ -73,7 +73,7 @@ TEST("cleaning")
     CU_ASSERT_STRING_EQUAL(import_line_clean(with_nul, 3), "a?b");
 }
 
-/* OSU's MB is 1e6 bytes, in the table of one pair and in that of several. */
+/* OSU's MB is 1e6 bytes, both in the table of one pair and in that of several pairs. */
 TEST("bandwidths of one pair and of several")
 {
     static const char *const logs[] = {
@@ -88,7 +88,8 @@ TEST("bandwidths of one pair and of several")
     }
 }
 
-/* (n - 1) / n of the printed digits gives n, or nothing where digits are too few. */
+/* The quotient of two printed bandwidths is (n - 1) / n, which gives n.  If the digits are too few, it gives
+ * nothing. */
 TEST("ranks from bandwidths")
 {
     CU_ASSERT_EQUAL(import_bus_ranks(477.87, 358.40), 4);
@@ -98,7 +99,7 @@ TEST("ranks from bandwidths")
     CU_ASSERT_EQUAL(import_bus_ranks(0, 0), 0);
 }
 
-/* All formats in which DeepEP's normal tests have printed over the years. */
+/* All formats in which versions of DeepEP's normal tests print. */
 TEST("tuning dialects")
 {
     static const struct {
@@ -126,7 +127,7 @@ TEST("tuning dialects")
     for (size_t i = 0; i < G_N_ELEMENTS(lines); i++) {
         g_autoptr(import_log) log = log_of(lines[i].line);
         CU_ASSERT_EQUAL_FATAL(log->rows->len, lines[i].rows);
-        /* notify comes before or behind its kernel */
+        /* lines about notify are not taken, whether they stand before or behind the lines of its kernel */
         const struct import_row *row = row_of(log, 0);
         CU_ASSERT_PTR_NULL(strstr(row->cell[IMPORT_PHASE], "notify"));
         CU_ASSERT(isnan(lines[i].us) ? isnan(row->number[IMPORT_US]) : row->number[IMPORT_US] == lines[i].us);
@@ -154,7 +155,7 @@ TEST("tuning refused")
     }
 }
 
-/* The median over ranks of each rank's median: one rank that printed often counts once. */
+/* Rows are merged as the median over ranks of each rank's median, so a rank that printed often counts once. */
 TEST("merging")
 {
     g_autoptr(import_log) log = log_of(
@@ -173,7 +174,8 @@ TEST("merging")
     CU_ASSERT_STRING_EQUAL(row->cell[IMPORT_NUM_RANKS], "3");
 }
 
-/* Given options fill what the log leaves open and replace what it states, with a message; the kernel stays. */
+/* Given options fill what the log leaves open.  They replace what it states, with a message.  They do not replace the
+ * kernel. */
 TEST("filling")
 {
     struct import_log *log =
@@ -195,7 +197,7 @@ TEST("filling")
     import_log_free(log);
 }
 
-/* The unit of perftest's JSON follows from the message rate. */
+/* The unit of the bandwidths in perftest's JSON follows from the message rate. */
 TEST("perftest units")
 {
     static const struct {
@@ -204,7 +206,7 @@ TEST("perftest units")
     } cases[] = {
         { "0.349045", 183.00, 22.875 },        /* Gb/s */
         { "0.176395", 11024.71, 11.56024630 }, /* MiB/s */
-        { "0.100000", 11024.71, NAN },         /* neither */
+        { "0.100000", 11024.71, NAN },         /* fits neither unit */
     };
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
         g_autofree char *text =
@@ -215,12 +217,12 @@ TEST("perftest units")
         CU_ASSERT_EQUAL(log->rows->len, isnan(cases[i].gbs) ? 0 : 1);
         if (log->rows->len) {
             CU_ASSERT_DOUBLE_EQUAL(row_of(log, 0)->number[IMPORT_NATIVE_GBS], cases[i].gbs, 1e-6);
-            CU_ASSERT(isnan(row_of(log, 0)->number[IMPORT_NATIVE_PEAK_GBS])); /* 0.00 is "not measured" */
+            CU_ASSERT(isnan(row_of(log, 0)->number[IMPORT_NATIVE_PEAK_GBS])); /* 0.00 means "not measured" */
         }
     }
 }
 
-/* A single PE: busbw is 0 in the whole table, and no collective was timed. */
+/* With a single PE, busbw is 0 in the whole table, because no collective was timed. */
 TEST("nvshmem alone")
 {
     struct import_log *log =

@@ -1,7 +1,7 @@
-/* test_live.c - the live world without its data path, which the conformance suite tests: how peers are reached,
- * barriers, a run that hangs, options and shapes that cannot work, and that nothing stays behind.
+/* test_live.c - the live world without its data path, which the conformance suite tests.  Tests how peers are reached,
+ * barriers, runs that hang, options and shapes that cannot work, and that nothing stays behind.
  *
- * Method: ranks made by threads, stepped by one; and real processes where processes matter. */
+ * Method: threads make ranks and one thread steps them.  Where processes matter, ranks are real processes. */
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
@@ -45,7 +45,7 @@ TEST("paths")
     support_bootstraps_free(b, RANKS);
 }
 
-/* Each index gets a CPU of the set, and begins again at the first after the last. */
+/* Each index gets a CPU of the set.  After the last CPU, the first one follows again. */
 TEST("bound to CPUs")
 {
     cpu_set_t all, one, seen;
@@ -79,7 +79,7 @@ TEST("options refused")
     support_worlds_refused(&options, &huge, "shared memory: expected 1152921504606");
 }
 
-/* Only one rank fails: the others must learn that, and which rank. */
+/* Only one rank fails.  The others must learn that, and which rank it is. */
 static bool refuse_one(struct bootstrap *b, void *context)
 {
     GError **error = context;
@@ -128,7 +128,7 @@ TEST("shapes differ")
 
 struct waiter {
     struct fabric_worker worker;
-    uint32_t steps, steps_done; /* 0 steps: for ever */
+    uint32_t steps, steps_done; /* 0 steps: without end */
 };
 
 static enum worker_step waiter_step(struct fabric_worker *w)
@@ -136,7 +136,8 @@ static enum worker_step waiter_step(struct fabric_worker *w)
     struct waiter *waiter = fabric_container_of(w, struct waiter, worker);
     waiter->steps_done++;
     if (!waiter->steps) {
-        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .rows = 1 }); /* as one that polls */
+        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .rows = 1 }); /* reads a word, as a worker that
+                                                                                       * polls does */
         return WORKER_WAIT;
     }
     return waiter->steps_done < waiter->steps ? WORKER_MORE : WORKER_DONE;
@@ -190,7 +191,8 @@ static int barrier_child(struct bootstrap *b, void *context)
     struct fabric_worker worker = { .fabric = f };
     int status = 0;
     for (uint32_t round = 1; round <= 100 && status == 0; round++) {
-        /* Each rank says that it came, then enters the barrier; after it, all ranks must have said so. */
+        /* Each rank signals that it came, then enters the barrier.  After the barrier, the signals of all ranks must be
+         * there. */
         for (uint16_t peer = 0; peer < f->rank_count && status == 0; peer++) {
             const struct fabric_signal signal = { .value = round, .word = f->rank, .peer = peer };
             int rc;
@@ -231,8 +233,8 @@ TEST("barrier alone")
     support_bootstraps_free(b, 2);
 }
 
-/* A kernel of one world ends while its link still holds data for which a peer waits, and then only the rank's other
- * world runs. The first link must still be polled, even from within an exchange. */
+/* A kernel of one world ends while its link still holds data for which a peer waits.  Then only the rank's other world
+ * runs. The first link must still be polled, even during an exchange. */
 TEST("two worlds")
 {
     const struct live_options options = options_make("shm", 1);
@@ -283,7 +285,7 @@ static void stuck_describe(const struct fabric_worker *w, char *text, size_t tex
 
 static const struct worker_role stuck_role = { .step = stuck_step, .describe = stuck_describe };
 
-/* What each rank's two workers wait for, and the rank that is then found at fault. */
+/* What the two workers of each rank wait for, and the rank that must be found at fault. */
 static const struct stuck_case {
     const char *says[4][2];
     const char *expected;
@@ -348,7 +350,7 @@ static uint32_t descriptors_count(void)
     return count;
 }
 
-/* Mappings of ranks' memory in this process. */
+/* Returns the number of mappings of ranks' memory in this process. */
 static uint32_t mappings_count(void)
 {
     g_autofree char *maps = NULL;
@@ -377,7 +379,7 @@ TEST("nothing left")
 
 /* ---- memory that is not the peer's ---- */
 
-/* The fields of what a rank tells about its memory: host[96], then process, descriptor, device, inode and size. */
+/* The fields of a rank's message about its memory: host[96], then process, descriptor, device, inode and size. */
 enum { HELLO_FIELD = 96, FIELD_DEVICE = 2, FIELD_INODE = 3, FIELD_SIZE = 4 };
 
 struct liar {
@@ -386,7 +388,7 @@ struct liar {
     uint32_t exchange, field;
 };
 
-/* Rank 1 reports one fact about its memory wrongly, as if its descriptor were now another object. */
+/* Rank 1 reports one fact about its memory wrongly, as if its descriptor had become another object. */
 static bool liar_allgather(struct bootstrap *b, const void *in, size_t size_bytes, void *out, GError **error)
 {
     struct liar *liar = (struct liar *)b;
@@ -419,10 +421,10 @@ TEST("memory of somebody else")
     }
 }
 
-/* ---- the time until a hang is told ---- */
+/* ---- the time until a hang is reported ---- */
 
-/* Rank 0 hangs for its timeout; rank 1 waits in an exchange, which would fail after 1.7 times that.  The hang is
- * reported. */
+/* Rank 0 hangs for its timeout.  Rank 1 waits in an exchange, which would fail after 1.7 times that.  The hang must be
+ * reported before. */
 static int punctual_child(struct bootstrap *b, void *context)
 {
     (void)context;

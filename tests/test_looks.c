@@ -1,7 +1,8 @@
-/* test_looks.c - does a read of a word in the host's memory wait for other reads of the 64-byte line?
+/* test_looks.c - does a read of a word in the host's memory wait for other reads of the same 64-byte line?
  *
- * Aim: models/hardware/world/looks.c.  Method: a few workers of one GPU that look at words and note when they have read
- * them; the times are added up by hand next to the checks, in ns: a look takes 1200, alone or in a line, a step 10. */
+ * Aim: models/hardware/world/looks.c.  Such a read is called a look.  Method: a few workers of one GPU read words and
+ * note when each read is over.  The checks add up the times by hand, in ns: a look takes 1200, and a step 10.  Looks at
+ * the same line queue. */
 #include "models/hardware/world/world.h"
 #include "sim/units.h"
 #include "tests/support_sim.h"
@@ -12,9 +13,9 @@
 enum { WORKERS_MAX = 8, WORD = 3, LOOK_NS = 1200, STEP_NS = 10, POLL_NS = 40 };
 
 enum role {
-    ONCE,    /* looks once */
-    POLLER,  /* reads until WORD has the launch's value, does something else, and reads once */
-    WATCHER, /* waits for that value in the GPU's own memory */
+    ONCE,    /* reads once */
+    POLLER,  /* reads until WORD has the launch's value, does other work, and reads once more */
+    WATCHER, /* waits for WORD's value in the GPU's own memory */
     RAISER,  /* raises WORD */
 };
 
@@ -23,9 +24,10 @@ struct looker {
     enum role role;
     uint32_t place, words;
     uint8_t warps;
-    uint64_t start_ns; /* when it begins */
+    uint64_t start_ns; /* when the worker begins, after the launch */
     uint32_t stage;
-    uint64_t seen_ps, again_ps; /* when the first read, or wait, was over; how long the second read took */
+    uint64_t seen_ps, again_ps; /* seen_ps: when the first read or wait was over; again_ps: the duration of the second
+                                 * read */
 };
 
 struct scene {
@@ -46,7 +48,7 @@ static void look(struct looker *l, bool polls)
 
 static uint64_t now_ps(const struct looker *l) { return fabric_now_ps(l->worker.fabric) - scene.begin_ps; }
 
-/* The stages of a poller: read, wait for the word, other work, the second read, its end. */
+/* Steps a poller through its stages: read, wait for the word, other work, the second read, end. */
 static enum worker_step poller_step(struct looker *l, bool come)
 {
     switch (l->stage++) {
@@ -139,8 +141,8 @@ static struct world *world_begin(struct cluster *cluster)
 
 #define SEEN(looker, ns) CU_ASSERT_EQUAL((looker)->seen_ps, (uint64_t)(ns)*PS_PER_NS)
 
-/* A worker alone takes the time of one read.  A read of several words in sequence takes a turn for
- * each of them, if that is longer. */
+/* A worker without others in the queue takes the time of one read.  If it reads two words one after another, it takes
+ * the time of two reads. */
 TEST("a look alone")
 {
     struct cluster cluster;
@@ -151,8 +153,8 @@ TEST("a look alone")
     SEEN(two, STEP_NS + 2 * LOOK_NS);
 }
 
-/* A worker that polls is always in line, with all its warps.  A worker that reads another 64-byte line is not behind
- * it. */
+/* A worker that polls is always in the queue, with all its warps.  A worker that reads another 64-byte line does not
+ * wait behind it. */
 TEST("a line")
 {
     struct cluster cluster;
@@ -160,14 +162,15 @@ TEST("a line")
     looker_add(POLLER, 16, 1, 0)->warps = 4;
     const struct looker *behind = looker_add(ONCE, 23, 1, 20000), *other = looker_add(ONCE, 24, 1, 20000);
     looker_add(RAISER, 0, 0, 90000);
-    for (uint32_t launch = 0; launch < 2; launch++) { /* nobody is left in line by the first */
+    for (uint32_t launch = 0; launch < 2; launch++) { /* the first launch must leave no worker in the queue */
         scene_launch(world);
         SEEN(behind, 20000 + STEP_NS + 5 * LOOK_NS);
         SEEN(other, 20000 + STEP_NS + LOOK_NS);
     }
 }
 
-/* A changed word is seen after half of the line, and not before one read's time; then the worker leaves the line. */
+/* Each poller sees a changed word after the time of half the queue, but at least after the time of one read.  Then it
+ * leaves the queue. */
 TEST("looks in vain")
 {
     struct cluster cluster;

@@ -1,7 +1,7 @@
-/* test_loops.c - is a sheet of loops read as it is written, and refused where it means nothing?
+/* test_loops.c - is a sheet of loops read as it is written, and refused where it is wrong?
  *
- * Aim: models/kernels/loops.c.  Method: sheets of a line or two, whose loops are known; the shipped ones, in which each
- * site must stand; bad ones, each with its error. */
+ * Aim: models/kernels/loops.c.  Method: sheets of a line or two whose loops are known; the shipped sheets, in which
+ * each site must have a line; and wrong sheets, each with its error. */
 #include <stdio.h>
 #include <string.h>
 #include "models/kernels/loops.h"
@@ -25,7 +25,7 @@ static struct loop made(const char *text, const uint64_t size[LOOP_SIZES])
     return loop;
 }
 
-/* Every site has a line, which moves something, waits for something, is asked for by the host, or tells a peer. */
+/* Every site has a line.  The line moves bytes, waits for something, is asked for by the host, or signals a peer. */
 TEST("shipped sheets")
 {
     static const uint64_t some[LOOP_SIZES] = { 3, 3, 3, 3 };
@@ -52,7 +52,8 @@ TEST("words")
     const struct loop c = made("COPY_ENGINE bulk 0, copy-engine @ a.cu:1", NULL);
     CU_ASSERT(c.engine == LOOP_COPY && !c.in_flight);
     static const uint64_t one[LOOP_SIZES] = { 1 };
-    const struct loop d = made("HT_LAYOUT (a) load 1000 * a, shared 70000 * a @ a.cu:1", one); /* what a field holds */
+    const struct loop d = made("HT_LAYOUT (a) load 1000 * a, shared 70000 * a @ a.cu:1", one); /* limited to a field's
+                                                                                                * maximum */
     CU_ASSERT(d.in_flight == UINT8_MAX && d.shared_bytes == UINT16_MAX);
 }
 
@@ -65,20 +66,20 @@ TEST("values")
         { "7", 7 },
         { "2 + 3 * 4", 14 },
         { "(2 + 3) * 4", 20 },
-        { "10 - 3 - 4", 3 }, /* from the left */
+        { "10 - 3 - 4", 3 }, /* evaluated from the left */
         { "3 - 10", 0 },
         { "7 / 2 * 2", 6 },
         { "7 % 4 + 1", 4 },
         { "7 / 0 + 7 % 0 + ceil(7, 0)", 0 },
         { "ceil(7, 2)", 4 },
-        { "min(a, 4) + max(b, 4)", 7 }, /* 3 + 4 */
+        { "min(a, 4) + max(b, 4)", 7 }, /* 3 + 4, as a is 3 and b is 0 */
         { "a > 2", 1 },
         { "3 > a", 0 },
-        { "a + 1 > a * b", 1 }, /* 4 > 0 */
+        { "a + 1 > a * b", 1 }, /* 1, because 4 > 0 */
         { "99999999999999999999", UINT64_MAX },
         { "99999999999999999999 * 2 + 1", UINT64_MAX },
         { "((((((1))))))", 1 },
-        { "rows", 0 }, /* of no operation */
+        { "rows", 0 }, /* 0, because footprint belongs to no operation */
     };
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         char text[200];
@@ -135,7 +136,7 @@ TEST("own lines")
     loops_make(loops_shipped(), SITE_LL_MESSAGE_ROW, NULL, &shipped);
     CU_ASSERT_EQUAL(mine.in_flight, 3);
     CU_ASSERT(!mine.program && other.program && shipped.program && other.fresh && other.posted);
-    CU_ASSERT(other.digest != shipped.digest); /* lines of other sheets are not the same, even if they are equal */
+    CU_ASSERT(other.digest != shipped.digest); /* a digest depends on the sheet, even if the lines are equal */
 }
 
 TEST("bad sheets")
@@ -191,7 +192,7 @@ TEST("bad sheets")
     }
 }
 
-/* Words and expressions have a limit. */
+/* Words and expressions may not be longer than their limits. */
 TEST("long lines")
 {
     g_autoptr(GString) text = g_string_new("LL_CAST_ROW load 1");

@@ -1,9 +1,10 @@
 /* test_moe_internode.c - do the internode kernels deliver and sum every token, whatever the order of events?
- * Aim and method: support_moe.h.  Chunk sizes are drawn, too. */
+ *
+ * Aim and method: see support_moe.h.  Chunk sizes are drawn, too. */
 #include "tests/support_plant.h"
 #include "tests/unit.h"
 
-/* The smallest legal rings, and up to somewhat larger ones. */
+/* Draws rings between the smallest valid ones and somewhat larger ones. */
 static void chunks_draw(struct moe_chunks *c, uint32_t nodes, uint32_t warps, uint32_t reducers, struct rng *rng)
 {
     c->nvl_send = 1 + (uint32_t)rng_below(rng, 10);
@@ -41,7 +42,7 @@ TEST("random groups") { moe_test_random_groups(options_draw, 400); }
 TEST("sizes only takes the same steps") { moe_test_sizes_only(options_draw, 30); }
 TEST("routings in turns") { moe_test_routings_in_turns(options_draw, 60); }
 
-/* The wire carries what PROTOCOLS.md gives: padded slots, one copy for each node, ranges and counts. */
+/* The bytes on the wire are those of PROTOCOLS.md: padded slots, one copy for each node, ranges and counts. */
 TEST("bytes on the wire")
 {
     for (int cached = 0; cached < 2; cached++)
@@ -74,18 +75,19 @@ TEST("bytes on the wire")
         }
 }
 
-/* ---- a fabric that watches whether notify is quiet ---- */
+/* ---- a fabric that watches whether the posted operations of a rank have arrived when notify signals ---- */
 
 enum { WATCHED_RANKS = 16, WATCHED_QUEUES = 64 };
 
-/* What each rank has posted on each QP since its last flush there returned 0. */
+/* What each rank has posted on each QP since its last flush of that QP returned 0. */
 static struct quiet_watch {
     const struct fabric_ops *below;
     struct fabric_ops ops;
-    bool notifies[WATCHED_RANKS];  /* the kernel that the rank runs is a notify */
-    bool signalled[WATCHED_RANKS]; /* by that kernel */
+    bool notifies[WATCHED_RANKS];  /* whether the rank's current kernel is a notify */
+    bool signalled[WATCHED_RANKS]; /* whether that kernel has signalled */
     bool put[WATCHED_RANKS][WATCHED_RANKS][WATCHED_QUEUES], any[WATCHED_RANKS][WATCHED_RANKS][WATCHED_QUEUES];
-    uint32_t early, late; /* how often notify signalled a rank too early: its first signal; the one after its counts */
+    uint32_t early, late; /* how often notify signalled too early; early: its first signal; late: a signal before its
+                           * counts had arrived */
     uint32_t seen;
 } quiet;
 
@@ -141,8 +143,9 @@ static struct kernel_launch *quiet_next(void *context, uint32_t rank)
     return kernel_rank_launch(group->rank[rank], phase);
 }
 
-/* A rank's notify signals other ranks only once all that the rank has posted has arrived. It signals them again only
- * once the counts that it sends have arrived. Otherwise the next kernel might zero words and fill buffers too early. */
+/* A rank's notify may signal other ranks only after everything that the rank has posted has arrived.  It may signal
+ * them again only after the counts that it sends have arrived.  Otherwise the next kernel might zero words and fill
+ * buffers too early. */
 TEST("notify is quiet")
 {
     for (uint64_t seed = 0; seed < 40; seed++) {

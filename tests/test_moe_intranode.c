@@ -1,5 +1,6 @@
 /* test_moe_intranode.c - do the intranode kernels deliver and sum every token, whatever the order of events?
- * Aim and method: support_moe.h.  Chunk sizes are drawn, too. */
+ *
+ * Aim and method: see support_moe.h.  Chunk sizes are drawn, too. */
 #include "tests/support_plant.h"
 #include "tests/unit.h"
 
@@ -23,7 +24,7 @@ TEST("random groups") { moe_test_random_groups(options_draw, 400); }
 TEST("sizes only takes the same steps") { moe_test_sizes_only(options_draw, 30); }
 TEST("routings in turns") { moe_test_routings_in_turns(options_draw, 60); }
 
-/* The wire carries what PROTOCOLS.md gives: slots of hidden, scales, source index and top-k. */
+/* The bytes on the wire are those of PROTOCOLS.md: slots of hidden, scales, source index and top-k. */
 TEST("bytes on the wire")
 {
     struct moe_options o = moe_options_small(MOE_NORMAL, 2, 8);

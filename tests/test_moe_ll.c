@@ -1,6 +1,7 @@
 /* test_moe_ll.c - do the low-latency kernels deliver and sum every token, whatever the order of events?
- * Aim and method: support_moe.h.  Iterations take both halves of the buffers; send and receive are in one launch and in
- * two. */
+ *
+ * Aim and method: see support_moe.h.  Iterations use both halves of the buffers.  Send and receive are in one launch or
+ * in two. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -44,11 +45,11 @@ static struct moe_options plain_options(void)
     return o;
 }
 
-/* The order of arrival differs from run to run, the result does not.  Received rows are sorted each time that they are
- * asked for, so the fault is planted in the sums. */
+/* The order of arrival differs from run to run, but the result does not.  Received rows are sorted each time that they
+ * are read, so the fault is planted in the sums. */
 TEST("runs hash alike") { moe_test_runs_hash_alike(plain_options(), "combined_x"); }
 
-/* A range with at least two rows on rank 0, and its first row. */
+/* Finds a range with at least two rows on rank 0.  *row gets its first row. */
 static uint32_t range_find(const struct ll_rank *r, uint64_t *row)
 {
     for (uint32_t i = 0; i < r->g.experts; i++) {
@@ -112,7 +113,7 @@ TEST("checks catch planted faults")
     }
 }
 
-/* What is refused, and with which option's name. */
+/* Options that are refused, each with its name in the message. */
 TEST("refusals")
 {
     const struct {

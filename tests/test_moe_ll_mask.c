@@ -1,9 +1,9 @@
-/* test_moe_ll_mask.c - do the low-latency kernels outlive ranks that fail, and ranks that are only slow?
+/* test_moe_ll_mask.c - do the low-latency kernels survive ranks that fail, and ranks that are only slow?
  *
- * Aim: living ranks mask exactly the ranks that failed (check 15 of PROTOCOLS.md section 4). The rows and sums of the
- * living ranks are right without the others, no rank waits twice for a failed one, and nothing that a masked rank still
- * writes is seen. Method: random groups and failures over the adversarial fabrics of support_loop, one rank that begins
- * late, the public shrink test call by call in the simulated world; then faults planted into right outputs. */
+ * Aim: living ranks mask exactly the ranks that failed (check 15 of PROTOCOLS.md section 4).  The rows and sums of the
+ * living ranks are right without the failed ones.  No rank waits twice for a failed one.  Nothing that a masked rank
+ * still writes is seen.  Method: random groups and failures over the adversarial fabrics of support_loop; one rank that
+ * begins late; the public shrink test, call by call, in the simulated world; and faults planted into right outputs. */
 #include <stdio.h>
 #include <string.h>
 #include "models/moe/formats.h"
@@ -15,7 +15,7 @@
 #include "tests/support_sim.h"
 #include "tests/unit.h"
 
-/* Nobody's steps take that long, neither here nor in the simulated world. */
+/* No rank's steps take that long, neither in the adversarial world nor in the simulated one. */
 static const uint64_t timeout_ps = 20000 * PS_PER_US;
 
 static void fail_plan(struct moe_options *o, uint32_t rank, enum moe_call call, uint32_t iteration)
@@ -55,7 +55,7 @@ static struct moe_options options_draw(struct rng *rng)
 TEST("random failures over adversarial fabrics") { moe_test_random_groups(options_draw, 300); }
 TEST("sizes only: the same steps") { moe_test_sizes_only(options_draw, 30); }
 
-/* ---- a fabric that checks that its rank sends nothing to ranks that it has masked ---- */
+/* ---- a fabric that checks that a rank sends nothing to ranks that it has masked ---- */
 
 static struct kernel_rank **watched;
 static const struct fabric_ops *honest;
@@ -85,7 +85,7 @@ static int watch_signal(struct fabric *f, struct fabric_worker *w, const struct 
     return honest->signal(f, w, signal);
 }
 
-/* Wraps the fabric of one rank of a group at each call, from rank 0 on. */
+/* Wraps the fabric of one rank.  Must be called for all ranks of a group in order, from rank 0 on. */
 static void fabric_wrap(struct fabric *f, struct kernel_rank **rank)
 {
     watched = rank;
@@ -100,17 +100,17 @@ static void fabric_wrap(struct fabric *f, struct kernel_rank **rank)
     f->ops = &watching;
 }
 
-/* ---- a rank that is slow, not dead ---- */
+/* ---- a rank that is only slow ---- */
 
-/* A late rank: its first kernel is one worker that waits for a while.  Then the rank runs calls behind the others, and
- * its writes arrive among theirs. */
+/* A late rank.  Its first kernel is one worker that waits for a while.  After that, the rank's calls run later than
+ * those of the other ranks, and its writes arrive among theirs. */
 struct late {
     struct moe_group *group;
     uint32_t rank;
     struct fabric_worker worker, *workers[1];
     struct kernel_launch nap;
     uint64_t wake_ps;
-    bool napped, in_the_midst; /* in_the_midst: others still had kernels to launch when it began */
+    bool napped, in_the_midst; /* in_the_midst: other ranks still had kernels to launch when this rank began */
 };
 
 static enum worker_step nap_step(struct fabric_worker *w)
@@ -143,7 +143,8 @@ static struct kernel_launch *late_next(void *context, uint32_t rank)
     return kernel_rank_launch(group->rank[rank], group->launched[rank]++ % kernel_phase_count(&group->job.job));
 }
 
-/* Runs four iterations in which one rank begins after_ps after the timeout of the others; returns the ended group. */
+/* Runs four iterations in which one rank begins after_ps after the timeout of the others.  Returns the group after its
+ * run. */
 static struct moe_group *late_run(const struct moe_options *o, uint32_t rank, uint64_t after_ps, uint64_t seed,
                                   uint32_t *in_the_midst)
 {
@@ -175,8 +176,7 @@ static struct moe_options late_options(uint64_t seed)
     return o;
 }
 
-/* The time that the steps of an iteration take.  Ranks lose patience at different times, which are at most this far
- * apart. */
+/* Returns the time that the steps of an iteration take.  The timeouts of ranks run out at most this far apart. */
 static uint64_t iteration_steps(const struct moe_options *o)
 {
     g_autoptr(moe_group) group = moe_group_drawn(o, DRAW_UNIFORM, 1, 10);
@@ -184,7 +184,7 @@ static uint64_t iteration_steps(const struct moe_options *o)
     return loop_counts(group->loop)->steps;
 }
 
-/* For the others a late rank must be as if it had failed, wherever it writes. */
+/* A late rank must have the same effect on the other ranks as a failed rank, wherever it writes. */
 TEST("a rank that is late, not dead")
 {
     uint32_t in_the_midst = 0;
@@ -205,8 +205,8 @@ TEST("a rank that is late, not dead")
     CU_ASSERT(in_the_midst >= 20);
 }
 
-/* A rank begins while the others lose patience: some mask it, some do not, and then these may mask each
- * other.  Whatever follows, no rank waits for ever, and no contract is broken. */
+/* A rank begins while the timeouts of the others run out.  Some ranks mask it and others do not, and then these may
+ * mask each other.  In every case, no rank may wait for ever or break the contract. */
 TEST("a rank that is late to some")
 {
     uint32_t in_the_midst = 0, mixed = 0;
@@ -226,11 +226,12 @@ TEST("a rank that is late to some")
 
 /* ---- the public shrink test, in the simulated world ---- */
 
-/* After a phase of the first iteration every living rank has masked exactly the ranks that fail by options.failure. */
+/* Asserts that, after a phase of the first iteration, every living rank has masked exactly the ranks that
+ * options.failure has failed by then. */
 static void masks_expect(const struct job_sim *group, const struct moe_options *o, uint32_t phase)
 {
     const bool sends_only = o->hook && (phase == 0 || phase == 2); /* a rank that does not wait for a peer cannot notice
-                                                                    * its failure */
+                                                                    * that it failed */
     for (uint32_t r = 0; r < o->ranks; r++)
         for (uint32_t peer = 0; !kernel_absent(group->job, r, phase, 0) && peer < o->ranks; peer++) {
             const bool expected = kernel_absent(group->job, peer, phase, 0),
@@ -249,7 +250,7 @@ static void checks_expect_none(const struct job_sim *group)
     }
 }
 
-/* The longest that a rank took. */
+/* Runs a phase and returns the time of its slowest rank. */
 static uint64_t phase_run(struct job_sim *group, uint32_t phase)
 {
     uint64_t most_ps = 0;
@@ -259,7 +260,7 @@ static uint64_t phase_run(struct job_sim *group, uint32_t phase)
     return most_ps;
 }
 
-/* A failure costs the call that meets it one timeout, and later calls nothing. */
+/* A failure costs one timeout in the first call that waits for the failed rank.  It costs later calls nothing. */
 static void shrink_run(struct moe_options o, uint32_t nodes_of, bool nvlink_disabled)
 {
     fail_plan(&o, 1, MOE_CALL_DISPATCH, 0);
@@ -332,7 +333,7 @@ TEST("masking nobody costs nothing")
     job_sim_clear(&without);
 }
 
-/* Without any patience, ranks mask all others, but never themselves, and none waits for ever. */
+/* With a timeout of 1 ps, ranks mask all others, but never themselves, and no rank waits for ever. */
 TEST("no patience at all")
 {
     const struct cluster cluster = support_cluster(2);
@@ -349,14 +350,15 @@ TEST("no patience at all")
         for (uint32_t peer = 0; peer < o.ranks; peer++)
             CU_ASSERT_EQUAL(kernel_rank_masks(group.rank[r], peer), peer != r);
     job_sim_clear(&group);
-    for (uint64_t seed = 1; seed <= 20; seed++) { /* where a rank's own signals are late too */
+    for (uint64_t seed = 1; seed <= 20; seed++) { /* here a rank's own signals may be late, too */
         g_autoptr(moe_group) loop = moe_group_drawn(&o, DRAW_UNIFORM, seed, 2);
         CU_ASSERT_TRUE(moe_group_run(loop, 2, false));
         for (uint32_t r = 0; r < o.ranks; r++) CU_ASSERT_FALSE(kernel_rank_masks(loop->rank[r], r));
     }
 }
 
-/* The first kernel of rank 0, during which rank 0 masks rank 1, as if another receiver's time had run out. */
+/* Returns only the first kernel of each rank.  During that of rank 0, rank 0 masks rank 1, as if the time of another
+ * receiver had run out. */
 static struct kernel_launch *sudden_next(void *context, uint32_t rank)
 {
     struct moe_group *group = context;
@@ -366,7 +368,7 @@ static struct kernel_launch *sudden_next(void *context, uint32_t rank)
     return kernel;
 }
 
-/* Receivers that still wait for a rank when it is masked take nothing from it any more, even if it arrives in time. */
+/* If a rank is masked while receivers still wait for it, they must take nothing from it, even if it arrives in time. */
 TEST("masked while receivers wait")
 {
     for (uint64_t seed = 1; seed <= 10; seed++) {
@@ -381,11 +383,11 @@ TEST("masked while receivers wait")
     }
 }
 
-/* ---- faults planted ---- */
+/* ---- planted faults ---- */
 
 enum plant { PLANT_NONE, PLANT_FORGOTTEN, PLANT_HASTY, PLANT_ROWS, PLANT_SUM, PLANT_KINDS };
 
-/* Plants a fault in rank 0, for which rank 1 failed at dispatch. */
+/* Plants a fault in rank 0.  Rank 1 failed at dispatch. */
 static void plant(struct ll_rank *r, enum plant fault)
 {
     switch (fault) {
@@ -395,7 +397,7 @@ static void plant(struct ll_rank *r, enum plant fault)
         r->range_count[1] = 1;
         r->packed_count[0]++;
         break;
-    case PLANT_SUM: /* as if the dead rank's rows had come back: the sum of all weights */
+    case PLANT_SUM: /* the sum of all weights, as if the failed rank's rows had come back */
         for (uint32_t t = 0; t < r->own->tokens; t++) {
             uint16_t row[512];
             float sum = 0;
@@ -424,7 +426,7 @@ TEST("checks catch planted faults")
     }
 }
 
-/* Without a timeout the others wait for ever, and say so. */
+/* Without a timeout, the other ranks wait for ever, and their descriptions say so. */
 TEST("without masking a failure hangs")
 {
     struct moe_options o = options_of(1, 4);
@@ -435,7 +437,7 @@ TEST("without masking a failure hangs")
     CU_ASSERT_PTR_NOT_NULL(strstr(loop_hang(group->loop), "waits for the count of rank 2"));
 }
 
-/* What is refused, and with which option's name. */
+/* Options that are refused, each with its name in the message. */
 TEST("refusals")
 {
     static const struct {

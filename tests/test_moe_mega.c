@@ -1,10 +1,10 @@
-/* test_moe_mega.c - does MegaMoE bring every token to its experts and sum what they give back, whatever the order of
- * events?
- * Aim and method: support_moe.h. */
+/* test_moe_mega.c - does MegaMoE bring every token to its experts and sum their results, whatever the order of events?
+ *
+ * Aim and method: see support_moe.h. */
 #include "tests/support_moe.h"
 #include "tests/unit.h"
 
-/* Few experts and many tokens make blocks of more than 16 rows, and more of them than one an expert. */
+/* With few experts and many tokens, blocks have more than 16 rows, and some experts have several blocks. */
 static struct moe_options options_draw(struct rng *rng)
 {
     static const uint32_t ranks[] = { 2, 3, 4, 8, 12 };
@@ -37,7 +37,7 @@ TEST("runs hash alike")
     moe_test_runs_hash_alike(o, "combined_x");
 }
 
-/* One bit is changed: in a row of the pool, or in a sum. */
+/* Changes one bit, in a row of the pool or in a sum. */
 TEST("faults are found")
 {
     struct moe_options o = moe_options_small(MOE_MEGA, 4, 4);

@@ -1,5 +1,6 @@
 /* test_moe_mori.c - do MoRI's kernels deliver and sum every token, whatever the order of events?
- * Aim and method: support_moe.h. */
+ *
+ * Aim and method: see support_moe.h. */
 #include "models/moe/moe_mori.h"
 #include "tests/support_moe.h"
 #include "tests/unit.h"
@@ -23,7 +24,8 @@ static struct moe_options options_draw_nodes(struct rng *rng)
     o.ranks = drawn[0];
     o.ranks_per_node = drawn[1];
     o.zero_copy = false;
-    /* of equal values two roundings in a row may be off by as much each time */
+    /* Sums of equal values are rounded twice here, and both roundings may be off by as much.  So the pattern is not
+     * used. */
     if (o.data == MOE_DATA_PATTERN) o.data = MOE_DATA_RANDOM;
     o.num_sms = 2 + (uint32_t)rng_below(rng, 4);
     o.rdma_sms = (uint32_t)rng_below(rng, o.num_sms);
@@ -38,7 +40,7 @@ TEST("random nodes") { moe_test_random_groups(options_draw_nodes, 300); }
 TEST("nodes take the same steps") { moe_test_sizes_only(options_draw_nodes, 30); }
 
 /* A token goes once to each of its ranks: the row, its scales, eight experts and their weights.  It comes back by
- * stores, or is read from the other ranks. */
+ * stores, or the token's rank reads it from the other ranks. */
 TEST("bytes on the wire")
 {
     for (int variant = 0; variant < 4; variant++) {
@@ -51,7 +53,7 @@ TEST("bytes on the wire")
 }
 
 /* In low latency, each token goes to the other node and comes back as one sum, even if no rank there needs it.
- * Otherwise only needed tokens go.  The ranks of a node get rows by stores, and their results are read. */
+ * Otherwise only needed tokens go.  Within a node, ranks store rows to each other and read the results. */
 TEST("bytes between nodes")
 {
     for (int ll = 0; ll < 2; ll++) {
@@ -70,8 +72,9 @@ TEST("bytes between nodes")
     }
 }
 
-/* A row of 7168 values whose sum 22 warps share: 326 values each, two passes of 256 B and two over the remainder, which
- * await each row; the last warp has the other 322.  Whole passes ask for 1, 2, 4, 6, 8 or 10 rows at once. */
+/* 22 warps share the sum of a row of 7168 values: 326 values each, and 322 for the last.  A warp needs two passes of
+ * 256 B, and two passes over the remainder, which wait for each row.  Whole passes ask for 1, 2, 4, 6, 8 or 10 rows at
+ * once. */
 TEST("passes of a sum")
 {
     static const uint32_t bytes[] = { 256, 256, 128, 12 };

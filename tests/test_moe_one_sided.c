@@ -1,5 +1,6 @@
 /* test_moe_one_sided.c - do the NVLink one-sided kernels deliver and sum every token, whatever the order of events?
- * Aim and method: support_moe.h. */
+ *
+ * Aim and method: see support_moe.h. */
 #include "tests/support_moe.h"
 #include "tests/unit.h"
 

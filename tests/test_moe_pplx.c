@@ -1,10 +1,11 @@
-/* test_moe_pplx.c - does pplx bring every token to each of its experts and sum what they give back, whatever the order
- * of events?
- * Aim and method: support_moe.h.  Some ranks get more rows than may come before counts are known. */
+/* test_moe_pplx.c - does pplx bring every token to each of its experts and sum their results, whatever the order of
+ * events?
+ *
+ * Aim and method: see support_moe.h.  Some ranks get more rows than a rank may receive before the counts are known. */
 #include "tests/support_moe.h"
 #include "tests/unit.h"
 
-/* One in four sends more than 256 rows to a rank. */
+/* In one draw of four, a rank gets more than 256 rows from another. */
 static struct moe_options options_draw(struct rng *rng)
 {
     static const uint32_t shape[][2] = {
@@ -28,7 +29,8 @@ static struct moe_options options_draw(struct rng *rng)
 TEST("random groups") { moe_test_random_groups(options_draw, 300); }
 TEST("sizes only takes the same steps") { moe_test_sizes_only(options_draw, 30); }
 
-/* A hot rank gets more rows than the first 256 of each: by NVLink they are read, by the NIC they are put later. */
+/* Each rank may send 256 rows at first, and the hot rank gets more.  By NVLink it reads the other rows; by the NIC they
+ * are put later. */
 TEST("more rows than a rank may have at first")
 {
     for (uint32_t nodes = 1; nodes <= 2; nodes++) {
@@ -41,8 +43,8 @@ TEST("more rows than a rank may have at first")
     }
 }
 
-/* Each choice has a row, which goes to its expert with scales and comes back in BF16.  Counts go to all ranks.  Puts
- * carry 16 bytes more. */
+/* Each choice has a row, which goes to its expert with scales and comes back in BF16.  Counts go to all ranks.  Rows
+ * that are put carry 16 bytes more. */
 TEST("bytes on the wire")
 {
     struct moe_options o = moe_options_small(MOE_PPLX, 8, 4);
@@ -67,7 +69,7 @@ TEST("bytes on the wire")
 
 TEST("runs hash alike") { moe_test_runs_hash_alike(moe_options_small(MOE_PPLX, 4, 2), "combined_x"); }
 
-/* One bit is changed: in a row, in a count, or in a sum. */
+/* Changes one byte, in a row, in a count or in a sum. */
 TEST("faults are found")
 {
     static const struct {
@@ -80,7 +82,7 @@ TEST("faults are found")
     moe_group_expect(group, 2, 0);
     for (size_t i = 0; i < sizeof fault / sizeof fault[0]; i++) {
         uint8_t *byte = MADE(moe_group_output(group, 2, fault[i].name, NULL));
-        *byte += 1; /* a count too many: no row is missed */
+        *byte += 1; /* a count that is too large by one; no row is then missing */
         moe_group_expect(group, 2, fault[i].check);
         *byte -= 1;
     }

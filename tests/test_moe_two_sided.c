@@ -1,9 +1,10 @@
 /* test_moe_two_sided.c - do the NVLink two-sided kernels deliver and sum every token, whatever the order of events?
- * Aim and method: support_moe.h. */
+ *
+ * Aim and method: see support_moe.h. */
 #include "tests/support_moe.h"
 #include "tests/unit.h"
 
-/* Long rows, few SMs and many tokens fill the FIFOs: of 64 KiB three fit in an entry, twelve in a FIFO. */
+/* Long rows, few SMs and many tokens fill the FIFOs.  Rows of 64 KiB fit three to an entry and twelve to a FIFO. */
 static struct moe_options options_draw(struct rng *rng)
 {
     struct moe_options o = moe_options_in_node(MOE_TWO_SIDED, rng_below(rng, 4) ? 20 : 3, 32000, rng);
@@ -16,14 +17,14 @@ static struct moe_options options_draw(struct rng *rng)
 TEST("random groups") { moe_test_random_groups(options_draw, 200); }
 TEST("sizes only takes the same steps") { moe_test_sizes_only(options_draw, 30); }
 
-/* A token goes once to each of its ranks, and comes back: whole lines of 128 bytes. */
+/* A token goes once to each of its ranks and comes back.  Both ways have whole lines of 128 bytes. */
 TEST("bytes on the wire")
 {
     for (int fp8 = 0; fp8 < 2; fp8++) {
         struct moe_options o = moe_options_small(MOE_TWO_SIDED, 4, 4);
         o.num_sms = 20;
         o.dtype = fp8 ? MOE_FP8 : MOE_BF16;
-        const uint64_t dispatch = fp8 ? 59 * 128 : 113 * 128; /* 7168, 224, 64; 14336, 64 */
+        const uint64_t dispatch = fp8 ? 59 * 128 : 113 * 128; /* FP8: 7168 + 224 + 64 bytes; BF16: 14336 + 64 bytes */
         moe_test_stored_bytes(&o, dispatch + 14336);
     }
 }

@@ -1,5 +1,6 @@
 /* test_moe_v2.c - do the V2 kernels, direct and hybrid, deliver and sum every token, whatever the order of events?
- * Aim and method: support_moe.h. */
+ *
+ * Aim and method: see support_moe.h. */
 #include "models/moe/moe_v2.h"
 #include "tests/support_plant.h"
 #include "tests/unit.h"
@@ -30,7 +31,8 @@ TEST("random groups") { moe_test_random_groups(options_draw, 400); }
 TEST("sizes only takes the same steps") { moe_test_sizes_only(options_draw, 30); }
 TEST("routings in turns") { moe_test_routings_in_turns(options_draw, 20); }
 
-/* The wire carries slots padded to 32 bytes and no credits: a copy for each node or, in direct mode, for each rank. */
+/* The wire carries slots padded to 32 bytes, and no credits.  There is one copy for each node or, in direct mode, for
+ * each rank. */
 TEST("bytes on the wire")
 {
     for (int fp8 = 0; fp8 < 2; fp8++) {
@@ -57,7 +59,8 @@ TEST("bytes on the wire")
     }
 }
 
-/* More link bandwidth, or fewer bytes of a token on the link, needs more SMs; always an even number, at least four. */
+/* A faster link, or fewer bytes of a token on the link, needs more SMs.  The number is always even and at least
+ * four. */
 TEST("analytic sms")
 {
     struct moe_options o = moe_options_small(MOE_V2, 8, 8);
@@ -66,7 +69,8 @@ TEST("analytic sms")
     CU_ASSERT_EQUAL(moe_v2_sms(&o, 50, 1), 4);
     const uint32_t slow = moe_v2_sms(&o, 50, 160), fast = moe_v2_sms(&o, 50, 400);
     CU_ASSERT_TRUE(fast > slow && slow % 2 == 0 && fast % 2 == 0);
-    /* 5.293 ranks a token, 7/8 of them abroad: 160 GB/s carry 34.5 GB/s of tokens, to be written 5.293 times. */
+    /* A token goes to 5.293 ranks, 7/8 of them on other GPUs.  So 160 GB/s carry 34.5 GB/s of tokens, each of which is
+     * written 5.293 times. */
     CU_ASSERT_EQUAL(slow, 6);
     o.ranks = 32;
     CU_ASSERT_TRUE(moe_v2_sms(&o, 50, 160) >= 4 && moe_v2_sms(&o, 25, 160) <= moe_v2_sms(&o, 50, 160));

@@ -1,6 +1,7 @@
-/* test_nearest.c - distances between words worked out by hand, and against their definition on random words.
+/* test_nearest.c - distances between words, compared with hand-computed ones and, on random words, with the definition.
  *
- * Aim: sim/nearest.h.  Method: known pairs; words that are a known number of edits apart; the longest that count. */
+ * Aim: sim/nearest.h.  Method: known pairs; words that are a known number of edits apart; the longest words that
+ * count. */
 #include "sim/nearest.h"
 
 #include <string.h>
@@ -19,7 +20,7 @@ TEST("distances by hand")
         { "num-rnaks", "num-ranks", 1 },
         { "ab", "ba", 1 },
         { "abc", "cba", 2 },
-        { "ca", "abc", 3 }, /* no edit within a swap */
+        { "ca", "abc", 3 }, /* a swapped pair of letters is not edited again */
         { "Kernel", "kERNEL", 0 },
         { "hidden", "hiden", 1 },
         { "flaw", "lawn", 2 },
@@ -30,7 +31,7 @@ TEST("distances by hand")
     }
 }
 
-/* Edits of letters that occur nowhere else cannot cancel each other: the distance is their number. */
+/* Edits that insert letters that occur nowhere else cannot cancel each other, so the distance is their number. */
 TEST("edits count")
 {
     struct rng rng = rng_seeded(1);
@@ -65,7 +66,7 @@ TEST("who was meant")
     CU_ASSERT_STRING_EQUAL(nearest_find("reprot", words), "report");
     CU_ASSERT_STRING_EQUAL(nearest_find("fitt", words), "fit");
     CU_ASSERT_PTR_NULL(nearest_find("", words));
-    CU_ASSERT_PTR_NULL(nearest_find("fat", (const char *const[]){ "sit", NULL })); /* two of three letters */
+    CU_ASSERT_PTR_NULL(nearest_find("fat", (const char *const[]){ "sit", NULL })); /* two of three letters differ */
     CU_ASSERT_PTR_NULL(nearest_find("predict", words));
     CU_ASSERT_PTR_NULL(nearest_find("fit", (const char *const[]){ NULL }));
 }

@@ -1,8 +1,8 @@
 /* test_network.c - do flows share links, queue, collide and hold each other back as networks do?
  *
  * Aim: links, routes, networks and NIC ports of the simulated world.  Method: flows of puts between GPUs of the cluster
- * of support_sim.h (a NIC port moves 10 GB/s, so a MB takes 100 us) over networks written here, against times counted
- * by hand.  A flow is one worker that puts its messages on one QP and flushes. */
+ * of support_sim.h, over networks made here.  A NIC port moves 10 GB/s, so 1 MB takes 100 us.  The times are compared
+ * with hand-computed ones.  A flow is one worker that puts its messages on one QP and flushes. */
 #include <math.h>
 #include "models/hardware/machine/route.h"
 #include "sim/units.h"
@@ -16,7 +16,7 @@ static void traffic_renew(struct traffic **t, uint32_t ranks)
     *t = traffic_new(ranks);
 }
 
-/* One flow is a message of 10 MB, the other many small ones: both get half. */
+/* One flow is a message of 10 MB, the other is many small messages.  Both get half of the port. */
 TEST("two flows")
 {
     g_autofree struct traffic *t = traffic_new(3);
@@ -24,10 +24,10 @@ TEST("two flows")
     traffic_run(t);
     CU_ASSERT(took_about(a, 2000, 1, 0));
     CU_ASSERT(took_about(b, 2000, 1, 0));
-    t->count = 1; /* alone: all of it */
+    t->count = 1; /* alone, the first flow gets all of the port */
     traffic_run(t);
     CU_ASSERT(took_about(a, 1000, 0.01, 0));
-    traffic_renew(&t, 3); /* two QPs of one NIC, in packets */
+    traffic_renew(&t, 3); /* two QPs of one NIC take turns by packets */
     a = flow_add(t, 0, 1, 0, 10 * MB, 1), b = flow_add(t, 0, 2, 0, 32768, 305);
     traffic_run(t);
     CU_ASSERT(took_about(a, 2000, 1, 0));
@@ -42,8 +42,8 @@ TEST("incast")
     for (uint32_t i = 0; i < 8; i++) CU_ASSERT(took_about(&t->flow[i], 1600, 1, 0));
 }
 
-/* Four nodes of leaf 0 send to one node of leaf 1. A fifth node of leaf 0 sends to leaf 2. It shares only leaf 0 and
- * its uplink with them, which could carry all five flows. */
+/* Four nodes of leaf 0 send to one node of leaf 1.  A fifth node of leaf 0 sends to leaf 2.  It shares with them only
+ * leaf 0 and its uplink, which could carry all five flows. */
 TEST("victim")
 {
     double victim_us[3];
@@ -58,12 +58,12 @@ TEST("victim")
         victim_us[i] = victim->took_us;
         for (uint32_t f = 0; f < 4; f++) CU_ASSERT(took_about(&t->flow[f], 1600, 2, 2));
     }
-    CU_ASSERT(victim_us[0] < 410);  /* with unlimited buffers: 400 alone, and 6 */
-    CU_ASSERT(victim_us[1] > 1200); /* its leaf's uplink is blocked for most of the 1600 */
-    CU_ASSERT(victim_us[2] < 410);  /* only the excess flows wait */
+    CU_ASSERT(victim_us[0] < 410);  /* with unlimited buffers, 400 us as if alone, and latencies of 6 us */
+    CU_ASSERT(victim_us[1] > 1200); /* the uplink of its leaf is blocked for most of the 1600 us */
+    CU_ASSERT(victim_us[2] < 410);  /* only the flows that exceed the port wait */
 }
 
-/* Two flows from leaf to leaf, two spines, uplinks as fast as a NIC. */
+/* Two flows go from leaf to leaf over two spines.  Uplinks are as fast as a NIC. */
 TEST("ECMP")
 {
     bool apart = false, together = false;
@@ -78,10 +78,10 @@ TEST("ECMP")
         t->cluster.network.routing = CLUSTER_ADAPTIVE;
         traffic_run(t);
         CU_ASSERT(took_about(a, 400, 2, 2) && took_about(b, 400, 2, 2));
-        t->cluster.network.routing = CLUSTER_STATIC; /* both the first way */
+        t->cluster.network.routing = CLUSTER_STATIC; /* both flows take the first path */
         traffic_run(t);
         CU_ASSERT(took_about(a, 800, 2, 2) && took_about(b, 800, 2, 2));
-        t->cluster.network.routing = CLUSTER_ECMP; /* by address, queues make no difference */
+        t->cluster.network.routing = CLUSTER_ECMP; /* with a hash of addresses alone, the QP makes no difference */
         t->cluster.network.flow_key = CLUSTER_KEY_ADDRESS;
         traffic_run(t);
         const double first_us = a->took_us;
@@ -99,7 +99,8 @@ static double traffic_last_us(const struct traffic *t)
     return last_us;
 }
 
-/* All of leaf 0 to all of leaf 1 and back, dealt out evenly over the uplinks by adaptive routing. */
+/* All nodes of leaf 0 send to all nodes of leaf 1, and back.  Adaptive routing spreads the flows evenly over the
+ * uplinks. */
 TEST("oversubscription")
 {
     for (int over = 1; over <= 2; over++) {
@@ -114,7 +115,7 @@ TEST("oversubscription")
     }
 }
 
-/* A bond of two ports: one QP uses one of them, many QPs use both. */
+/* A bond has two ports.  One QP uses one of them, many QPs use both. */
 TEST("ports")
 {
     static const enum cluster_port_map map[] = { CLUSTER_PORT_HASH, CLUSTER_PORT_ROUND_ROBIN, CLUSTER_PORT_QUEUE };
@@ -129,12 +130,12 @@ TEST("ports")
         for (uint16_t queue = 0; queue < QUEUES; queue++) flow_add(t, 0, 1, queue, MB / 4, 1);
         traffic_run(t);
         const double last_us = traffic_last_us(t);
-        if (map[m] == CLUSTER_PORT_HASH) CU_ASSERT(last_us < 350); /* 4 MB; by chance not quite even */
+        if (map[m] == CLUSTER_PORT_HASH) CU_ASSERT(last_us < 350); /* 4 MB; the hash is not quite even */
         if (map[m] != CLUSTER_PORT_HASH) CU_ASSERT(last_us < 206);
     }
 }
 
-/* Two GPUs on one NIC share it; two NICs of one GPU are no faster than its own PCIe link. */
+/* Two GPUs share one NIC.  Two NICs of one GPU are no faster than the GPU's own PCIe link. */
 TEST("node")
 {
     g_autofree struct traffic *t = traffic_new(4);
@@ -142,8 +143,8 @@ TEST("node")
     struct flow *a = flow_add(t, 0, 2, 0, MB, 4), *b = flow_add(t, 1, 3, 0, MB, 4);
     traffic_run(t);
     CU_ASSERT(took_about(a, 800, 1, 0) && took_about(b, 800, 1, 0));
-    traffic_renew(&t, 4); /* one sends to the other by PCIe alone; what leaves the node takes 10 of PCIe's 40 GB/s, and
-                           * has the line to itself */
+    traffic_renew(&t, 4); /* One GPU sends to the other by PCIe alone.  What leaves the node takes 10 of PCIe's 40 GB/s
+                           * and has the NIC to itself. */
     t->cluster.node = (struct cluster_node){ .gpus = 2, .nics = 1, .pcie_rate_bps = 40 * 8000000000ull };
     a = flow_add(t, 0, 1, 0, MB, 4), b = flow_add(t, 1, 2, 0, MB, 4);
     traffic_run(t);
@@ -157,7 +158,7 @@ TEST("node")
     t->cluster.node.pcie_rate_bps = 12 * 8000000000ull; /* 8 MB at 12 GB/s */
     traffic_run(t);
     CU_ASSERT(took_about(a, 8e6 / 12e3, 2, 0) && took_about(b, 8e6 / 12e3, 2, 0));
-    traffic_renew(&t, 2); /* a NIC across the sockets: 5 GB/s, 2 us more each way */
+    traffic_renew(&t, 2); /* a NIC on the other socket: 5 GB/s, and 2 us more in each direction */
     t->cluster.node = (struct cluster_node){ .gpus = 1,
                                              .nics = 1,
                                              .staging = CLUSTER_STAGING_YES,
@@ -166,26 +167,26 @@ TEST("node")
     a = flow_add(t, 0, 1, 0, MB, 4);
     traffic_run(t);
     CU_ASSERT(took_about(a, 800 + 4, 1, 0));
-    t->cluster.node.staging = CLUSTER_STAGING_IN_TURN; /* and then by the NIC, at 10 GB/s */
+    t->cluster.node.staging = CLUSTER_STAGING_IN_TURN; /* bytes are staged first, and then sent by the NIC at 10 GB/s */
     traffic_run(t);
     CU_ASSERT(took_about(a, 800 + 400 + 4, 1, 0));
 }
 
-/* A window of W bytes and a round trip of T never pass more than W / T, whatever the network does. */
+/* With a window of W bytes and a round trip of T, a flow never exceeds W / T, whatever the network does. */
 TEST("window")
 {
     g_autofree struct traffic *t = traffic_new(9);
     t->cluster.nic.window_bytes = 100000;
     struct flow *a = flow_add(t, 0, 1, 0, 10000, 400);
     traffic_run(t);
-    CU_ASSERT(a->took_us > 4e6 / 100000 * 4.0); /* round trip 4 and 1 of the message */
+    CU_ASSERT(a->took_us > 4e6 / 100000 * 4.0); /* the round trip takes 4 us, and 1 us more for the message */
     CU_ASSERT(a->took_us < 4e6 / 100000 * 11);
     for (uint16_t r = 2; r < 9; r++) flow_add(t, r, 1, 0, 10000, 400);
     traffic_run(t);
     for (uint32_t i = 0; i < 8; i++) CU_ASSERT(took_about(&t->flow[i], 3200, 2, 0));
 }
 
-/* Likewise for messages larger than the window, which are sent in pieces: at most W / T, and not much less. */
+/* Messages larger than the window are sent in pieces.  They also get at most W / T, and not much less. */
 TEST("messages larger than the window")
 {
     enum { BYTES = 4 * MB, ROUND_TRIP_US = 4 };
@@ -198,7 +199,8 @@ TEST("messages larger than the window")
             traffic_run(t);
             const double least_us = (double)BYTES / window[w] * ROUND_TRIP_US;
             CU_ASSERT(a->took_us >= least_us);
-            CU_ASSERT(a->took_us < 1.4 * least_us); /* whole packets leave up to one of them unused */
+            CU_ASSERT(a->took_us < 1.4 * least_us); /* only whole packets fit, so up to one packet of the window stays
+                                                     * unused */
         }
     }
 }
@@ -209,11 +211,12 @@ TEST("acknowledgements take bandwidth")
     t->cluster.nic.ack_bytes = 1000;
     struct flow *a = flow_add(t, 0, 1, 0, 10000, 100), *b = flow_add(t, 1, 0, 0, 10000, 100);
     traffic_run(t);
-    CU_ASSERT(took_about(a, 110, 2, 0) && took_about(b, 110, 2, 0)); /* a tenth more */
+    CU_ASSERT(took_about(a, 110, 2, 0) && took_about(b, 110, 2, 0)); /* 10 % longer because of the acknowledgements */
 }
 
-/* Two nodes, each with two GPUs, a NIC and a rail for each, and spines of 2 GB/s.  Bytes for the other rail go through
- * a spine, or first by NVLink (100 GB/s, 1 us) to the neighbour.  Then the two GPUs share the neighbour's port. */
+/* Two nodes have two GPUs each, and a NIC and a rail for each GPU.  Spines carry 2 GB/s.  Bytes for the other rail go
+ * through a spine, or first by NVLink (100 GB/s, 1 us) to the neighbour GPU.  Then the two GPUs share the neighbour's
+ * port. */
 static struct traffic *rails_new(enum cluster_cross_rail cross, double spine_gbs)
 {
     struct traffic *t = traffic_new(4);
@@ -233,19 +236,19 @@ TEST("cross-rail")
         g_autofree struct traffic *t = rails_new(i ? CLUSTER_CROSS_BY_NVLINK : CLUSTER_CROSS_BY_SPINE, 2);
         struct flow *a = flow_add(t, 0, 3, 0, MB, 2);
         traffic_run(t);
-        /* 2 MB: at 2 GB/s and two switches more each way; at the NIC's 10 GB/s and 1 us of NVLink */
+        /* 2 MB: over the spine at 2 GB/s with two more switches; by NVLink at the NIC's 10 GB/s with 1 us of NVLink. */
         CU_ASSERT(took_about(a, i ? 200 + 1 : 1000, 0.9, i ? 0 : 2));
         CU_ASSERT_EQUAL(t->result[0].use[WORLD_NVLINK_EGRESS].bytes, i ? 2 * MB : 0);
         CU_ASSERT_EQUAL(t->result[1].use[WORLD_NVLINK_INGRESS].bytes, i ? 2 * MB : 0);
         CU_ASSERT_EQUAL(t->result[1].use[WORLD_NIC_TX].bytes, i ? 2 * MB : 0);
         CU_ASSERT_EQUAL(t->result[0].use[WORLD_NIC_TX].bytes, i ? 0 : 2 * MB);
-        struct flow *b = flow_add(t, 1, 3, 0, MB, 2); /* also within its rail */
+        struct flow *b = flow_add(t, 1, 3, 0, MB, 2); /* a flow within its rail */
         traffic_run(t);
-        if (i) CU_ASSERT(took_about(a, 400 + 1, 1, 0) && took_about(b, 400, 1, 0)); /* one port for both */
-        if (!i) CU_ASSERT(took_about(b, 250, 2, 0)); /* 2 MB, and what comes in beside it at 2 GB/s */
+        if (i) CU_ASSERT(took_about(a, 400 + 1, 1, 0) && took_about(b, 400, 1, 0)); /* both flows share one port */
+        if (!i) CU_ASSERT(took_about(b, 250, 2, 0)); /* 2 MB, while the other flow comes in at 2 GB/s */
         g_autofree struct traffic *without = rails_new(i ? CLUSTER_CROSS_BY_NVLINK : CLUSTER_CROSS_BY_SPINE, 100);
         a = flow_add(without, 0, 3, 0, MB, 2);
-        without->options.nvlink_disabled = true; /* nothing to cross by */
+        without->options.nvlink_disabled = true; /* without NVLink, bytes cannot go to the neighbour */
         traffic_run(without);
         CU_ASSERT(took_about(a, 200, 0.9, 2));
     }

@@ -1,7 +1,7 @@
 /* test_new_file.c - does a file appear whole or not at all, wherever its name leads?
  *
  * Aim: sim/new_file.h.  Method: names of every kind (new, taken, links, loops, devices, pipes, folders) in a folder
- * whose files are counted afterwards; a limit on file sizes stands in for a full disk; a child is killed while it
+ * whose files are counted afterwards.  A limit on file sizes stands in for a full disk.  A child is killed while it
  * writes. */
 #include "sim/new_file.h"
 #include "tests/support_trace.h"
@@ -73,7 +73,7 @@ TEST("new and replaced")
     g_unlink(path);
 }
 
-/* A temporary file was once called FILE.part: a user's own FILE.part must survive. */
+/* A user's own files must survive, even if their names resemble those of temporary files. */
 TEST("neighbours survive")
 {
     static const char *const names[] = { "n.part", "n.XXXXXX", "n.000000", "n.000001", "n~" };
@@ -115,7 +115,7 @@ TEST("links")
     CU_ASSERT(g_mkdir(temporary_path("sub"), 0755) == 0);
     CU_ASSERT(symlink("sub/file", temporary_path("near")) == 0 && symlink("near", temporary_path("far")) == 0);
     CU_ASSERT(write_whole(temporary_path("far"), "one", NULL) &&
-              holds(temporary_path("sub/file"), "one")); /* nothing was there */
+              holds(temporary_path("sub/file"), "one")); /* the link's target did not exist */
     CU_ASSERT(write_whole(temporary_path("far"), "two", NULL) && holds(temporary_path("sub/file"), "two"));
     CU_ASSERT(is_link(temporary_path("near")) && is_link(temporary_path("far")) &&
               !is_link(temporary_path("sub/file")));
@@ -144,7 +144,8 @@ TEST("what is no file")
     new_file_discard(file);
 }
 
-/* "/dev/fd/N" is written from its current position, whatever it is: nothing is replaced or cut. */
+/* "/dev/fd/N" is written from its current position, whatever kind of file it is.  The file is not replaced or
+ * truncated. */
 TEST("what is open already")
 {
     const int open_file = g_open(temporary_path("log"), O_CREAT | O_RDWR, 0644);

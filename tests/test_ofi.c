@@ -1,8 +1,8 @@
-/* test_ofi.c - the libfabric link: the contract of the seam over every provider that this machine has, in one process
- * and across processes, and the errors for unsuitable providers and faulty peers.
+/* test_ofi.c - the libfabric link.  It must keep the contract of models/fabric.h over every provider that this machine
+ * has, in one process and across processes.  Unsuitable providers and faulty peers must give their errors.
  *
- * Method: the conformance suite, and links by themselves over memory of the test's own.  Providers that are not
- * there are named and left out; tcp must be.  EPTWIN_TEST_PROVIDERS names others to try ("verbs,efa"). */
+ * Method: the conformance suite, and links by themselves over the test's own memory.  Providers that the machine lacks
+ * are named and left out, but tcp must exist.  EPTWIN_TEST_PROVIDERS names other providers to try ("verbs,efa"). */
 #include "replay/bootstrap/bootstrap_internal.h"
 #include "replay/live.h"
 #include "tests/support_bootstrap.h"
@@ -56,7 +56,7 @@ static bool provider_exists(const char *provider)
     return exists;
 }
 
-/* PSM's library catches signals as soon as it is loaded, which is here, in the first test. */
+/* PSM's library catches signals as soon as it is loaded.  That happens here, in the first test. */
 TEST("signals are handled as before")
 {
     static const int signals[] = { SIGHUP, SIGINT, SIGQUIT, SIGILL, SIGABRT, SIGBUS, SIGSEGV, SIGTERM };
@@ -92,7 +92,8 @@ TEST("conformance over tcp")
     run_provider("tcp", 1);
 }
 
-/* Late and out of order, and completed early: libfabric may do that, and the providers here do not. */
+/* libfabric may deliver late and out of order, and complete early.  The providers on this machine do not, so a wrapper
+ * does. */
 TEST("conformance of a late provider")
 {
     static const enum live_signalling ways[] = { LIVE_SIGNAL_WRITE, LIVE_SIGNAL_ATOMIC, LIVE_SIGNAL_IMM };
@@ -110,9 +111,9 @@ TEST("conformance of a late provider")
 
 TEST("conformance over shm") { run_provider("shm", 101); }
 
-/* The sockets provider is slow and kept by libfabric for tests only; it adds a progress thread.  Its process ends
- * before LeakSanitizer looks, because the provider never frees memory that it takes when the pool of receives is used
- * up (sock_rx_new_entry()). */
+/* The sockets provider is slow, and libfabric keeps it for tests only.  It adds a progress thread.  The child process
+ * ends before LeakSanitizer checks it, because the provider never frees memory that it takes when the pool of receives
+ * is used up (sock_rx_new_entry()). */
 TEST("conformance over sockets")
 {
     const struct live_options options = options_for("sockets", LIVE_SIGNAL_ATOMIC);
@@ -138,7 +139,7 @@ TEST("conformance over others")
     for (int i = 0; name[i]; i++) run_provider(name[i], 301);
 }
 
-/* One rank a process: nobody steps the others' links for them. */
+/* Each rank is a process of its own, so no other rank steps its link. */
 TEST("conformance across processes")
 {
     static const char *const providers[] = { "tcp", "shm" };
@@ -155,8 +156,8 @@ TEST("conformance across processes")
 
 enum { LINK_BYTES = 1 << 20, LINK_DEPTH = 4, LINK_PUT_BYTES = 64 << 10 };
 
-/* A link between two ranks in two processes, over its own memory; NULL after it printed why.  On each rank, it returns
- * only when both ranks have finished here. */
+/* Makes a link between two ranks in two processes, over its own memory.  Returns NULL after printing the reason.  It
+ * returns on each rank only when both ranks have finished. */
 static struct live_link *link_open(struct bootstrap *b, const struct live_options *options, struct live_memory *memory)
 {
     const struct fabric_needs needs = { LINK_BYTES / 2, 8, 1, LINK_DEPTH, 0 };
@@ -183,7 +184,7 @@ struct stopped {
     int to_writer[2], to_target[2];
 };
 
-/* The target does not serve its link, so nothing can have been delivered, and flush() must not claim it. */
+/* The target does not serve its link, so nothing can have been delivered.  flush() must not claim that it was. */
 static int rank_flushes(struct bootstrap *b, void *context)
 {
     struct stopped *const s = context;
@@ -224,14 +225,14 @@ TEST("flush means delivered")
     }
 }
 
-/* Rank 1 is killed; rank 0 goes on writing until its link says what broke. */
+/* Rank 1 is killed.  Rank 0 goes on writing until its link reports what broke. */
 static int rank_writes_to_dead(struct bootstrap *b, void *context)
 {
     struct live_memory memory;
     struct live_link *const link = link_open(b, context, &memory);
     if (!link) return 1;
     if (b->rank == 1) {
-        bootstrap_abort(b, ""); /* so that the parent stops watching, and rank 0 has time to find out */
+        bootstrap_abort(b, ""); /* makes the parent stop watching, so that rank 0 has time to notice */
         raise(SIGKILL);
     }
     for (int rc = 0; rc >= 0;) {
@@ -254,7 +255,7 @@ TEST("a dead peer is named")
     }
 }
 
-/* Rank 1 has no patience, and cannot connect. */
+/* Rank 1's timeout is too short to connect. */
 static int rank_impatient(struct bootstrap *b, void *context)
 {
     struct live_options options = *(const struct live_options *)context;
@@ -266,7 +267,7 @@ static int rank_impatient(struct bootstrap *b, void *context)
     return world ? 1 : 3;
 }
 
-/* A rank that fails alone ends all, at once and by its name. */
+/* A rank that fails alone ends all ranks at once, and the error names it. */
 TEST("one that cannot connect")
 {
     struct live_options options = options_for("tcp", LIVE_SIGNAL_WRITE);
@@ -285,9 +286,9 @@ TEST("refusals")
                            "libfabric: expected provider tcp on nowhere with RMA and atomics, found ");
 }
 
-enum { PLACE_BYTES = 128 }; /* of the first exchange: where ranks run */
+enum { PLACE_BYTES = 128 }; /* the size of a rank's part in the first exchange, which tells where ranks run */
 
-/* Rank 1 of two sends an empty address, of the right size or of another. */
+/* Rank 1 sends an empty address instead of its own.  Its size is right or wrong. */
 static int rank_never_connects(struct bootstrap *b, void *context)
 {
     struct live_memory memory;
@@ -302,7 +303,7 @@ static int rank_never_connects(struct bootstrap *b, void *context)
     return link_open(b, &options, &memory) ? 0 : 3;
 }
 
-/* Instead of an address it sends the name of another provider (none). */
+/* Instead of an address, rank 1 sends the name of another provider, which is empty. */
 TEST("another provider")
 {
     size_t size_bytes = 8;
@@ -313,8 +314,8 @@ TEST("another provider")
               "libfabric: rank 1 uses , this one tcp;ofi_rxm: name a --provider");
 }
 
-/* A rank that dies at any exchange while links are made, or after them, leaves no name of shared memory behind, and the
- * others learn of its death. */
+/* A rank dies during an exchange while links are made, or after that.  It must leave no name of shared memory behind,
+ * and the other rank must learn of its death. */
 struct doomed {
     struct bootstrap base;
     struct bootstrap *inner;
@@ -352,7 +353,7 @@ static int rank_is_doomed(struct bootstrap *b, void *context)
     return link ? 0 : 3;
 }
 
-/* The names of eptwin's objects in /dev/shm, as a set. */
+/* Returns the set of names of eptwin's objects in /dev/shm. */
 static GHashTable *shared_names(void)
 {
     GHashTable *const names = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
@@ -362,8 +363,8 @@ static GHashTable *shared_names(void)
     return names;
 }
 
-/* The number of names that did not exist before.  Other runs on this machine remove their names once their ranks have
- * connected, so a name counts if it is there for 5 seconds. */
+/* Returns the number of names that did not exist before.  Other runs on this machine remove their names once their
+ * ranks have connected, so a name counts only if it stays for 5 seconds. */
 static uint32_t names_left(GHashTable *before)
 {
     uint32_t left = 1;
@@ -381,7 +382,7 @@ static uint32_t names_left(GHashTable *before)
 
 TEST("no names left behind")
 {
-    enum { EXCHANGES = 4 }; /* those of place, addresses, connected, and the test's own */
+    enum { EXCHANGES = 4 }; /* the exchanges of places, of addresses, of "connected", and the test's own */
     static const int signals[] = { SIGKILL, SIGSTOP };
     if (!provider_exists("shm")) return;
     for (size_t k = 0; k < G_N_ELEMENTS(signals); k++)
@@ -400,9 +401,15 @@ TEST("no names left behind")
 
 /* --- strangers at the port --- */
 
-enum { WORD = 3, LIES = 7, EMPTY = 255 }; /* EMPTY messages: the last one arrives in signal 5's buffer */
+enum {
+    WORD = 3,
+    LIES = 7,
+    EMPTY = 255
+}; /* so many EMPTY messages that the last one arrives in the buffer of signal
+    * 5 */
 
-/* What the stranger knows: the address of rank 0 and, so that each lie has exactly one error, the token of rank 1. */
+/* What the stranger knows: the address of rank 0, and the token of rank 1.  With the token, each lie has exactly one
+ * error. */
 struct known {
     struct ofi_card card;
     uint8_t token[OFI_TOKEN_BYTES];
@@ -420,7 +427,7 @@ static bool tapped_allgather(struct bootstrap *b, const void *in, size_t size_by
     struct tapped *const t = (struct tapped *)b;
     if (!bootstrap_allgather(t->inner, in, size_bytes, out, error)) return false;
     if (size_bytes == sizeof t->known.card) memcpy(&t->known.card, out, sizeof t->known.card);
-    if (size_bytes == PLACE_BYTES) /* the token ends what rank 1 said */
+    if (size_bytes == PLACE_BYTES) /* the token is at the end of rank 1's part */
         memcpy(t->known.token, (uint8_t *)out + 2 * PLACE_BYTES - OFI_TOKEN_BYTES, OFI_TOKEN_BYTES);
     return true;
 }
@@ -438,8 +445,8 @@ static bool stranger_send(struct ofi_port *p, const void *message, size_t size_b
     return rc == 1;
 }
 
-/* Sends each lie; returns how many were sent.  The one that is too long comes last, because some providers then end the
- * connection. */
+/* Sends each lie, and returns how many were sent.  The lie that is too long comes last, because some providers then end
+ * the connection. */
 static int stranger_main(const struct tapped *t)
 {
     struct bootstrap alone = { .rank = 0, .rank_count = 2 };
@@ -465,7 +472,7 @@ static int stranger_main(const struct tapped *t)
     lie[1].token[0] ^= 0x80;
     lie[2].rank = 0;
     lie[3].rank = 99;
-    lie[4].word = LINK_BYTES / 2 / 8 + 5; /* of the heap: behind the words */
+    lie[4].word = LINK_BYTES / 2 / 8 + 5; /* lies in the heap, behind the words */
     for (int i = 0; i < EMPTY; i++) sent += stranger_send(&port, &honest, 0, to);
     for (int i = 0; i < LIES; i++) sent += stranger_send(&port, &lie[i], size_bytes[i], to);
     ofi_port_close(&port);
@@ -478,8 +485,8 @@ static bool link_serve(void *context)
     return link->ops->progress(link) > 0;
 }
 
-/* Rank 1 signals 5 and 6.  A stranger's messages, even empty ones, do not change that, although they arrive in buffers
- * that hold rank 1's messages.  Then rank 1 signals once more. */
+/* Rank 1 signals 5 and 6.  Then a stranger's messages, some of them empty, arrive in buffers that held rank 1's
+ * messages. They must not change the word.  Then rank 1 signals once more. */
 static int rank_hears_strangers(struct bootstrap *b, void *context)
 {
     struct tapped *const t = context;
@@ -558,6 +565,6 @@ bool unit_begin(char **argv)
 {
     (void)argv;
     alarm(600);
-    g_setenv("FI_UNIVERSE_SIZE", "8", FALSE); /* the link sets it, too, but after provider_exists() has run */
+    g_setenv("FI_UNIVERSE_SIZE", "8", FALSE); /* The link sets it, too, but only after provider_exists() has run. */
     return true;
 }
