@@ -621,8 +621,8 @@ static bool line_read(struct reader *r, struct loops *loops)
     return refuse(r, "a site of `eptwin kernel show`, library, source, commit or compiler");
 }
 
-/* Where the line that begins at `at` ends, with the lines that continue it because they begin with a blank.  *lines is
- * the number of these lines. */
+/* Returns where the line that begins at `at` ends, with the lines that continue it because they begin with a blank.
+ * *lines is the number of these lines. */
 static const char *line_end(const char *at, const char *end, uint32_t *lines)
 {
     *lines = 0;

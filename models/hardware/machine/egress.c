@@ -57,8 +57,8 @@ uint64_t egress_look(struct egress *e, uint32_t cpc, uint64_t mark, uint64_t now
     return now_ps + 1 + (own_ps < until_ps ? own_ps : until_ps) * e->active;
 }
 
-/* Clusters take pairs of SMs in order.  Without clusters, each pair of SMs in a round takes one block, and then each
- * pair takes a second block. */
+/* Clusters take pairs of SMs in order.  Without clusters, the pairs of one round take one block each, and then a second
+ * block each. */
 void egress_place(const struct cluster_cpcs *cpcs, uint32_t sms, bool paired, uint8_t *sm_cpc)
 {
     assert(cpcs->pairs > 0);

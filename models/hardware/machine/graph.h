@@ -101,7 +101,7 @@ uint32_t graph_link_between(const struct graph *graph, uint32_t from, uint32_t t
 uint32_t graph_gpu(const struct graph *graph, uint32_t node, uint32_t gpu);
 uint32_t graph_nic(const struct graph *graph, uint32_t node, uint32_t nic);
 uint32_t graph_port(const struct graph *graph, uint32_t node, uint32_t port);
-/* Returns the first port of its node that a GPU uses.  It uses *count ports from there on. */
+/* Returns the first port of its node that a GPU uses.  The GPU uses *count ports from that one on. */
 uint32_t graph_gpu_ports(const struct graph *graph, uint32_t gpu, uint32_t *count);
 /* The first GPU that uses a port of its node; 0 if none does. */
 uint32_t graph_port_gpu(const struct graph *graph, uint32_t port);
@@ -109,7 +109,8 @@ uint32_t graph_port_gpu(const struct graph *graph, uint32_t port);
  * leaves by the GPU's own port `own`.  That is so if cross-rail traffic does not go by NVLink, if `own` connects to
  * to_switch, or if no port of the node does. */
 uint32_t graph_relay_port(const struct graph *graph, uint32_t node, uint32_t own, uint32_t to_switch);
-/* The rates of a GPU's NVLinks.  If it has none: the rates that the cluster's [nvlink] gives for stores over PCIe. */
+/* The rates of a GPU's NVLinks.  If the GPU has none, the rates that the cluster's [nvlink] gives for stores over
+ * PCIe. */
 struct graph_peer_rates graph_gpu_peer_rates(const struct graph *graph, uint32_t node, uint32_t gpu);
 /* The rates at which a port sends and receives, with faults, in bits/s; 0 if it is down. */
 uint64_t graph_port_out_bps(const struct graph *graph, uint32_t node, uint32_t port);

@@ -91,7 +91,7 @@ void passage_plan(const struct link_state *state, struct passage *p, uint64_t si
 /* How many bytes wait before the link at `place` of a planned passage when its first byte arrives there; 0 if the link
  * has no rate. */
 uint64_t passage_queue_bytes(const struct link_state *state, const struct passage *p, uint32_t place, uint64_t head_ps);
-/* Sends size_bytes over the planned links.  The last byte is at the first link at tail_ps.  Returns when the last
+/* Sends size_bytes over the planned links.  The last byte reaches the first link at tail_ps.  Returns when the last
  * byte has passed the last link. */
 uint64_t passage_take(struct link_state *state, const struct passage *p, uint64_t size_bytes, uint64_t tail_ps);
 

@@ -44,8 +44,8 @@ void network_free(struct network *network);
 void network_local(const struct network *network, uint32_t node, uint32_t gpu, uint32_t port,
                    struct network_local *local);
 
-/* Fills in the way from one GPU of a node to another: its latency and, in local->out, those of its links that can be
- * the limit. */
+/* Fills in the way from one GPU of a node to another. local->latency_ps is its latency, and local->out has those of its
+ * links that can be the limit. */
 void network_peers(const struct network *network, uint32_t node, uint32_t from_gpu, uint32_t to_gpu,
                    struct network_local *local);
 

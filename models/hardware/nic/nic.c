@@ -74,8 +74,8 @@ static uint64_t relay_cross(const struct world *w, const struct request *r, cons
     return later(out_ps, port_reserve(&relay->rank->ingress, now_ps, rate_time(w->ingress, size_bytes), size_bytes));
 }
 
-/* The port reads size_bytes from the GPU's memory.  Returns the time when the last byte is there.  The port reads while
- * it sends, so links at their limit slow the read. */
+/* Makes the port read size_bytes from the GPU's memory.  Returns when the last byte is at the port.  The port reads
+ * while it sends, so links at their limit slow the read. */
 static uint64_t source_read(struct nic *nic, const struct request *r, uint64_t now_ps, uint64_t size_bytes)
 {
     const struct world *w = nic->world;

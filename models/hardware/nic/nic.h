@@ -192,7 +192,7 @@ void world_request_free(struct world *w, struct request *r);
 
 /* Whether a QP lacks room for `places` more places.  If it does, the stepped worker is woken when there is room. */
 bool world_queue_full(struct world_rank *rank, uint16_t peer, uint16_t queue, uint32_t places);
-/* fabric_flush() of both kinds of rank. */
+/* fabric_flush() for the ranks of GPUs and of hosts. */
 int world_flush(struct fabric *f, struct fabric_worker *w, uint16_t peer, uint16_t queue);
 /* Completes requests that take `places` places of the poster's QP, at time_ps.  Where requests complete in order, they
  * complete no sooner than the requests before them. */
@@ -219,8 +219,8 @@ uint64_t nic_copied_ps(const struct world_rank *rank, uint64_t size_bytes);
 /* Plans the ways of all mail of a window that has ended, in a world whose parts share ways.  Otherwise nic_mails_take()
  * plans them. */
 void nic_mails_way(struct world *whole, struct mailbox *const *box);
-/* Takes in the mail that a part's box has collected. When all parts have done so, tells the part when the mail that it
- * sent arrived. */
+/* nic_mails_take() takes in the mail that a part's box has collected.  When all parts have done so, nic_mails_told()
+ * tells the part when the mail that it sent arrived. */
 void nic_mails_take(struct world *w);
 void nic_mails_told(struct world *w);
 

@@ -20,7 +20,7 @@ struct mail {
     uint64_t acked_ps;         /* when the source knows that it is there; 0: this is not known yet */
     struct request *request;   /* the source's request; valid until nic_mail_told() has run */
     uint32_t size_bytes;
-    bool last;  /* of its request */
+    bool last;  /* it is the last quantum of its request */
     bool lands; /* the request itself has become an event of the peer */
 };
 

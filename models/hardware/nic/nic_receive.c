@@ -155,8 +155,8 @@ uint64_t nic_copied_ps(const struct world_rank *rank, uint64_t size_bytes)
     return units_transfer_ps(size_bytes, rate_bps) + (node->staging ? node->staging_latency_ps + staged_ps : 0);
 }
 
-/* The extra time of a message that the target fetches: an announcement goes to the target, its question comes back, and
- * the NIC reads the bytes.  0 for other requests. */
+/* The extra time of a message that the target fetches.  An announcement goes to the target, the target's question comes
+ * back, and the NIC reads the bytes.  0 for other requests. */
 static uint64_t asked_ps(const struct world *w, const struct request *r)
 {
     const uint64_t most_bytes = w->cluster->nic.ask_bytes;

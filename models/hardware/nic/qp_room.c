@@ -66,7 +66,7 @@ static void acks_clear(struct world *w, struct qp *qp)
     qp->unacked = qp->unknown;
 }
 
-/* Inserts an ack after all that come no later. */
+/* Inserts an ack after all acks that come at the same time or earlier. */
 static void ack_add(struct world *w, struct qp *qp, uint64_t time_ps)
 {
     arena_name *const last_name = qp_ack_last(w, qp);

@@ -107,7 +107,7 @@ static uint64_t sectors_ps(const struct world *w, uint32_t off_line, uint64_t si
     return off_line && sector_ps > line_ps ? sector_ps - line_ps : 0;
 }
 
-/* The time is longer where flows cross those of other senders to other receivers. */
+/* The time is longer while the sender also sends to other peers and the target also receives from other senders. */
 uint64_t bulk_link_ps(const struct world_rank *from, const struct world_rank *to, uint32_t off_line,
                       uint64_t size_bytes)
 {

@@ -2,8 +2,9 @@
  *
  * An operation moves its bytes at the rate that its warps have alone.  It ends no sooner than the ports that it
  * crosses (SM, NVLink egress and ingress, HBM) have moved them too, each at its own rate, first come, first served.
- * Then come the latencies of its rows, one after another on each warp.  Ports are asked at the time of the step, so
- * that requests of one step do not stand before requests that other workers make meanwhile. */
+ * Then come the latencies of its rows, one after another on each warp.  Ports are reserved from the time of the step
+ * on, even for an operation that begins later in the step.  Otherwise the requests of other workers would wait for
+ * ports that are idle until that operation begins. */
 #include "models/hardware/sm/bulk.h"
 #include "models/hardware/sm/gpu.h"
 #include "models/hardware/sm/peers.h"

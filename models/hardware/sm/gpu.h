@@ -89,8 +89,8 @@ static inline uint64_t worker_behind_ps(struct world_worker *ww)
     return first_ps > ww->cursor_ps ? first_ps - ww->cursor_ps : 0;
 }
 
-/* gpu_lanes.c.  How long an SM takes for rows that need it for service_ps, while groups that are in step share it
- * evenly. */
+/* gpu_lanes.c.  How long an SM takes for rows that need it for service_ps, if the groups on it, which are in step,
+ * share it evenly. */
 uint64_t gpu_share_ps(struct world_rank *rank, struct world_worker *ww, uint64_t service_ps);
 /* How many groups move rows on the SM, this one included, in 256ths.  Another group counts for the fraction of its
  * cycle in which it moves rows, and so does this group if its warps look for their rows themselves (`sought`).  Groups

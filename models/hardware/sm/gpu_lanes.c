@@ -10,8 +10,8 @@ static uint64_t moved_since_ps(const struct world_rank *rank, const struct world
 }
 
 /* Warp groups of one SM move rows in lockstep phases (a chunk, a barrier, a release).  Measurements show that each
- * group then takes as long as if all of them shared the SM evenly, even while another is between two chunks.  A
- * group counts if it has moved rows since this one last began to. */
+ * group then takes as long as if all of them shared the SM evenly, even while another is between two chunks.  A group
+ * counts if it has moved rows since this group last began to move rows. */
 uint64_t gpu_share_ps(struct world_rank *rank, struct world_worker *ww, uint64_t service_ps)
 {
     const uint64_t since_ps = moved_since_ps(rank, ww);

@@ -26,9 +26,9 @@ static uint64_t stretch_bytes(const struct loop *p) { return GPU_WARP_LANES * (p
 
 static uint64_t stretches(const struct loop *p, uint64_t bytes) { return gpu_ceiling(bytes, stretch_bytes(p)); }
 
-/* How long a warp alone takes for a sum.  It walks along the row.  Each stretch waits for the loads of that stretch
- * from all rows, and then takes the loop's instructions.  Then the bulk engine stores it after a fence, or the warp
- * stores it itself. */
+/* How long a warp alone takes for a sum.  The warp goes along the row in stretches.  It waits until the loads of a
+ * stretch have come from all rows, and then runs the loop's instructions.  Then the bulk engine stores the stretch
+ * after a fence, or the warp stores it itself. */
 static uint64_t sum_ps(const struct world *w, const struct fabric_work *work, const struct loop *p)
 {
     const struct cluster_gpu *gpu = &w->cluster->gpu;
@@ -36,7 +36,7 @@ static uint64_t sum_ps(const struct world *w, const struct fabric_work *work, co
     const uint64_t read = work->rows ? work->read_bytes / work->rows : 0;
     const uint64_t near_ps = gpu->load_again_ps ? gpu->load_again_ps : gpu->load_l2_ps, wait_ps = gpu_load_ps(w, p);
     const uint64_t turns = stretches(p, made);
-    const uint64_t far_ps = wait_ps > near_ps ? turns * (wait_ps - near_ps) : 0; /* beyond near_ps */
+    const uint64_t far_ps = wait_ps > near_ps ? turns * (wait_ps - near_ps) : 0; /* the waits beyond near_ps */
     const uint64_t stretch_ps = near_ps + p->stretch_cycles * gpu->cycle_ps;
     const uint64_t alone_ps = p->sum_cycles * gpu->cycle_ps +
                               (made * stretch_ps + read * p->stretch_row_cycles * gpu->cycle_ps) / stretch_bytes(p);

@@ -5,7 +5,7 @@
 #include <math.h>
 
 /* With more bytes in flight than this, a byte of an SM also waits behind the SM's other bytes.  Such waits are the part
- * of a load's cycle that is spent in shared queues.  [K] a scan of five values over kernels that run with loads on
+ * of a kernel's cycle that is spent in shared queues.  [K] a scan of five values over kernels that run with loads on
  * H100, tests/accuracy/h100_loads.csv. */
 #define SM_QUEUE_BYTES 32768.0
 static const double use_most = 0.9999;
@@ -53,7 +53,7 @@ static double load_wait_ps(const struct memory *m, struct use use)
     return queue_ps(m, use) + m->burst_ps * fmin(use.rho, 1) * use.writes;
 }
 
-/* How much longer an SM's bytes in flight wait than they would in an idle memory. */
+/* How much longer the bytes in flight of an SM of kernel l wait than they would in an idle memory. */
 static double turn_wait_ps(const struct memory *m, const struct pressure_load *l, struct use use)
 {
     const double reads = l->read_bps / (l->read_bps + l->write_bps);
@@ -63,7 +63,7 @@ static double turn_wait_ps(const struct memory *m, const struct pressure_load *l
 
 static bool is_bound(const struct pressure_load *l) { return l->bound && l->sms > 0 && l->read_bps + l->write_bps > 0; }
 
-/* How long a load's cycle takes in an idle memory: its time alone without the waits that it causes itself, and at
+/* How long a cycle of kernel l takes in an idle memory: its time alone without the waits that it causes itself, and at
  * least the time that an SM takes to load and store. */
 static double idle_turn_ps(const struct cluster_gpu *gpu, const struct memory *m, const struct pressure_load *l)
 {
@@ -72,7 +72,7 @@ static double idle_turn_ps(const struct cluster_gpu *gpu, const struct memory *m
     return fmax(alone_ps - turn_wait_ps(m, l, use_of(m, l->read_bps, l->write_bps)), least_ps);
 }
 
-/* The speed of a load when the memory is used this much, relative to its speed alone.  In an idle memory its cycle
+/* The speed of kernel l when the memory is used this much, relative to its speed alone.  In an idle memory its cycle
  * takes idle_ps. */
 static double speed_at(const struct memory *m, const struct pressure_load *l, double idle_ps, struct use use)
 {
@@ -81,11 +81,12 @@ static double speed_at(const struct memory *m, const struct pressure_load *l, do
     return all / (idle_ps + turn_wait_ps(m, l, use));
 }
 
-/* Finds the use of the memory whose waits make the loads ask for just this use.  Sets the speed[] of each load. */
+/* Finds the use of the memory whose waits make the kernels of load[] ask for just this use.  Sets the speed[] of each
+ * kernel. */
 static struct use settle(const struct memory *m, const struct pressure_load *own, const struct pressure_load *load,
                          uint32_t count, const double *idle_ps, double *speed)
 {
-    double low = 0, high = 1; /* as shares of what the loads would ask of an idle memory */
+    double low = 0, high = 1; /* as shares of what the kernels would ask of an idle memory */
     struct use use = { 0 };
     for (int step = 0; step < 48; step++) {
         const double f = (low + high) / 2;

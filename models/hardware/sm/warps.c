@@ -55,7 +55,7 @@ static void line_add(struct line *line, uint64_t ps) { line->ps[line->end++ % FL
 static uint64_t line_take(struct line *line) { return line->ps[line->first++ % FLIGHT]; }
 static bool line_full(const struct line *line) { return line->end - line->first == FLIGHT; }
 
-/* Adds a warp to the list in order of time.  Warps are about equally far, so its place is near the end. */
+/* Adds a warp to the list in order of time.  The times of warps differ little, so its place is near the end. */
 static void order_add(struct run *r, uint32_t i)
 {
     uint8_t place = r->before[WARPS_MOST];

@@ -5,7 +5,7 @@
  * a load, for what the bulk engine brings or still reads, or for earlier instructions.  Four schedulers serve the
  * warps in turns, one instruction a cycle.  An instruction that needs the previous one waits four cycles.  (NVIDIA's
  * SMs since Volta: "Dissecting the NVIDIA Volta GPU Architecture via Microbenchmarking", 2018, tables 4.1 and 2.1.)
- * The accesses of their lanes go through one port.  All bytes that leave or enter the SM share one way, and so do the
+ * The accesses of the warps go through one port.  All bytes that leave or enter the SM share one way, and so do the
  * engine's bytes.  What other SMs do is not known here, because memory and links are ports of the world. */
 #ifndef MODELS_HARDWARE_WARPS_H
 #define MODELS_HARDWARE_WARPS_H
@@ -29,7 +29,7 @@ struct warps_sm {
     uint64_t read_ps;               /* from the last byte that the engine reads until the warp knows */
     rate_q20 load, store, put;      /* rates of bytes into the SM, out of it, and by the engine to the target */
     rate_q20 skew;                  /* rate of the engine's extra passes */
-    uint32_t in_passes, out_passes; /* how many of these, in eighths */
+    uint32_t in_passes, out_passes; /* how many extra passes, in eighths */
 };
 
 struct warps_cost {

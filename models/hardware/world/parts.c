@@ -68,7 +68,7 @@ struct crew {
     uint64_t window_ps, events; /* the length of a window; how many events struct progress has been told of */
     atomic_uint threads;        /* 0: not known yet */
     atomic_uint arrived, meetings;
-    atomic_uint asleep; /* sleeping threads that the last one at the next meeting must wake */
+    atomic_uint asleep; /* threads that sleep until the last thread arrives and wakes them */
 };
 
 struct member {

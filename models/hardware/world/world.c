@@ -1,7 +1,7 @@
 /* world.c - the simulated world: makes its ranks, and says what each event runs.
  *
- * stepping.c steps and wakes workers, words.c says what happens when a word changes, launch.c when kernels begin, gpu.c
- * and host.c what operations cost, and nic.c what a NIC does. */
+ * stepping.c steps and wakes workers.  words.c changes words.  launch.c begins and ends kernels.  gpu.c and host.c say
+ * what operations cost, and nic.c says what a NIC does. */
 #include "models/hardware/sm/bulk.h"
 #include "models/hardware/sm/peers.h"
 #include "models/hardware/nic/nic_mail.h"
@@ -79,8 +79,8 @@ uint32_t world_nodes(const struct cluster *cluster, uint32_t ranks, uint32_t ran
     return (ranks + *gpus - 1) / *gpus;
 }
 
-/* Finds the ports that a rank uses: those of its own ports that are up or, if none is, the next port after them that is
- * up. */
+/* Finds the ports that a rank uses.  They are those of its own ports that are up.  If none is up, the rank uses the
+ * next port after them that is up. */
 static void rank_ports_init(struct world_rank *rank)
 {
     struct world *w = rank->world;

@@ -86,7 +86,7 @@ struct world_result {          /* of one rank and kernel */
 /* How many nodes hold the ranks, and how many GPUs of each are used. */
 uint32_t world_nodes(const struct cluster *cluster, uint32_t ranks, uint32_t ranks_per_node, uint32_t *gpus);
 
-/* NULL if the cluster has no valid graph.  The cluster must outlive the world. */
+/* Returns NULL if the cluster has no valid graph.  The cluster must outlive the world. */
 struct world *world_new(const struct cluster *cluster, const struct world_options *options);
 void world_free(struct world *world);
 
@@ -96,7 +96,8 @@ struct fabric *world_fabric(struct world *world, uint32_t rank);
  * world_options.slow gives the first value.  While the world runs, only the rank's own agenda may call this. */
 void world_slow_set(struct world *world, uint32_t rank, uint32_t slow);
 
-/* Why only one thread runs the world, however many there are.  NULL: each node can have its own. */
+/* Why only one thread runs the world, however many threads it may use.  NULL: each node can have a thread of its
+ * own. */
 const char *world_why_one_thread(const struct world *world);
 
 /* Runs one kernel on every rank to the end.  All are launched at the same time.  Sets result[ranks].  Returns false
@@ -148,9 +149,9 @@ struct world_part {
 /* The busiest part of a kind.  False: no part of the kind was busy. */
 bool world_busiest(const struct world *world, uint32_t kernel, enum world_resource kind, struct world_part *part);
 
-/* How busy a kind of part was during the last program, in a world that records it.  Gives shares (0 to 1) of equal
- * intervals, from the program's begin on; the last interval may be shorter.  A share is the mean over the parts that
- * did anything.  Returns the number of intervals, or 0 if no part of that kind did anything. */
+/* How busy a kind of part was during the last program, in a world that records it.  Fills share[] with shares (0 to 1),
+ * one for each of equal intervals from the program's begin on; the last interval may be shorter.  A share is the mean
+ * over the parts that did anything.  Returns the number of intervals, or 0 if no part of that kind did anything. */
 enum world_usage_kind {
     WORLD_USAGE_SM,
     WORLD_USAGE_HBM,

@@ -305,7 +305,7 @@ struct world {
     uint32_t note_count, note_max;
     uint64_t looks; /* events on which no prediction depends (busy.h) */
     struct sim *sim;
-    struct sim_event begin_event;  /* its ranks' first workers step */
+    struct sim_event begin_event;  /* begins the first steps of its ranks */
     const struct pressure *beside; /* the pressure on the rank that is being stepped */
     struct arena arena; /* memory of workers and pools; the engine may still read it when they are no longer used */
     struct pool requests, rows, parcels, letters, changes, wakes, acks, waiters, qps, qp_rests, turns;
@@ -377,8 +377,8 @@ static inline void world_arrival_note(struct world_rank *rank, uint64_t time_ps)
     rank->arrived_ps = later(rank->arrived_ps, time_ps);
 }
 
-/* Schedules a step of the worker at time_ps because of an event at from_ps, or later if its earlier work ends later.
- * Nothing changes if its next step was settled before from_ps. */
+/* Schedules a step of the worker at time_ps because of an event at from_ps.  The step is later if the worker's earlier
+ * work ends later.  Does nothing if settled_ps says that the event does not move the next step. */
 static inline void world_worker_wake(struct sim *sim, struct world_worker *ww, uint64_t from_ps, uint64_t time_ps)
 {
     if (ww->settled_ps <= from_ps) return;
