@@ -17,10 +17,11 @@
  *                after another or as streams.  Or the host issues one put: by a call, by a copy engine, or by NCCL.
  *
  * The first phase is "sync", a barrier.  Without it a rank could write where another still reads.  ag_rs needs no
- * barrier: its bytes go through buffers that say which places are free.  Then come the kernel's own phases.  If
- * compute_ps is not 0, three more follow: "compute" does arithmetic for compute_ps on SMs of its own, "overlap_sync" is
- * a barrier, and the kernel's phases run once more ("..._overlap") while the arithmetic runs too.  Needs libc and the
- * seam, nothing else. */
+ * barrier: its bytes go through buffers that say which places are free.  Then come the kernel's own phases.
+ *
+ * If compute_ps is not 0, more phases follow.  "compute" does arithmetic for compute_ps on SMs of its own.
+ * "overlap_sync" is a barrier.  Then the kernel's phases run once more ("..._overlap"), while the arithmetic runs again
+ * on its SMs.  Needs libc and the seam, nothing else. */
 #ifndef MODELS_COLL_COLL_H
 #define MODELS_COLL_COLL_H
 
@@ -28,8 +29,8 @@
 #include "traces/edges.h"
 
 enum coll_kernel { COLL_ALLTOALLV, COLL_ALLGATHER, COLL_REDUCESCATTER, COLL_ALLREDUCE, COLL_AG_RS, COLL_P2P };
-enum coll_algorithm { COLL_CHOSEN, COLL_HYBRID, COLL_RING, COLL_TREE, COLL_LEADER }; /* chosen: by NCCL's tuner */
-enum coll_protocol { COLL_ANY, COLL_LL, COLL_LL128, COLL_SIMPLE };                   /* any: as NCCL's tuner chooses */
+enum coll_algorithm { COLL_CHOSEN, COLL_HYBRID, COLL_RING, COLL_TREE, COLL_LEADER }; /* CHOSEN: NCCL's tuner decides */
+enum coll_protocol { COLL_ANY, COLL_LL, COLL_LL128, COLL_SIMPLE };                   /* ANY: NCCL's tuner decides */
 enum coll_issue { COLL_BY_KERNEL, COLL_BY_HOST, COLL_BY_COPY, COLL_BY_NCCL };
 
 /* What NCCL's search finds about a machine, and what its tuner knows of it. */
@@ -48,7 +49,7 @@ struct coll_options {
     uint32_t ranks, ranks_per_node;
     uint32_t num_sms;              /* SMs that the kernel uses, from SM 0 on */
     uint32_t in_flight;            /* the most messages that a worker has in flight by RDMA */
-    enum coll_algorithm algorithm; /* allgather, allreduce */
+    enum coll_algorithm algorithm; /* of allgather and allreduce */
     enum coll_protocol protocol;   /* of NCCL's rings and trees */
     struct coll_nccl nccl;
     uint64_t size_bytes;    /* bytes of a rank's block; allreduce: of all that a rank has; p2p: of one message */
@@ -59,7 +60,7 @@ struct coll_options {
     bool process;           /* alltoallv, p2p: a process of the host calls MPI; no kernel runs */
     bool own_part;          /* alltoallv with messages of one size: a rank also copies what it has for itself.  MPI
                              * makes this copy first if the messages are in GPU memory */
-    bool sockets;           /* allreduce: NCCL's network is its sockets */
+    bool sockets;           /* allreduce: NCCL sends by sockets between nodes */
     uint64_t compute_ps;    /* how long the arithmetic takes on each of its SMs; 0: there is none */
     uint32_t compute_sm_first, compute_sms;
 };
@@ -72,7 +73,7 @@ const char *coll_options_refuse(const struct coll_options *options, const struct
 struct coll_job {
     struct kernel_job job;
     struct coll_options options;
-    const struct edges *edges; /* alltoallv, else NULL */
+    const struct edges *edges; /* the messages of alltoallv; else NULL */
 };
 /* Copies options.  edges must outlive the job. */
 void coll_job_init(struct coll_job *job, const struct coll_options *options, const struct edges *edges);

@@ -13,15 +13,15 @@
 #include "models/coll/coll_internal.h"
 
 enum { GATHER_WARPS = 16 };
-enum { PIECE_BYTES = 512 << 10 }; /* bytes of one put at most */
+enum { PIECE_BYTES = 512 << 10 }; /* the most bytes of a put */
 
-struct putter { /* hybrid */
+struct putter { /* hybrid: worker 0 */
     struct fabric_worker worker;
     uint32_t posted, arrived; /* how many puts are posted, and how many have arrived.  A piece goes to every node before
                                * the next piece goes to any */
 };
 
-struct copier { /* hybrid */
+struct copier { /* hybrid: another worker */
     struct fabric_worker worker;
     struct gather_rank *rank;
     uint32_t block, peer; /* how many blocks are stored, beginning with the own node's; how many peers have the next

@@ -24,7 +24,7 @@ struct stream {
     uint32_t done;            /* place in the list of the first message that may still be in flight */
     uint32_t posted, arrived; /* messages sent; how many of them are known to have arrived */
     uint32_t mark[2];         /* where in the list each of the two halves of the messages in flight begins */
-    uint64_t offset;          /* of message `next` among the bytes that the rank sends */
+    uint64_t offset;          /* where message `next` begins among the bytes that the rank sends */
 };
 
 struct storer {
@@ -33,7 +33,7 @@ struct storer {
     uint32_t number; /* its index among the storing workers */
     uint32_t next;   /* place in the list of the next message */
     uint64_t stored; /* bytes stored of its part of that message */
-    uint64_t offset; /* of message `next` among the bytes that the rank sends */
+    uint64_t offset; /* where message `next` begins among the bytes that the rank sends */
 };
 
 struct alltoallv_rank {
@@ -128,7 +128,7 @@ static enum worker_step stream_step(struct fabric_worker *w)
     return WORKER_DONE;
 }
 
-/* The first message of the list that goes by RDMA and may not have arrived. */
+/* The first message of the list that goes by RDMA and may still be in flight. */
 static uint32_t stream_first_away(const struct stream *s, const struct edges *e)
 {
     uint32_t first = s->done;

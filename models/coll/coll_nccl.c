@@ -50,7 +50,7 @@ struct link {
 
 struct primitive {
     bool receive, send, own, keep; /* own: it adds the rank's own bytes; keep: it stores the result */
-    uint64_t from, to, size_bytes; /* heap offsets: of the rank's own bytes; of the result */
+    uint64_t from, to, size_bytes; /* heap offsets of the rank's own bytes and of the result; bytes of the chunk */
 };
 
 struct block {
@@ -58,7 +58,7 @@ struct block {
     struct nccl_rank *rank;
     struct operation *op;
     struct link in[LINKS_MOST], out[LINKS_MOST];
-    uint32_t number, ins, outs; /* number: the channel's */
+    uint32_t number, ins, outs; /* number: the channel's number */
     uint32_t primitive, slice;
     bool down;      /* tree: it hands results down */
     uint8_t begun;  /* how many reads of code are done.  Before the first byte it reads the kernel's own code, then the
@@ -72,7 +72,7 @@ struct block {
     struct primitive now;
 };
 
-/* One collective.  Each is a phase. */
+/* One collective, which is a phase of the run. */
 struct operation {
     struct coll_options options; /* the run's options, with the operation's own kernel and size */
     struct nccl_plan plan;
@@ -157,8 +157,8 @@ static uint64_t round_bytes(const struct block *b)
     return coll_min(left, each ? p->chunk_bytes * o->ranks : p->chunk_bytes);
 }
 
-/* Returns where the chunk begins, in a round of an all-reduce, of the rank `after` places after this one in the ring.
- * *size_bytes gets the chunk's size. */
+/* Returns where a rank's chunk begins in a round of an all-reduce.  The rank is the one `after` places after this rank
+ * in the ring.  *size_bytes gets the chunk's size. */
 static uint64_t chunk_begin(const struct block *b, uint32_t after, uint64_t *size_bytes)
 {
     const struct nccl_plan *p = &b->op->plan;
@@ -480,7 +480,7 @@ static const struct link *awaited(const struct block *b)
 
 /* ---- a block ---- */
 
-/* After a slice: moves to the next slice, primitive or round. */
+/* Goes on to the next slice, which may be in the next primitive or round. */
 static void slice_next(struct block *b)
 {
     const struct nccl_plan *p = &b->op->plan;
@@ -499,7 +499,7 @@ static void slice_next(struct block *b)
     if (b->begin < nccl_part_bytes(p, b->number)) b->now = primitive_of(b);
 }
 
-/* Whether everything that was given to NICs has arrived. */
+/* Whether all puts have arrived. */
 static bool all_arrived(struct block *b)
 {
     for (uint32_t l = 0; l < b->ins + b->outs; l++) {

@@ -39,7 +39,7 @@ struct p2p_rank {
     uint32_t begun, done; /* how many messages have begun; how many are done.  put_signal: how many are sent; how many
                            * are received */
     uint64_t stored;      /* how many bytes of the current message are stored */
-    bool first;           /* it is the first rank of its pair */
+    bool first;           /* this rank is the first one of its pair */
     uint16_t peer;
 };
 

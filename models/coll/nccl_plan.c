@@ -175,7 +175,7 @@ static void line_tree_chunk(const struct coll_options *o, struct nccl_plan *plan
 
 void nccl_plan_make(const struct coll_options *o, struct nccl_plan *plan)
 {
-    enum { LL_STEP = 32 << 10, LL128_STEP = 576000, SIMPLE_STEP = 512 << 10 }; /* of data */
+    enum { LL_STEP = 32 << 10, LL128_STEP = 576000, SIMPLE_STEP = 512 << 10 }; /* bytes of data in a place */
     const uint64_t all = o->kernel == COLL_ALLREDUCE ? o->size_bytes : o->size_bytes * o->ranks;
     *plan = (struct nccl_plan){ .chunk_steps = 1, .slices = 1 };
     choose(o, all, plan);

@@ -1,7 +1,7 @@
 /* formats.c - BF16 and FP8 E4M3 conversions and the row operations that the kernels do with them: quantise in blocks
  * of 128, turn into logarithms and back, and sum rows in FP32.
  *
- * Conversions of BF16 and FP8 are straight lines of integer operations on bit patterns.  So compilers vectorise the
+ * Conversions of BF16 and FP8 are integer operations on bit patterns, without branches.  So compilers vectorise the
  * loops, and rounding does not depend on a library's rounding mode.  Knows nothing of tokens, ranks or slots. */
 #include "models/moe/formats.h"
 
@@ -103,7 +103,7 @@ static float block_amax(const uint16_t *block)
     return amax > AMAX_MIN ? amax : AMAX_MIN;
 }
 
-/* The smallest power of two that is at least value (positive, normal). */
+/* The smallest power of two that is at least `value`, a positive normal number. */
 static float power_of_two_above(float value)
 {
     const uint32_t bits = f32_bits(value);
@@ -204,7 +204,7 @@ static float log2_of(float value)
     if (bits >= F32_INFINITY) return f32_make(F32_INFINITY);
     const float whole = bits >> 23 ? value : value * 0x1p24f; /* makes subnormals normal */
     const int32_t shift = bits >> 23 ? 0 : 24;
-    const uint32_t middle = f32_bits(whole) - UINT32_C(0x3f3504f3); /* from sqrt(1/2) */
+    const uint32_t middle = f32_bits(whole) - UINT32_C(0x3f3504f3); /* counted from sqrt(1/2) */
     const int32_t exponent = (int32_t)middle >> 23;
     const double mantissa = (double)f32_make(f32_bits(whole) - (uint32_t)exponent * (UINT32_C(1) << 23));
     const double s = (mantissa - 1) / (mantissa + 1), square = s * s;

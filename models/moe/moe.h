@@ -30,7 +30,7 @@ enum moe_dtype { MOE_BF16, MOE_FP8 };
 enum moe_data {
     MOE_DATA_PATTERN,  /* x = rank - 128; the last 128 columns hold the token index (public low-latency test) */
     MOE_DATA_CONSTANT, /* x = rank (public normal test) */
-    MOE_DATA_RANDOM,   /* nearly normal deviates x 0.1, from the seed */
+    MOE_DATA_RANDOM,   /* nearly normal deviates with mean 0 and standard deviation 0.1, from the seed */
 };
 
 /* Ring and chunk sizes of the normal kernels, in tokens (PROTOCOLS.md 2). */
@@ -69,7 +69,7 @@ struct moe_options {
     bool expand;               /* V2: a token has a row for each of its experts on a rank, instead of one row */
     bool single_reduction;     /* V2 combine: rows are summed only at the token's source */
     bool direct;               /* V2 over several nodes: not the hybrid mode; a token goes to each rank separately */
-    bool hybrid_ep;            /* V2: include the work of Hybrid-EP's calls around these kernels */
+    bool hybrid_ep;            /* V2: calls also have the steps of Hybrid-EP's calls around their kernels */
     bool weights;              /* combine carries top-k weights */
     uint32_t expert_alignment; /* an expert's count of rows is rounded up to a multiple of this (all but low latency and
                                 * MegaMoE) */
@@ -80,7 +80,7 @@ struct moe_options {
     uint32_t num_warps;        /* MoRI: warps of a block; 0: 8 */
     uint32_t rdma_sms;         /* MoRI between nodes: how many of num_sms serve other nodes; 0: two thirds */
     uint32_t intermediate;     /* MegaMoE: values between the two layers of an expert; 0: 2048 */
-    bool mega_first;           /* MegaMoE: as in the first version of DeepGEMM that had it (7f2a703) */
+    bool mega_first;           /* MegaMoE as in the first version of DeepGEMM that has it (7f2a703) */
     uint32_t device_sms;       /* SMs of the GPU; some kernels use all of them; 0: num_sms */
     struct moe_chunks dispatch, combine;
     uint32_t deepep; /* the version of the kernels (moe_deepep.h); 0: that of PROTOCOLS.md */

@@ -93,7 +93,7 @@ bool ht_begins_loop(const struct kernel_job *job, uint32_t phase)
 bool ht_behind_barrier(const struct kernel_job *job, uint32_t phase)
 {
     const enum ht_phase kind = ht_phase_of(moe_options_of(job), phase);
-    return kind == HT_DISPATCH || kind == HT_COMBINE; /* the notify before it ends with a barrier */
+    return kind == HT_DISPATCH || kind == HT_COMBINE; /* the notify kernel before it ends with a barrier */
 }
 
 enum ht_phase ht_phase_of(const struct moe_options *o, uint32_t phase)
@@ -338,7 +338,7 @@ static void layout_token_add_nodes(const struct ht_layout *l, const struct ht_ge
     l->mask[token] = mask;
 }
 
-/* On one node of more than eight ranks: counts the token for each rank that needs it. */
+/* Counts a token for each rank that needs it, on one node of more than eight ranks. */
 static void layout_token_add_wide(const struct ht_layout *l, const struct ht_geometry *g, uint32_t token)
 {
     uint32_t ranks = 0;

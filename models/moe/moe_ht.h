@@ -33,8 +33,8 @@ struct ht_geometry {
 /* The layout kernel's result for this rank's own tokens, and the order of each token within its channel. */
 struct ht_layout {
     uint32_t *tokens_per_rank;   /* [ranks] tokens that have an expert there */
-    uint32_t *tokens_per_node;   /* [nodes] */
-    uint32_t *tokens_per_expert; /* [experts] */
+    uint32_t *tokens_per_node;   /* [nodes] tokens that have an expert there */
+    uint32_t *tokens_per_expert; /* [experts] choices of the expert */
     uint8_t *bits;               /* [tokens][nodes][groups] bit i: rank i of the group's eight needs the token */
     uint32_t *rank_prefix;       /* [ranks][channels + 1] how many tokens for the rank come before channel c */
     uint32_t *node_prefix;       /* [nodes][channels + 1] how many tokens for the node come before channel c */
@@ -157,7 +157,7 @@ void ht_slot_combine(const struct moe_options *o, bool payload, bool internode, 
 void ht_rank_init(struct ht_rank *h, const struct kernel_job *job, struct fabric *f, bool internode, uint32_t scan_max,
                   uint32_t worker_max);
 void ht_layout_make(struct ht_rank *h);
-/* Whether the token has an expert on the rank, in the layout of ranks that are one node. */
+/* Whether the token has an expert on the rank.  Only if all ranks are one node. */
 static inline bool ht_goes_to(const struct ht_rank *h, uint32_t token, uint32_t rank)
 {
     return h->layout.bits[(size_t)token * h->g.groups + rank / 8] >> rank % 8 & 1;
@@ -280,8 +280,8 @@ struct ht_reducer {
     uint32_t tail[HT_NODES_MAX]; /* each ring's tail when it was last read */
 };
 
-/* One warp that tells each target how far the slowest warp has read the target's ring. It does so each time that the
- * slowest warp has read at least `least` slots more. */
+/* One warp that tells each target how far the slowest warp has read the target's ring.  It tells a target whenever at
+ * least `least` more slots have been read. */
 struct ht_head_keeper {
     struct fabric_worker worker;
     struct ht_rank *rank;
@@ -311,10 +311,10 @@ void ht_row_make(const struct moe_options *o, uint32_t rank, uint32_t token, uin
 void ht_row_widen(const struct moe_options *o, const uint8_t *row, const uint8_t *scales, uint16_t *out);
 float ht_weight(const struct ht_rank *h, uint32_t rank, uint32_t token, uint32_t place);
 void ht_bias_row(const struct moe_options *o, uint32_t which, uint32_t rank, uint32_t token, uint16_t *row);
-void ht_inputs_make(struct ht_rank *h);     /* made once: rows, weights, bias */
+void ht_inputs_make(struct ht_rank *h);     /* makes rows, weights and biases, once */
 void ht_tensors_recv(struct ht_rank *h);    /* makes room for the rows that will come; top-k indices behind these rows
                                              * are -1 */
-void ht_tensors_combine(struct ht_rank *h); /* combine's input and output */
+void ht_tensors_combine(struct ht_rank *h); /* makes combine's input, and room for its output */
 void ht_slot_pack(const struct ht_rank *h, uint32_t token, uint32_t expert_first, const void *meta, uint8_t *slot);
 void ht_slot_unpack(struct ht_rank *h, const uint8_t *slot, uint32_t expert_first, uint32_t row);
 void ht_slot_pack_combine(const struct ht_rank *h, uint32_t row, uint8_t *slot);

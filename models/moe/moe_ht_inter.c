@@ -37,7 +37,8 @@ static const char *combine_refuse(const struct moe_options *o, uint32_t nodes, c
     if (c->rdma_send < warps)
         KERNEL_REFUSE("combine rdma-chunk: expected at least %u, a token for each warp of a forwarder, found %u", warps,
                       c->rdma_send);
-    /* Heads advance by chunks with the slowest reducer warp, while every other warp may hold a slot. */
+    /* Heads advance by chunks, as far as the slowest reducer warp has read.  Every other warp may hold one more
+     * slot. */
     if (c->rdma_recv + 2 < 2 * c->rdma_send + reducers)
         KERNEL_REFUSE("combine rdma-buffer: expected at least two chunks of %u and %u more, found %u", c->rdma_send,
                       reducers - 2, c->rdma_recv);
@@ -144,7 +145,7 @@ static void workers_alloc(struct inter_rank *r)
     r->reduce_keeper = kernel_keep(r, g->channels, sizeof r->reduce_keeper[0]);
 }
 
-/* With a cached handle: counts the tokens of the rail's ranks that have an expert on this node. */
+/* Counts the tokens of the rail's ranks that have an expert on this node.  Only with a cached handle. */
 static void rail_before_make(struct inter_rank *r)
 {
     const struct ht_geometry *g = &r->ht.g;

@@ -12,8 +12,8 @@
  *     counts_send [N][p + experts of a node + 1]   counts_recv likewise, by source node   counts_nvl [p][N + experts]
  *     meta_send, meta_recv [C][N][2p + 2]          rdma_send, rdma_recv [C][N][slots]  nvl [C][p][slots]
  *
- * Signal words: barrier_nvl[p], barrier_rdma[N]; [C][N] each of meta, rdma_tail, rdma_head; [C][p][N] each of start,
- * end, nvl_tail, nvl_head; private: sent[C], forwarded[C][N][p], reduced[C][warps], opened[C][N], done[C][groups]. */
+ * Signal words: barrier_nvl[p]; barrier_rdma[N]; meta, rdma_tail and rdma_head [C][N]; start, end, nvl_tail and
+ * nvl_head [C][p][N].  Private words: sent[C], forwarded[C][N][p], reduced[C][warps], opened[C][N], done[C][groups]. */
 #ifndef MODELS_MOE_MOE_HT_INTER_H
 #define MODELS_MOE_MOE_HT_INTER_H
 

@@ -12,7 +12,7 @@ static const char *intra_refuse(const struct moe_options *o, char *text, size_t 
     if (o->ranks != 2 && o->ranks != 4 && o->ranks != 8)
         KERNEL_REFUSE("num-ranks: the kernels for one node take 2, 4 or 8 (v2: larger NVLink domains), found %u",
                       o->ranks);
-    /* Heads follow the slowest reducer warp, while every other warp may hold a slot. */
+    /* Heads advance as far as the slowest reducer warp has read.  Every other warp may hold one more slot. */
     const uint32_t least = o->combine.nvl_send + INTRA_REDUCER_WARPS - 1;
     if (o->combine.nvl_recv < least)
         KERNEL_REFUSE("combine nvl-buffer: expected at least nvl-chunk + %d = %u, found %u", INTRA_REDUCER_WARPS - 1,

@@ -4,8 +4,8 @@
  *
  * A ring lies in the memory of its consumer.  Dispatch and combine use the same rings, one after the other.
  *
- * Signal words: barrier[ranks]; then for each [channel][peer] start, end and tail (raised by the producer) and head
- * (raised by the consumer at the producer); then the private done[channel][group] of combine's reducers. */
+ * Signal words: barrier[ranks]; start, end and tail [channel][peer], which the producer raises; head [channel][peer],
+ * which the consumer raises at the producer.  Private words: done[channel][group] of combine's reducers. */
 #ifndef MODELS_MOE_MOE_HT_INTRA_H
 #define MODELS_MOE_MOE_HT_INTRA_H
 

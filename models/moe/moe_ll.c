@@ -1,6 +1,6 @@
 /* moe_ll.c - the low-latency kernel family: limits, memory map and phases.  The two kernels are in moe_ll_dispatch.c
- * and moe_ll_combine.c, their grid barrier in moe_ll_gate.c, and their checks in moe_ll_check.c.  By moe_ll_mask.c a
- * rank stops waiting for dead ranks. */
+ * and moe_ll_combine.c, their grid barrier in moe_ll_gate.c, and their checks in moe_ll_check.c.  moe_ll_mask.c makes a
+ * rank stop waiting for dead ranks. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static struct ll_geometry geometry_of(const struct moe_options *o)
     g.message_bytes = LL_HEADER_BYTES + g.row_bytes + 4 * g.scale_count;
     g.combine_bytes = 2 * o->hidden;
     g.combine_stride = 2 * o->hidden + o->hidden / FORMATS_BLOCK * 4;
-    /* With random data all pieces fit LogFMT.  Other data are equal or large, so no piece fits. */
+    /* With random data all pieces fit LogFMT.  Other data have equal or large values, so no piece fits. */
     g.return_bytes = o->logfmt ? format_logs_bytes(o->hidden, o->data == MOE_DATA_RANDOM) : g.combine_bytes;
     const uint64_t slots = (uint64_t)o->experts * o->tokens_max;
     const uint64_t dispatch_send = (uint64_t)o->tokens_max * g.message_bytes;

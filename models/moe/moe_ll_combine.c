@@ -5,7 +5,7 @@
  *     returner, one for      a warp group: writes its rows back.  Once the flags of the next call are clear, it raises
  *     each expert and source the expert's flag at the source.  Then it waits for the flag of another expert here
  *     reducer, two an SM     after the grid barrier: sums a token's rows in FP32, in the order of their top-k places,
- * and rounds to BF16; one warp loads rows, three at a time, and each other warp sums some columns
+ *                            and rounds to BF16; one warp loads rows, three at a time, and the others sum columns
  *
  * With LogFMT a returner's warps turn their rows into logarithms, piece by piece, and a reducer's warps turn them back.
  * The front of a row tells how many bytes of it must be loaded. */
@@ -30,7 +30,7 @@ static struct ll_range range_of(const struct ll_returner *t)
     return ll_range_at(r, local_expert_of(t) * r->g.ranks + destination_of(t));
 }
 
-/* The first row of (local expert, destination) among the packed rows. */
+/* The number, among all packed rows, of the first row that the group returns. */
 static uint64_t packed_row(const struct ll_returner *t)
 {
     const struct ll_rank *r = ll_returner_rank(t);
@@ -66,8 +66,8 @@ static void pack_run(void *context, uint64_t count)
     for (uint32_t i = packed - (uint32_t)count; i < packed; i++) (void)slot_fill(t, i);
 }
 
-/* Sets where the next row to be returned lies, and its size.  For RDMA it lies in the send buffer; with zero-copy, from
- * the start. */
+/* Sets where the next row to be returned lies, and its size.  For RDMA it lies in the send buffer.  With zero-copy the
+ * expert has written it there. */
 static void row_find(const struct ll_returner *t, enum fabric_path path, struct fabric_write *write)
 {
     const struct ll_rank *r = ll_returner_rank(t);

@@ -398,8 +398,8 @@ static enum worker_step gate_step(struct fabric_worker *w)
         ht_scan_here(w, SITE_MEGA_TOLD, 2 * ceiling(r->ht.g.experts, 32 * MEGA_DISPATCH_WARPS), 0);
         k->counts_told = true;
     }
-    k->told = k->told || ht_word_send(w, &r->ht, r->ht.g.rank, 0, r->ht.g.rank, k->barrier.round); /* the barrier leaves
-                                                                                                    * itself out */
+    k->told = k->told || ht_word_send(w, &r->ht, r->ht.g.rank, 0, r->ht.g.rank, k->barrier.round); /* tells this
+                                                                                                    * rank, too */
     if (!k->told || !ht_barrier_step(w, &k->barrier, r->ht.epoch)) return WORKER_WAIT;
     if (ht_word(&r->ht, r->ht.g.rank) < k->barrier.round) return WORKER_WAIT;
     if (++k->opened == 3) return WORKER_DONE;

@@ -39,7 +39,7 @@ struct mega_rank;
  * linear 1 come first, then all blocks of linear 2. */
 struct mega_block {
     uint32_t expert, rows, column; /* rows: the index of the expert's block of rows */
-    bool second;                   /* linear 2 */
+    bool second;                   /* the block is one of linear 2 */
 };
 struct mega_order {
     uint32_t expert, number;

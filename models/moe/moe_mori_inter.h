@@ -21,7 +21,7 @@
 #include "models/moe/moe_ht.h"
 
 enum {
-    MI_CHUNK = 64, /* the most tokens of a put; each is looked at by a lane */
+    MI_CHUNK = 64, /* the most tokens of a put; each has a lane */
     MI_QUEUES = 2, /* QPs to a peer, as in MoRI's tuning; its default is 1 */
     MI_DEPTH = 1024,
     MI_WARPS_MAX = 16, /* the most warps of a block */

@@ -8,10 +8,11 @@
  *     dispatch   token ──NVLink stores──► in[source][slot] of each target      a barrier at the end
  *     combine    out[source][slot] of each target ──NVLink loads──► sum        a barrier at the start
  *
- * Heap, only where payload is stored: in, out [ranks][tokens_max], made [ranks][tokens_max] (the experts' output, which
- * is copied to out unless they write to out themselves), gathered [blocks][topk], where a block's loads end.  Signal
- * words: counts[source], which dispatch sets to 1 + a count at its end; ready[source], which combine sets at its start;
- * and the private open and finished. */
+ * Heap, only where payload is stored: in, out and made [ranks][tokens_max]; gathered [blocks][topk], where a block's
+ * loads end.  made is the experts' output, which is copied to out; with zero-copy, experts write to out themselves.
+ *
+ * Signal words: counts[source], which dispatch sets to 1 + a count at its end; ready[source], which combine sets at its
+ * start.  Private words: open and finished. */
 #ifndef MODELS_MOE_MOE_ONE_SIDED_H
 #define MODELS_MOE_MOE_ONE_SIDED_H
 

@@ -33,8 +33,9 @@ struct pp_launch {
     bool combine, sends, receives;
 };
 
-/* What has come or been done: the source's counts, its first rows, its further rows, the rows that it returns; all its
- * stores by NVLink; its reads of other ranks' send.  Then the barrier's word. */
+/* A source raises PP_COUNTS with its counts, PP_FIRST with its first rows, PP_REST with its further rows, and PP_BACK
+ * with the rows that it returns.  PP_NEAR says that its stores by NVLink are done.  PP_READ says that it has read what
+ * it needs in other ranks' send.  PP_BARRIER is the barrier's word. */
 enum pp_word { PP_COUNTS, PP_FIRST, PP_REST, PP_BACK, PP_NEAR, PP_READ, PP_BARRIER, PP_SOURCE_WORDS };
 
 struct pp_map {

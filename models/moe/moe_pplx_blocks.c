@@ -92,7 +92,7 @@ enum send_state { SEND_COUNT, SEND_OPEN, SEND_STAGE, SEND_STAGED, SEND_TOGETHER,
 
 static uint32_t row_bytes(const struct ht_slot *slot) { return slot->row_bytes + slot->scale_bytes; }
 
-/* The way of a choice's row. */
+/* Where a choice's row goes, and how. */
 struct way {
     uint32_t rank, number; /* number: the row's index among the rows for that rank */
     bool none, stores;     /* none: the choice has no expert; stores: the row goes by NVLink at once */

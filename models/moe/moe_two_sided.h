@@ -49,21 +49,21 @@ struct ts_count {
     struct fabric_worker worker;
     struct ts_rank *rank;
     uint16_t peer;
-    bool counted;    /* it has counted, or heard */
-    uint32_t count;  /* the count that it has heard, plus one */
+    bool counted;    /* the block has counted the tokens, or heard the count */
+    uint32_t count;  /* 1 + the count that it has heard */
     uint64_t before; /* the value that heard[peer] got when the peer had read the preceding count */
 };
 
 /* The FIFOs of a kernel that moves rows, and its grid: channels, and how many peers a block has. */
 struct ts_fifo {
-    uint64_t offset; /* in the heap */
+    uint64_t offset; /* where the FIFOs begin in the heap */
     uint32_t bytes;  /* bytes of a slot in shared memory and in the FIFO, flags included */
     uint32_t entry_slots, channels, peers;
 };
 
 struct ts_rank {
     struct ht_rank ht;
-    struct ts_fifo fifo[2]; /* dispatch's, combine's */
+    struct ts_fifo fifo[2]; /* for dispatch, for combine */
     uint32_t *token;        /* [ranks][tokens] the tokens that go to each rank, in order */
     uint8_t *back;          /* [tokens][topk] rows that have come back, in the order of ranks; only with payload */
     struct ts_warp *warp;   /* [2][ranks][channels] senders, receivers */

@@ -1,6 +1,6 @@
 /* moe_v2.c - the V2 ("elastic") kernel family (PROTOCOLS.md 1.7): limits, memory map, warps, phases, number of SMs.
- * Dispatch and combine are in moe_v2_direct.c, and for several nodes in moe_v2_dispatch.c and moe_v2_combine.c.
- * Their begin and end are in moe_v2_gate.c, the kernels after them in moe_v2_epilogue.c.
+ * Dispatch and combine in direct mode are in moe_v2_direct.c, in hybrid mode in moe_v2_dispatch.c and moe_v2_combine.c.
+ * What begins and ends them is in moe_v2_gate.c, and the kernels after them are in moe_v2_epilogue.c.
  *
  * Slots are in the order of tokens, and rows are sorted by source, as in the deterministic variant. */
 #include "models/moe/moe_v2.h"
@@ -265,8 +265,8 @@ static void v2_traffic(const struct kernel_rank *rank, uint32_t phase, struct ke
 
 static double larger(double a, double b) { return a > b ? a : b; }
 
-/* The expected number of groups that have at least one of k experts.  With E experts in G equal groups it is G (1 - C(E
- * - E/G, k) / C(E, k)), where C is the binomial coefficient. */
+/* The expected number of groups that have at least one of k experts.  With E experts in G equal groups, and C for the
+ * binomial coefficient, it is G (1 - C(E - E/G, k) / C(E, k)). */
 static double groups_expected(double experts, double groups, uint32_t k)
 {
     double none = 1;

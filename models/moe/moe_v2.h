@@ -109,7 +109,8 @@ struct v2_merger {
 struct v2_warp {
     struct fabric_worker worker;
     struct v2_rank *rank;
-    uint32_t item, end, stride; /* dispatch: tokens, one after another; combine: rows */
+    uint32_t item, end, stride; /* the next item, the end of the warp's items, and the step between them; dispatch:
+                                 * tokens; combine: rows */
     uint32_t target;            /* dispatch: the next rank that gets the token; combine: the token's source */
     uint32_t place;             /* combine that returns all expanded rows: the next expanded row of the current row */
     bool staged, copied;        /* the row is in shared memory; the row is in the send area */
@@ -118,7 +119,8 @@ struct v2_warp {
     struct fabric_given *stage;
 };
 
-/* The notify warps of an SM.  They count the SM's share of tokens, and on SM 0 tell the peers how many will come. */
+/* The notify warps of an SM.  They count the SM's share of tokens.  On SM 0 they also tell the peers how many tokens
+ * will come. */
 struct v2_notify {
     struct fabric_worker worker;
     struct v2_rank *rank;
@@ -170,7 +172,7 @@ struct v2_rank {
     uint32_t *pass_count;           /* [channel] */
     uint32_t *up_count;             /* [channel][local] slots that came from each rank of the node */
     uint32_t *up_row;               /* [local][channel][up_slots] each slot's row of recv_x; only with payload */
-    uint64_t *row_slot;             /* [rows] heap offset of each row's slot; payload only */
+    uint64_t *row_slot;             /* [rows] heap offset of each row's slot; only with payload */
     struct v2_way *way;             /* [channel][local] */
     struct v2_returned *returned;   /* [channel][local] */
     struct v2_sender *sender;       /* [channel] */
@@ -185,7 +187,7 @@ struct v2_rank {
     uint32_t *expanded_at;    /* [rows + 1] expand: for each row, how many expanded rows the rows before it have */
     uint32_t *expanded_index; /* [expanded rows] the place of each in the output, which is ordered by expert, then by
                                * row; only with payload */
-    uint32_t expanded_rows;   /* rows of the output, including the gaps between experts; only with payload */
+    uint32_t expanded_rows;   /* rows of the output, including the gaps between experts */
     uint8_t *expanded_x, *expanded_scales;
     uint32_t launched; /* the phase that was launched last */
 };
@@ -296,7 +298,7 @@ void v2_notify_launch(struct v2_rank *r);
 /* Adds a worker that waits until the kernel is open. */
 void v2_worker_add(struct v2_rank *r, struct fabric_worker *w, const struct worker_role *role, uint32_t sm,
                    uint32_t warps);
-/* Counts a worker as finished and ends it. */
+/* Counts a worker as finished.  Returns WORKER_DONE. */
 enum worker_step v2_finish(struct fabric_worker *w, const struct v2_rank *r);
 
 /* moe_v2_direct.c */

@@ -140,8 +140,8 @@ static void row_run(void *context, uint64_t argument)
     row_fill(p, p->worker.fabric->heap + row_sent(p));
 }
 
-/* Loads the row into shared memory.  If the token has several rows here and they do not all go back, loads their
- * sum. */
+/* Loads the row into shared memory.  If the token has several rows here and they do not all go back, makes their sum
+ * there. */
 static enum worker_step row_stage(struct v2_warp *p)
 {
     const struct v2_rank *r = p->rank;
