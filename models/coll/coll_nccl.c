@@ -330,7 +330,7 @@ static uint8_t site_of(const struct nccl_plan *p)
     return p->protocol == COLL_LL ? SITE_NCCL_LL : p->protocol == COLL_LL128 ? SITE_NCCL_LL128 : SITE_NCCL_SIMPLE;
 }
 
-/* Bytes that a warp moves at once. */
+/* Bytes that a warp moves in one pass of the loop. */
 static uint64_t warp_bytes(const struct nccl_plan *p)
 {
     return p->protocol == COLL_LL ? 256 : p->protocol == COLL_LL128 ? 1920 : 512;
@@ -652,9 +652,9 @@ static void nccl_fill(struct coll_rank *base)
     }
 }
 
-/* How many warps of a block move bytes; below a tree's root, how many of those that send up or of those that send down.
- * With LL and LL128 seven of ten warps send up.  With Simple half of the warps plus two send up, and one warp that
- * sends up and one that sends down only signal. */
+/* How many of a block's warps move bytes.  In a tree, below the root, `down` asks for the warps that send down, else
+ * for those that send up.  With LL and LL128 seven of ten warps send up.  With Simple half of the warps plus two send
+ * up, but in each direction one warp only signals. */
 static uint32_t warps_of(const struct nccl_rank *r, const struct nccl_plan *p, uint32_t channel, bool down)
 {
     const bool simple = p->protocol == COLL_SIMPLE;

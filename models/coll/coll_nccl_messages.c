@@ -1,8 +1,8 @@
 /* coll_nccl_messages.c - all-to-allv by NCCL's grouped sends and receives, within a node (src/device/sendrecv.h;
  * addP2pToPlan() of src/enqueue.cc).
  *
- * A work is one message that the rank sends and one that it receives: it sends to the rank some places after this one,
- * and receives from the rank as many places before it.  Works have different channels while there are enough.  A work
+ * A work is one message that the rank sends and one that it receives.  It sends to the rank some places after it, and
+ * receives from the rank as many places before it.  Works have different channels if there are enough.  A work
  * may have several channels, each with a part of both messages: some warps of the channel's block send, the others
  * receive.  The protocol is LL up to 16 KiB for each channel, else Simple.  For each part of a message there is a
  * buffer of 8 places in the receiver's memory.  Two words count the places: those filled and those emptied.

@@ -15,14 +15,14 @@
 
 enum moe_kernel_family {
     MOE_LOW_LATENCY, /* PROTOCOLS.md 1.4 */
-    MOE_NORMAL,      /* 1.1 to 1.3: intranode up to ranks_per_node ranks, else internode */
-    MOE_V2,          /* 1.7 */
-    MOE_ONE_SIDED,   /* 1.12 */
-    MOE_TWO_SIDED,   /* 1.15 */
-    MOE_MORI,        /* 1.14 within a node, 1.16 between nodes */
-    MOE_MORI_LL,     /* the same sections: MoRI's low-latency kernels, which split work into smaller parts */
-    MOE_MEGA,        /* 1.17: dispatch, the experts and combine in one kernel */
-    MOE_PPLX,        /* 1.18 */
+    MOE_NORMAL,      /* PROTOCOLS.md 1.1 to 1.3: intranode up to ranks_per_node ranks, else internode */
+    MOE_V2,          /* PROTOCOLS.md 1.7 */
+    MOE_ONE_SIDED,   /* PROTOCOLS.md 1.12 */
+    MOE_TWO_SIDED,   /* PROTOCOLS.md 1.15 */
+    MOE_MORI,        /* PROTOCOLS.md 1.14 within a node, 1.16 between nodes */
+    MOE_MORI_LL,     /* PROTOCOLS.md 1.14, 1.16: MoRI's low-latency kernels, which split work into smaller parts */
+    MOE_MEGA,        /* PROTOCOLS.md 1.17: dispatch, the experts and combine in one kernel */
+    MOE_PPLX,        /* PROTOCOLS.md 1.18 */
 };
 
 enum moe_dtype { MOE_BF16, MOE_FP8 };

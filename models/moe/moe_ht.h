@@ -262,8 +262,8 @@ void ht_look_once(struct fabric_worker *w, const struct ht_look *look);
 
 /* The receiving end of combine (moe_ht_reduce.c).  Each warp takes every stride'th token of a channel.  It sums the
  * token's rows once they have come from all targets.  A worker stands for a group of warps, and one of its steps sums
- * at most as many tokens as the group has warps.  The slots of all tokens up to the last one of the slowest warp are
- * free. */
+ * at most as many tokens as the group has warps.  A slot is free when the slowest warp has summed the slot's token or a
+ * later one. */
 struct ht_reducer {
     struct fabric_worker worker;
     struct ht_rank *rank;

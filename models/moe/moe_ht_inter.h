@@ -9,7 +9,7 @@
  * rows are summed on the node, rounded, sent, and summed again at the source.
  *
  * Heap, u32 counts first, then rings of slots (p: ranks of a node, N: nodes, C: channels):
- *     counts_send [N][p + experts of a node + 1]   counts_recv likewise, by source node   counts_nvl [p][N + experts]
+ *     counts_send, counts_recv [N][p + experts of a node + 1]                     counts_nvl [p][N + experts of a rank]
  *     meta_send, meta_recv [C][N][2p + 2]          rdma_send, rdma_recv [C][N][slots]  nvl [C][p][slots]
  *
  * Signal words: barrier_nvl[p]; barrier_rdma[N]; meta, rdma_tail and rdma_head [C][N]; start, end, nvl_tail and

@@ -197,7 +197,7 @@ static uint64_t merger_slot(const struct inter_merger *m, uint32_t position)
            (uint64_t)(position % h->base.options->combine.rdma_recv) * h->combine_slot.stored;
 }
 
-/* Sums the next `argument` tokens. */
+/* Sums the rows of the next tokens, `argument` of them. */
 static void merger_run(void *context, uint64_t argument)
 {
     const struct inter_merger *m = context;
@@ -242,7 +242,7 @@ static bool merger_send(struct inter_merger *m)
     if (summed != m->chunk_end) return true;
     if (count) {
         const uint32_t at = m->issued % h->base.options->combine.rdma_recv, bytes = count * h->combine_slot.stored;
-        assert(at + count <= h->base.options->combine.rdma_recv); /* the ring is a multiple of a chunk */
+        assert(at + count <= h->base.options->combine.rdma_recv); /* a ring has whole chunks */
         const struct fabric_write write = {
             .target_offset =
                 inter_rail_ring(r, r->map.rdma_recv, m->channel, h->g.node) + (uint64_t)at * h->combine_slot.stored,
@@ -281,7 +281,7 @@ static bool merger_chunk_open(struct inter_merger *m)
     return true;
 }
 
-/* The end of the open chunk, as far as this worker knows. */
+/* The end of the open chunk.  The lead has it.  Other workers read from a word how many tokens have been opened. */
 static uint32_t merger_open(const struct inter_merger *m)
 {
     if (merger_leads(m)) return m->chunk_end;

@@ -210,7 +210,7 @@ static bool chunk_send(struct inter_coordinator *k, uint32_t node, uint32_t coun
     const struct ht_rank *h = &r->ht;
     const uint32_t at = k->issued[node] % h->base.options->dispatch.rdma_recv, stored = h->dispatch_slot.stored;
     const uint64_t source = inter_rail_ring(r, r->map.rdma_send, k->channel, node) + (uint64_t)at * stored;
-    assert(count > 0 && at + count <= h->base.options->dispatch.rdma_recv); /* the ring is a multiple of a chunk */
+    assert(count > 0 && at + count <= h->base.options->dispatch.rdma_recv); /* a ring has whole chunks */
     const struct fabric_write write = {
         .target_offset = inter_rail_ring(r, r->map.rdma_recv, k->channel, h->g.node) + (uint64_t)at * stored,
         .charge_bytes = (uint64_t)count * h->dispatch_slot.bytes,

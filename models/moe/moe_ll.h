@@ -235,7 +235,7 @@ void ll_worker_add(struct ll_rank *r, struct fabric_worker *w, const struct work
                    uint32_t warps);
 /* Adds the grid barrier.  Once all warp groups have come, it opens the receiving side. */
 void ll_gate_add(struct ll_rank *r);
-/* Makes the gate wait for the groups.  Called once all are added. */
+/* Makes the gate wait for the groups.  Must be called after all groups have been added. */
 void ll_gate_watch(struct ll_rank *r);
 
 #endif

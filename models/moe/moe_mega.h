@@ -4,7 +4,7 @@
  *
  *     dispatch   lists of choices ──NVLink──► their experts' ranks; a barrier; then each rank pulls its experts' rows
  *     tensor     blocks of BLOCK_M rows by 128 columns: linear 1 once the rows have come, linear 2 after linear 1
- *     epilogue   activates what linear 1 makes; sends what linear 2 makes ──NVLink──► the token's rank; barrier; sums
+ *     epilogue   activates linear 1's results; sends linear 2's results ──NVLink──► the token's rank; a barrier; sums
  *
  * A rank's rows are ordered by expert.  The rows of an expert are taken from all ranks in rotation, one from each.
  *
@@ -92,8 +92,8 @@ struct mega_rank {
     uint32_t *sent_before; /* [experts + 1] where each expert's choices begin */
     uint32_t *sent;        /* [tokens x topk] the choices: token x topk + place */
     uint32_t *place;       /* [tokens x topk] the number of each choice in that order; UINT32_MAX: it has no expert */
-    /* Known once every rank's list of its choices has come (lists_read()).  Rows and blocks are in the order of this
-     * rank's experts. */
+    /* The following members are known once the lists of all ranks have come (lists_read()).  Rows and blocks are in the
+     * order of this rank's experts. */
     uint32_t *row_before, *block_before; /* [local experts + 1] rows, blocks of rows */
     uint32_t rows_room, blocks_room;
     uint16_t *source;           /* [rows] the rank that a row comes from */

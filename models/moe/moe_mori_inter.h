@@ -8,9 +8,9 @@
  *     combine    made ── copy ──► out[source][token] ── loads of a node's ranks ──► partial[node][place] of the proxy
  *                ── put of a chunk ──► back[node][place] ── sum of nodes ──► combined
  *
- * Heap: staged [tokens_max] and came [nodes][tokens_max], which without payload have only the choices; and only where
- * payload is stored: in, made, out [ranks][tokens_max], partial, back [nodes][tokens_max], gathered [warps][local],
- * where loads end.
+ * Heap: staged [tokens_max] and came [nodes][tokens_max].  Without payload they have only the choices.  Only where
+ * payload is stored: in, made and out [ranks][tokens_max]; partial and back [nodes][tokens_max]; gathered
+ * [warps][local], where loads end.
  *
  * In low latency, a token's place at a proxy is its number.  Other kernels send only needed tokens: they follow one
  * another within their chunk, and empty chunks have no places.  In `in`, `made` and `out`, a row's place is its token's

@@ -335,8 +335,8 @@ static void warp_describe(const struct fabric_worker *w, char *text, size_t text
 static const struct worker_role send_role = { .step = send_step, .describe = warp_describe };
 static const struct worker_role receive_role = { .step = receive_step, .describe = warp_describe };
 
-/* Launches senders and receivers.  The blocks of all senders come first, then those of all receivers, both channel by
- * channel.  In combine, rows go the opposite way. */
+/* Launches senders and receivers.  The blocks of all senders come first, channel by channel.  The blocks of all
+ * receivers follow, channel by channel.  In combine, rows go the opposite way. */
 static void rows_launch(struct ts_rank *r, bool combine)
 {
     const struct ht_rank *h = &r->ht;

@@ -33,7 +33,7 @@ enum {
     V2_SHARED_ALIGN = 32,     /* alignment of a token's parts in memory */
     V2_NOTIFY_WARPS = 4,
     V2_WARPS_MAX = 32,
-    V2_CHANNELS = 4,   /* hybrid: channels of an SM, if nothing else needs its registers */
+    V2_CHANNELS = 4,   /* hybrid: channels of an SM */
     V2_OUT_EVERY = 6,  /* tokens put to a node before it is told of them; the most tokens of a forwarder's chunk */
     V2_UP_EVERY = 3,   /* rows that are returned before the peer is told of them */
     V2_LOCAL_MAX = 64, /* hybrid: the most ranks of a node */
@@ -266,7 +266,7 @@ static inline uint64_t v2_out_at(const struct v2_rank *r, uint32_t node, uint32_
  * them first. */
 static inline bool v2_sends_all(const struct moe_options *o) { return o->expand && o->single_reduction; }
 void v2_expand_alloc(struct v2_rank *r);
-/* Computes where the expanded rows are.  Called once the rows of a dispatch are known. */
+/* Computes where the expanded rows are.  Must be called when the rows of a dispatch are known. */
 void v2_expand_make(struct v2_rank *r);
 /* How many expanded rows a received row becomes; 1 without expansion. */
 static inline uint32_t v2_expanded_count(const struct v2_rank *r, uint32_t row)
