@@ -34,9 +34,9 @@ static const struct cluster_key keys[] = {
 _Static_assert(sizeof(enum transport_order) == sizeof(uint32_t), "a choice is read as a number of 32 bits");
 
 struct backends {
-    char **names; /* of the file's sections; transports have these strings */
+    char **names; /* names of the file's sections; transports point to these strings */
     uint32_t count;
-    struct transport *transport; /* [count] */
+    struct transport *transport; /* [count], in the order of the file */
 };
 
 /* Reads the value of one key into *t. */

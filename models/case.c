@@ -10,17 +10,17 @@
 #include "sim/nearest.h"
 #include "traces/edges_make.h"
 
-/* Roles of an option.  Every list of options elsewhere follows from these. */
+/* The roles of an option.  Other tables and lists of options are derived from them. */
 enum field_flag {
-    /* makes the case: records that differ in this option are of different cases (case_record()).  Options of the
-     * machine do not make the case, and neither do those that say when ranks begin: predictions vary them to explain
-     * one measurement. */
+    /* the option makes the case: records that differ in it are of different cases (case_record()).  Options of the
+     * machine lack this flag, and so do those that say when ranks begin: predictions vary them to explain one
+     * measurement. */
     MAKES = 1,
-    ROUTES = 2, /* the load depends on it (case_routing_same) */
-    DRAWS = 4,  /* matters only if routing is drawn: with a trace it does not make the case */
-    FILES = 8,  /* names a file, perhaps as "WORD:FILE" or "FILE@LAYERS" (case_files.c) */
-    WORK = 16,  /* says what there is to do, not how it is done.  Results that differ in it are of different work, so
-                 * none of its values is best (case_option_is_work()) */
+    ROUTES = 2, /* the case's load depends on the option (case_routing_same()) */
+    DRAWS = 4,  /* the option matters only if routing is drawn: with a trace it does not make the case */
+    FILES = 8,  /* the option's value names a file, perhaps as "WORD:FILE" or "FILE@LAYERS" (case_files.c) */
+    WORK = 16,  /* the option says what there is to do, not how it is done.  Results that differ in it are of
+                 * different work, so none of its values is best (case_option_is_work()) */
 };
 
 enum field_type { FIELD_COUNT, FIELD_SEED, FIELD_FLAG, FIELD_CHOICE, FIELD_TEXT };
@@ -31,12 +31,12 @@ struct field {
     unsigned flags; /* enum field_flag */
     size_t offset;
     uint32_t least, most; /* the least and the greatest number that a user may give (FIELD_COUNT) */
-    uint32_t initial;     /* the value if the user gives none.  0 means that the value is decided later, even if `least`
-                           * is greater */
+    uint32_t initial;     /* the value if the user gives none; it may be below `least`.  0: the value is decided
+                           * later */
     const char *choices;  /* "a|b|c"; the first is the default unless initial_text gives another */
-    const char *argument; /* in --help */
+    const char *argument; /* the placeholder of the value in --help */
     const char *help;
-    const char *only; /* "a|b": the kernels whose records have it; NULL: all */
+    const char *only; /* the kernels whose records have the option: "a|b"; NULL: all kernels' records have it */
 };
 
 /* clang-format off: these are initialisers, not blocks */
@@ -60,10 +60,10 @@ struct field {
 /* clang-format on */
 
 #define COLL    "alltoallv|allgather|reducescatter|allreduce|ag-rs|p2p"
-/* Names in models/moe/moe_deepep.h for which "before-NAME" is a version, too. */
+/* Names of changes to DeepEP, which are versions (models/moe/moe_deepep.h).  "before-NAME" is a version, too. */
 #define DEEPEPS "zero-copy, ibgda, starts, ll-nvlink, bulk, heads, bulk-dispatch, bulk-combine, forwarders, logfmt, v2"
 
-/* The name in DeepEP's tests.  Sets ranks-per-node, and the number of ranks if no option gives it. */
+/* The name of ranks-per-node in DeepEP's tests.  It also sets the number of ranks if no other option gives it. */
 static const struct field processes_alias = {
     "num-processes",
     FIELD_COUNT,
@@ -517,8 +517,9 @@ static void text_default(const char **text, const char *value)
     if (!*text) *text = value;
 }
 
-/* The public tests' default: 256 experts, or 288 for low latency, of which 32 are redundant.  If the number of ranks
- * does not divide the default (for low latency: neither 288 nor 256), it is rounded up to a multiple of that number. */
+/* The number of experts by default: 288 for low latency, of which 32 are redundant, else 256, as in the public
+ * tests. If 288 is not a multiple of the number of ranks, 256 counts.  It is rounded up to a multiple of the number
+ * of ranks. */
 static uint32_t experts_default(bool low_latency, uint32_t ranks)
 {
     if (low_latency && 288 % ranks == 0) return 288;

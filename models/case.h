@@ -23,44 +23,47 @@
 struct case_options {
     const char *kernel; /* "ll", "normal", "alltoallv", ...: the table in case.c has all */
     const char *matrix; /* alltoallv: a file of messages, "uniform:65536", ...; NULL: the routing's messages */
-    const char *size;   /* bytes of a block of allgather or reducescatter, of all that a rank has in allreduce, or of a
-                         * message   of p2p */
+    const char *size;   /* bytes of a block (allgather, reducescatter), of all data of a rank (allreduce) or of a
+                         * message (p2p) */
     uint32_t messages, in_flight;
     const char *algorithm;             /* allgather: "hybrid", "ring", "leader"; allreduce: "ring", "tree" */
     const char *nccl;                  /* NCCL's version: "2.29", "2.28" */
     const char *deepgemm;              /* DeepGEMM's version: "2026-06", "2026-04" */
     const char *protocol;              /* NCCL's protocol: "ll", "ll128", "simple" */
     const char *issue;                 /* p2p: "kernel", "host", "copy", "nccl" */
-    const char *compute, *compute_sms; /* time and SMs "A:B" of arithmetic that runs at the same time as a kernel */
+    const char *compute, *compute_sms; /* arithmetic that runs at the same time as a kernel: its time; its SMs as
+                                        * "A:B" */
     uint32_t num_tokens, hidden, num_topk, num_experts, num_topk_groups, num_ranks, ranks_per_node;
-    const char *tokens_per_rank;                              /* "4096|2048|...", where ranks have different numbers
-                                                               * of tokens */
+    const char *tokens_per_rank;                              /* how many tokens each rank has, if not all have the
+                                                               * same number: "4096|2048|..." */
     const char *dtype;                                        /* number format of dispatch: "bf16", "fp8" */
-    bool expand, single_reduction, direct, cpu_sync, overlap; /* v2 */
-    const char *api;                                          /* v2: "hybrid-ep", or NULL */
+    bool expand, single_reduction, direct, cpu_sync, overlap; /* options of V2 kernels */
+    const char *api;                                          /* V2 kernels: "hybrid-ep", or NULL */
     bool nvlink_disabled, hook, logfmt, zero_copy, cached, weights, round_scale, ue8m0, worst_tokens;
     const char *flush; /* low latency: caches before a call: "warm" (also NULL), "cold" */
     uint32_t num_sms, num_warps, rdma_sms, intermediate, num_bias, expert_alignment;
-    uint32_t nvl_chunk, rdma_chunk, nvl_buffer, rdma_buffer; /* of dispatch; 0: the recommended ones */
+    uint32_t nvl_chunk, rdma_chunk, nvl_buffer, rdma_buffer; /* chunks and buffers of dispatch, in tokens; 0: the
+                                                              * recommended sizes */
     uint32_t combine_nvl_chunk, combine_rdma_chunk, combine_nvl_buffer, combine_rdma_buffer;
-    const char *mask_timeout; /* low latency: "100us": a rank that keeps another waiting for longer is masked; NULL:
-                               * none is */
+    const char *mask_timeout; /* low latency: how long a rank may keep another waiting before it is masked, as
+                               * "100us"; NULL: no rank is masked */
     const char *fail;         /* "1@dispatch|3@combine": ranks that fail in their first call of these kernels */
     uint32_t masked_places;   /* how many top-k places of a rank go to no expert */
     uint64_t seed;
     const char *data;    /* "pattern", "constant", "random" */
     const char *routing; /* how random routing is drawn: "uniform", "zipf:1.2", ... (traces/generate.h) */
     const char *cluster; /* path of a cluster file */
-    const char
-        *launch; /* "barrier" before each kernel (also NULL); or "stream" or "loop", for kernels that have them */
-    const char *backend; /* of models/backends.ini; NULL: that of the cluster file */
+    const char *launch;  /* how kernels are launched: "barrier" before each kernel (also NULL), or "stream" or "loop",
+                          * for  kernels that have them */
+    const char *backend; /* a name in models/backends.ini; NULL: the backend of the cluster file */
     const char *loops;   /* path of a sheet of loops (models/kernels/loops.h) that replaces shipped lines, or NULL */
     const char *fault;   /* edits of the machine (models/predict/fault.h), or NULL */
-    const char *arrival, *slow; /* "uniform:20us", "3:2x" (models/predict/launches.h), or NULL */
+    const char *arrival, *slow; /* how late ranks launch, as "uniform:20us"; which ranks are slow, as "3:2x"
+                                 * (models/predict/launches.h); or NULL */
     const char *trace, *trace_weights;
     uint32_t step, layer;
-    const char
-        *traffic; /* "1|2;3|4": tokens from each source (between ;) to each rank or expert (between |), or NULL */
+    const char *traffic;   /* tokens from each source to each rank or expert, or NULL: "1|2;3|4", where ';' divides
+                            * sources   and '|' targets */
     const char *placement; /* expert placement, or NULL */
     const char *deepep; /* the version of DeepEP: "a84a248", "2025-04-16", "before-ibgda"; NULL: that of PROTOCOLS.md */
     uint64_t given[2];  /* bits of the options that case_set() has set: case_option_given() */
@@ -69,15 +72,14 @@ struct case_options {
 /* Sets every option to its default.  The caller then sets each option that is given with case_set(). */
 void case_init(struct case_options *c);
 
-/* Sets the option called name from text.  In the name, '_' may replace dashes, and dashes and "num-" may be left out.
- * "num-processes", the name in DeepEP's tests, sets ranks-per-node, and num-ranks if that is not set. False and *error:
- * the name is unknown, or the value is malformed or out of range. */
+/* Sets the option called name from text.  In the name, '_' may replace dashes, and dashes and "num-" may be left
+ * out. "num-processes", the name in DeepEP's tests, sets ranks-per-node, and num-ranks if that is not set. False and
+ * *error if the name is unknown, or the value is malformed or out of range. */
 bool case_set(struct case_options *c, const char *name, const char *text, GError **error);
 bool case_has(const char *name);
 /* The table's name of the option that case_set() finds by this name; NULL if there is none. */
 const char *case_option_find(const char *name);
-/* The option whose name is most similar to a misspelt name; NULL if none is similar.  "num-" may be left out of names
- * here, too. */
+/* The option whose name is most similar to a misspelt name, which may also lack "num-".  NULL if none is similar. */
 const char *case_option_nearest(const char *name);
 
 /* The name at the index in the table, such as "num-tokens"; NULL after the last. */
@@ -102,29 +104,31 @@ char *case_option_text(const struct case_options *c, uint32_t index);
 enum { CASE_TOPICS = 6 };
 void case_topics(struct case_options *c, struct command_topic topic[CASE_TOPICS]);
 
-/* c with the defaults that depend on other options: tokens, experts and data by kernel, ranks and tokens by traffic
- * matrix.  Values that a trace decides stay 0.  The functions below resolve a copy. */
+/* Returns a copy of c with the defaults that depend on other options: tokens, experts and data by kernel, ranks and
+ * tokens by traffic matrix.  Values that a trace decides stay 0.  The functions below resolve a copy of c
+ * themselves. */
 struct case_options case_resolved(const struct case_options *c);
 
-/* For callers that need a single option: its value, or the one that case_resolved() gives it if the case leaves it
- * open. */
+/* For callers that need a single option.  Returns the option's value or, if the case leaves it open, the one that
+ * case_resolved() gives it. */
 const char *case_kernel(const struct case_options *c);
 bool case_kernel_in(const struct case_options *c, const char *names); /* names: "ll|normal|v2" */
-uint32_t case_ranks(const struct case_options *c); /* 8 for a trace or a matrix file, which it does not read */
+uint32_t case_ranks(const struct case_options *c); /* 8 for a trace or a matrix file, because this function reads no
+                                                    * file */
 uint32_t case_tokens(const struct case_options *c);
 enum { CASE_SMS_DEFAULT = 24 }; /* num-sms of the normal kernels' public tests; many other kernels use the whole GPU */
-enum { CASE_SMS_MORI = 80 };    /* block_num in MoRI's configuration */
+enum { CASE_SMS_MORI = 80 };    /* block_num, the number of blocks, in MoRI's configuration */
 
 /* A sentence for the user about a default that may surprise.  NULL if there is none.  Free with g_free(). */
 char *case_note(const struct case_options *c);
 
-/* The number of ranks of a node: the user's; else gpus; or, if gpus is 0, the number of all ranks.  If that is not
- * known, it is 0, which case_resolved() makes 8.  case_node_settle() sets the number in c. */
+/* The number of ranks of a node: the user's number; else gpus; or, if gpus is 0, the number of all ranks.  The
+ * result is 0 if none of them is known; case_resolved() then takes 8.  case_node_settle() sets the number in c. */
 uint32_t case_node_ranks(const struct case_options *c, uint32_t gpus);
 void case_node_settle(struct case_options *c, uint32_t gpus);
-/* Sets the defaults that depend on the simulated cluster.  If c names an early version of DeepEP, its behaviour becomes
- * the default: low latency by the NIC alone, normal kernels with a host thread that posts.  V2 posts by GDAKI where the
- * cluster's warps post to a ConnectX. */
+/* Sets the defaults that depend on the simulated cluster.  If c names an early version of DeepEP, defaults follow
+ * that version: low latency uses the NIC alone, and a host thread posts for normal kernels.  V2 posts by GDAKI where
+ * the cluster's warps post to a ConnectX. */
 void case_cluster_settle(struct case_options *c, const struct cluster *cluster);
 /* The version (models/moe/moe_deepep.h) that a commit, a date or a name stands for; 0 if it stands for none. */
 uint32_t case_deepep_version(const char *text);
@@ -152,8 +156,8 @@ void case_chunks_record(const struct moe_options *o, struct record *record);
 
 /* The load of a case's kernels, by their family (case_kernel.c). */
 struct case_load {
-    struct routing routing; /* ll, normal, v2 */
-    struct edges edges;     /* alltoallv */
+    struct routing routing; /* the load of ll, normal and v2 */
+    struct edges edges;     /* the load of alltoallv */
 };
 /* Reads the load of the case from its trace, or draws it.  Free with case_load_free(). */
 bool case_load(const struct case_options *c, struct case_load *load, GError **error);
@@ -172,7 +176,8 @@ char *case_load_digest(const struct case_options *c, const struct case_load *loa
 /* The name of the bandwidth that the kernel's public tests print. */
 const char *case_rate_metric(const struct case_options *c);
 
-/* The ranks of a set ([ranks], 1: in the set) as "1|3|5", or "none".  Free with g_free(). */
+/* The ranks of a set as "1|3|5", or "none" for an empty set.  set[rank] is 1 if the set has the rank.  Free with
+ * g_free(). */
 char *case_ranks_text(const uint8_t *set, uint32_t ranks);
 /* Makes options name files in `folder`, the folder of the table, where the current folder lacks them. */
 void case_files_resolve(struct case_options *c, const char *folder);

@@ -139,7 +139,8 @@ static bool calls_known(const struct cluster *cluster, const char *issue, GError
     return error_input(error, "issue: %s: expected a cluster file with [calls], found none", issue);
 }
 
-/* Sets who issues messages.  A call of the host issues one message, so p2p then has one message a phase. */
+/* Sets whether the kernel, the host, a copy engine or NCCL issues messages.  Calls of the host issue one message
+ * each, so p2p then has one message a phase. */
 static bool issue_parse(const struct case_options *c, const struct cluster *cluster, struct coll_options *o,
                         GError **error)
 {
@@ -160,8 +161,8 @@ static bool issue_parse(const struct case_options *c, const struct cluster *clus
     return calls_known(cluster, c->issue, error);
 }
 
-/* Finds out three things: whether messages are MPI's, so that a process issues them; whether NCCL's network is sockets;
- * and whether a rank also sends its own part to itself.  A rank does so, as in MPI_Alltoall, if all messages of the
+/* Sets three flags.  process: messages are MPI's, so a process issues them.  sockets: NCCL's network is sockets.
+ * own_part: a rank also sends its own part to itself.  A rank does so, as in MPI_Alltoall, if all messages of the
  * matrix have one size. */
 static void process_find(const struct case_options *c, const struct cluster *cluster, struct coll_options *o)
 {
@@ -197,10 +198,11 @@ static uint64_t links_bps(const struct cluster *cluster)
     return line_bps ? line_bps : hopper_gbs * GBS;
 }
 
-/* Whether the links are Blackwell's. */
+/* Whether the GPU's links are as fast as Blackwell's. */
 static bool links_fast(const struct cluster *cluster) { return links_bps(cluster) > 700 * GBS; }
 
-/* The rate that NCCL's search gives a ring between nodes: the highest of its list that the NIC has (search.cc). */
+/* The rate in GB/s that NCCL's search gives a ring between nodes: the highest rate in its list that the NIC reaches
+ * (search.cc). */
 static double ring_gbs(double nic_gbs, bool blackwell)
 {
     static const double speeds_gbs[] = {
@@ -212,9 +214,9 @@ static double ring_gbs(double nic_gbs, bool blackwell)
     return speeds_gbs[i];
 }
 
-/* Finds the rings between nodes: one for each NIC of a node.  A fast ring becomes two of half its rate, unless there
- * are many rings (ncclTopoDupChannels).  Each ring has two channels, or four if rings are fast and channels few
- * (connect.cc). */
+/* Finds the rings between nodes.  There is one for each NIC of a node.  A fast ring becomes two of half its rate,
+ * unless there are many rings (ncclTopoDupChannels).  Each ring has two channels, or four if rings are fast and
+ * channels few (connect.cc). */
 static void nccl_find_between(const struct case_options *c, const struct cluster *cluster, struct coll_nccl *nccl)
 {
     const uint32_t sharers = MAX(cluster->nic.gpus_per_nic, 1u), nics = (c->ranks_per_node + sharers - 1) / sharers;
@@ -228,10 +230,11 @@ static void nccl_find_between(const struct case_options *c, const struct cluster
     nccl->split_lines = cluster->nic.provider == CLUSTER_PROVIDER_CXI || g_strcmp0(c->backend, "tcp") == 0;
 }
 
-/* Fills in what NCCL's search finds (src/graph/search.cc, topo.h, connect.cc).  It counts 20.6 of a Hopper link's 26.6
- * GB/s, and 40.1 of a Blackwell link's 53.1.  So it finds 6 rings of 60 GB/s, or 8 of 90, and doubles their number
- * twice.  Where a GPU reaches its NIC through the CPU, as Slingshot's in Alps, LL128 is off between nodes
- * (ncclTopoTuneModel; issue 2053 says why).  Every NIC behind sockets counts as such a NIC. */
+/* Fills in what NCCL's search finds (src/graph/search.cc, topo.h, connect.cc).  Of a Hopper link's 26.6 GB/s the
+ * search counts 20.6, and of a Blackwell link's 53.1 GB/s it counts 40.1.  So it finds 6 rings of 60 GB/s, or 8 of
+ * 90, and doubles their number twice.  LL128 is off between nodes where a GPU reaches its NIC through the CPU, as it
+ * does Slingshot's NICs in Alps (ncclTopoTuneModel; issue 2053 says why).  Every NIC behind sockets counts as such a
+ * NIC. */
 static void nccl_find(const struct case_options *c, const struct cluster *cluster, struct coll_options *o)
 {
     struct coll_nccl *nccl = &o->nccl;
@@ -250,12 +253,13 @@ static uint32_t sms_default(const struct case_options *c, const struct cluster *
 {
     const bool nccl = strcmp(c->kernel, "reducescatter") == 0 || is_ag_rs(c) || strcmp(c->kernel, "allreduce") == 0 ||
                       g_strcmp0(c->algorithm, "ring") == 0;
-    const bool messages = is_alltoallv(c) && g_strcmp0(c->issue, "nccl") == 0; /* these take a power of two */
+    const bool messages = is_alltoallv(c) && g_strcmp0(c->issue, "nccl") == 0; /* NCCL's messages take a power of
+                                                                                * two of channels */
     return messages || (nccl && links_fast(cluster)) ? SMS_FAST : CASE_SMS_DEFAULT;
 }
 
-/* Checks the algorithm and the protocol that the case asks for.  Each algorithm belongs to one or two kernels.
- * Protocols belong to NCCL's rings and trees. */
+/* Checks that the kernel has the algorithm and the protocol that the case asks for.  Each algorithm belongs to one
+ * or two kernels.  Protocols belong to NCCL's rings and trees. */
 static bool nccl_asked(const struct case_options *c, const struct coll_options *o, GError **error)
 {
     const bool gather = o->kernel == COLL_ALLGATHER, reduce = o->kernel == COLL_ALLREDUCE;

@@ -39,7 +39,7 @@ static const char commits[] =
     "723716f 5616959 bb29c6b a1b3af3 20260526 d4f41e4 20260615 af9a040 20260703 099d5f2 20260709 60d4403 20260714 "
     "dd758ca";
 
-/* The version of a date such as "2025-04-16"; 0 if the text is none. */
+/* The version that a date such as "2025-04-16" stands for; 0 if the text is not a date. */
 static uint32_t date_parse(const char *text)
 {
     static const uint64_t most[3] = { 9999, 12, 31 };
@@ -64,8 +64,8 @@ static uint32_t commit_date(const char *text)
     return 0;
 }
 
-/* The version that a name means: "ibgda" is the version of the change with this name, "before-ibgda" that of the day
- * before.  0 if no change has the name. */
+/* The version that a name stands for.  "ibgda" is the version of the change with this name, and "before-ibgda" is
+ * the version of the day before.  0 if no change has the name. */
 static uint32_t name_date(const char *text)
 {
     const bool before = g_str_has_prefix(text, "before-");

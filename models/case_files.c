@@ -9,7 +9,7 @@
 struct named {
     size_t before; /* bytes before the path: of "WORD:" */
     char *path;
-    const char *behind; /* "@LAYERS", or "" */
+    const char *behind; /* "@LAYERS" behind the path, or "" */
 };
 
 static struct named named_find(const char *value)
@@ -42,7 +42,7 @@ void case_files_resolve(struct case_options *c, const char *folder)
     }
 }
 
-/* Whether the value is a word with numbers, so that it names no file. */
+/* Whether the value is a word with numbers, such as "uniform:20us", so that it names no file. */
 static bool value_drawn(const char *value)
 {
     static const char *const words[] = { "eplb:", "uniform:", "lognormal:", "exp:" };

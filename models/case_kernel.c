@@ -99,7 +99,7 @@ const struct case_family case_family_moe = {
     .rate_metric = moe_rate_metric,
 };
 
-/* ---- whichever ---- */
+/* ---- kernels of any family ---- */
 
 static const struct case_family *family_of(const struct case_options *c)
 {

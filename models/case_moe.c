@@ -17,7 +17,7 @@ static void chunks_override(struct moe_chunks *chunks, uint32_t nvl_send, uint32
     if (nvl_recv) chunks->nvl_recv = nvl_recv;
     if (rdma_recv) chunks->rdma_recv = rdma_recv;
     assert(chunks->nvl_send && chunks->rdma_send);                 /* moe_options_recommend() has set them */
-    const uint32_t excess = chunks->rdma_recv % chunks->rdma_send; /* a chunk must not wrap around the ring's end */
+    const uint32_t excess = chunks->rdma_recv % chunks->rdma_send; /* no chunk may wrap around the ring's end */
     if (excess) chunks->rdma_recv += chunks->rdma_send - excess;
 }
 
@@ -85,7 +85,7 @@ static void options_fill(const struct case_options *c, const struct routing *rou
         .single_reduction = c->single_reduction,
         .direct = c->direct,
         .hybrid_ep = c->api != NULL,
-        .uccl = backend && backend->host_words, /* backends with words in the host's memory are UCCL's */
+        .uccl = backend && backend->host_words, /* only UCCL's backends have words in the host's memory */
         .cached = c->cached,
         .weights = c->weights,
         .expert_alignment = c->expert_alignment,
@@ -102,7 +102,7 @@ static void options_fill(const struct case_options *c, const struct routing *rou
     case_chunks_settle(c, o);
 }
 
-/* Reads planned failures: "1@dispatch|3@combine|5@clean", or with commas instead of '|'. */
+/* Reads planned failures of ranks, divided by '|' or ',': "1@dispatch|3@combine|5@clean". */
 static bool failures_parse(const char *text, struct moe_options *o, GError **error)
 {
     static const char *const call[] = { "dispatch", "combine", "clean" };

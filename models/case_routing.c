@@ -140,8 +140,8 @@ bool case_routing(const struct case_options *c, struct routing *routing, GError 
     return good;
 }
 
-/* The case's number of ranks; else that of its matrix or its trace.  0 if there is none, or if the trace can be read
- * only once. */
+/* The case's number of ranks or, if the case leaves it open, that of its matrix or its trace.  0 if there is none,
+ * or if the trace can be read only once. */
 static uint32_t ranks_of(const struct case_options *c)
 {
     const struct case_options resolved = case_resolved(c);

@@ -100,7 +100,7 @@ static bool refuse_section(const struct key_file *file, const char *section, GEr
     return refuse_name(file, section, NULL, bracketed, error);
 }
 
-/* Names that are no keys of [gpu], by where their values are. */
+/* Names that users may expect in [gpu] but that are no keys, and where their values come from. */
 static const struct {
     const char *where, *names;
 } elsewhere[] = {
@@ -195,7 +195,7 @@ static bool check_cross_rail(const struct key_file *file, const struct cluster *
         place, rails ? "no NVLink" : "other leaves");
 }
 
-/* Refuses a network in a cluster without NICs, which nothing would use. */
+/* Refuses keys of a network in a cluster without NICs, because nothing would use them. */
 static bool check_no_nics(const struct key_file *file, const struct cluster *c, GError **error)
 {
     static const char *const sections[] = { "network", "links", "dcqcn" };
@@ -208,8 +208,8 @@ static bool check_no_nics(const struct key_file *file, const struct cluster *c, 
     return true;
 }
 
-/* Refuses a node whose PCIe is given by links and by keys of this file, because only one of them can count.  Keys of
- * included files are replaced by links. */
+/* Refuses a node whose PCIe is given both by links and by keys of this file, because only one of the two can count.
+ * Links replace keys of included files. */
 static bool check_node_written(const struct key_file *file, const struct cluster *c, GError **error)
 {
     static const char *const keys[] = { "sockets",      "pcie-switches", "pcie-rate",      "root-rate",
@@ -236,7 +236,7 @@ static void nics_take_away(struct cluster *c)
     c->dcqcn = (struct cluster_dcqcn){ 0 };
 }
 
-/* read is a part of fetch. */
+/* Refuses a read time that is longer than the fetch time, of which it is a part. */
 static bool check_fetch(const struct key_file *file, const struct cluster *c, GError **error)
 {
     if (c->nic.read_ps <= c->nic.fetch_ps) return true;
@@ -263,7 +263,7 @@ static bool check_parts(const struct key_file *file, struct cluster *c, GError *
     if (!check_dcqcn(file, c, error) || !check_cross_rail(file, c, error) || !check_peers(file, c, error)) return false;
     if (!check_fetch(file, c, error)) return false;
     nics_take_away(c);
-    if (2u * c->gpu.cpcs.kind[0].pairs != c->gpu.sms) c->gpu.cpcs = (struct cluster_dies){ 0 }; /* another product's */
+    if (2u * c->gpu.cpcs.kind[0].pairs != c->gpu.sms) c->gpu.cpcs = (struct cluster_dies){ 0 }; /* of another product */
     if (!c->nic.gpus_per_nic) c->nic.gpus_per_nic = 1;
     if (!c->nic.mtu_bytes) c->nic.mtu_bytes = 4096;
     if (!c->nic.proxy_threads) c->nic.proxy_threads = 1;
@@ -292,8 +292,8 @@ static char *names_meant(const char *word, char **names)
     return g_string_free(text, FALSE);
 }
 
-/* Returns the path of a file, or of the shipped file of that name.  If there is neither, returns NULL and sets *error,
- * which says where it looked and which names there are. */
+/* Returns the path of a file, or of the shipped file of that name.  If there is neither, returns NULL and sets
+ * *error, which lists the searched folders and the shipped names. */
 static char *find_file(const char *path, GError **error)
 {
     if (g_file_test(path, G_FILE_TEST_EXISTS) || strchr(path, '/')) return g_strdup(path);
@@ -333,7 +333,7 @@ bool cluster_node_written(const struct cluster *c)
     return false;
 }
 
-/* Reads a link in the form that the graph takes, for both directions: "n1.nic0 - leaf3 = 400 Gbit/s, 300 ns". */
+/* Reads a line of [links] such as "n1.nic0 - leaf3 = 400 Gbit/s, 300 ns".  The link goes in both directions. */
 static bool read_link(const struct key_file *file, struct cluster *c, const char *name, GError **error)
 {
     g_autofree char *text = key_file_text(file, "links", name), *place = key_file_place(file, "links", name);
@@ -397,7 +397,7 @@ static char *include_path(const char *folder, const char *name)
     return shipped;
 }
 
-/* A file whose values are assumed, and who names it: "FILE:LINE: [cluster] assume". */
+/* A file whose values are assumed.  place is the line that names the file: "FILE:LINE: [cluster] assume". */
 struct assumed_file {
     char *path, *place;
     uint32_t depth;
@@ -413,8 +413,8 @@ static void assumed_file_free(struct assumed_file *f)
 static bool files_named(struct key_file *file, const struct key_file *from, uint32_t depth, const char *key,
                         GQueue *assumed, GError **error);
 
-/* Reads what a file gives and `file` lacks, and then what the files that it includes give.  The files whose values it
- * assumes are left in `assumed`. */
+/* Adds the keys that the file at path has and `file` lacks, and then those of the files that it includes.  Appends
+ * the files whose values it assumes to `assumed`, unread. */
 static bool include_file(struct key_file *file, const char *path, const char *place, uint32_t depth, GQueue *assumed,
                          GError **error)
 {
@@ -428,7 +428,7 @@ static bool include_file(struct key_file *file, const char *path, const char *pl
            files_named(file, part, depth + 1, "assume", assumed, error);
 }
 
-/* Reads the files that a key of `from` names, "include" or "assume". */
+/* Reads the files that a key of `from` names.  The key is "include" or "assume". */
 static bool files_named(struct key_file *file, const struct key_file *from, uint32_t depth, const char *key,
                         GQueue *assumed, GError **error)
 {
@@ -453,7 +453,7 @@ static bool files_named(struct key_file *file, const struct key_file *from, uint
     return true;
 }
 
-/* Returns the keys that no file has given so far. */
+/* Returns the keys that no file read so far has given. */
 static GPtrArray *keys_lacking(const struct key_file *file)
 {
     GPtrArray *lacking = g_ptr_array_new();
@@ -463,8 +463,8 @@ static GPtrArray *keys_lacking(const struct key_file *file)
     return lacking;
 }
 
-/* Reads all files that a file names: what it includes first, and then what it assumes.  *lacking gets the keys that no
- * included file gives. */
+/* Reads all files that a file names: first those that it includes, then those that it assumes.  *lacking gets the
+ * keys that no included file gives. */
 static bool files_read(struct key_file *file, GPtrArray **lacking, GError **error)
 {
     GQueue assumed = G_QUEUE_INIT;
@@ -494,8 +494,8 @@ static void assumed_note(struct cluster *c, const struct key_file *file, const G
     }
 }
 
-/* Fills in what follows from other keys.  `load` is a wait for five accesses.  In a scan, a load that takes its address
- * from the previous load waits for only one, so its time is four accesses less. */
+/* Fills in what follows from other keys.  load_ps is a wait for five accesses.  In a scan, each load takes its
+ * address from the previous load, so it waits for one access.  A scan's load therefore takes four accesses less. */
 static void gpu_derive(struct cluster_gpu *gpu)
 {
     enum { FURTHER = 4 };

@@ -10,15 +10,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How fast warps do one kind of work on rows (copy, cast, reduce, store to a peer).  A row takes one warp row_ps
- * (waits that nothing hides) plus the time of its bytes at warp_rate.  All warps of an SM share sm_rate. */
+/* How fast warps do one kind of work on rows (copy, cast, reduce, store to a peer).  A row takes one warp row_ps,
+ * which are waits that nothing hides, plus the time of its bytes at warp_rate.  All warps of an SM share sm_rate. */
 struct cluster_work {
     uint64_t row_ps;
     uint64_t warp_rate_bps, sm_rate_bps;
 };
 
-/* How many more times the bulk copy engine must move bytes whose place in a 128-byte line differs from their place in
- * shared memory.  The index is the difference in units of 16 B. */
+/* How many extra times the bulk copy engine must move bytes whose place in a 128-byte line differs from their place
+ * in shared memory.  The index is the difference of the two places in units of 16 B. */
 enum { CLUSTER_PLACES = 8 };
 struct cluster_passes {
     uint8_t in[CLUSTER_PLACES], out[CLUSTER_PLACES];
@@ -27,11 +27,11 @@ struct cluster_passes {
 /* The SM's bulk copy engine.  One half moves rows in, the other moves rows out.  Each half moves one row of a warp at a
  * time. */
 struct cluster_bulk {
-    uint64_t in_ps, out_ps; /* the time until a requested row is in shared memory; until a row from shared memory has
-                             * been written */
-    uint64_t in_rate_bps, out_rate_bps, put_rate_bps; /* rates for all warps together: in; out to own memory; out to a
-                                                       * peer's memory */
-    uint64_t in_l2_ps;                                /* like in_ps, for a row that is in the L2 */
+    uint64_t in_ps, out_ps; /* in_ps: until a requested row is in shared memory; out_ps: until a row from shared
+                             * memory has been written */
+    uint64_t in_rate_bps, out_rate_bps, put_rate_bps; /* rates of all warps together: into shared memory; out to the
+                                                       * own memory; out to a peer's memory */
+    uint64_t in_l2_ps;                                /* like in_ps, but for a row that is in the L2 */
     uint64_t turn_ps;                                 /* how long a request and the wait for it keep a warp busy */
     uint64_t request_ps;                              /* the shortest time of a request, however small it is */
     struct cluster_passes passes;
@@ -40,36 +40,38 @@ struct cluster_bulk {
 /* Pairs of SMs (TPCs), in the order in which they get thread blocks, and the CPC of each pair. */
 enum { CLUSTER_PAIRS_MAX = 128, CLUSTER_CPCS_MAX = 32, CLUSTER_DIES_MAX = 4 };
 struct cluster_cpcs {
-    uint8_t pairs, cpcs; /* cpcs: the largest number of a CPC, plus one */
+    uint8_t pairs, cpcs; /* the largest number of any pair's CPC, plus one */
     uint8_t cpc[CLUSTER_PAIRS_MAX];
     uint8_t round[CLUSTER_PAIRS_MAX]; /* the round of each pair: every pair of a round gets a block before any of
                                        * them gets a second one */
-    uint8_t gpus;                     /* how many GPUs of a node, one after another, are of this kind before the next
-                                       * kind follows */
+    uint8_t gpus;                     /* how many consecutive GPUs of a node are of this kind before the next kind
+                                       * follows */
 };
 
-/* The kinds of a product's GPUs, which lack different SMs.  kinds 0: not known. */
+/* The kinds of a product's GPUs.  Kinds differ in the SMs that they lack.  kinds 0: not known. */
 struct cluster_dies {
     uint8_t kinds;
     struct cluster_cpcs kind[CLUSTER_DIES_MAX];
 };
 
-/* cluster_load() derives scan_row_ps from other keys. */
+/* A GPU's parameters.  cluster_load() derives scan_row_ps from other keys. */
 struct cluster_gpu {
     uint32_t sms;
-    uint64_t launch_ps; /* the part of a kernel's duration that is not its workers' time */
-    uint64_t beside_ps; /* launch_ps for kernels whose sheets describe all that their warps do; 0: equal to launch */
-    uint64_t setup_ps;  /* launch_ps for a kernel that is launched before the previous one ends; 0: equal to launch */
+    uint64_t launch_ps; /* the part of a kernel's duration in which its workers do not run */
+    uint64_t beside_ps; /* launch_ps of kernels whose sheets describe all that their warps do; 0: equal to launch_ps */
+    uint64_t setup_ps;  /* launch_ps of a kernel that is launched before the previous one ends; 0: equal to
+                         * launch_ps */
     uint64_t step_ps;   /* one pass of a warp's loop: index arithmetic, shared memory, branches */
-    uint64_t poll_ps;   /* from the change of a word until the warp that polls it acts on it; also, how long a word
-                         * from another block of the GPU takes to arrive */
-    uint64_t hbm_rate_bps;                          /* bytes read plus bytes written */
-    uint64_t hbm_read_rate_bps, hbm_write_rate_bps; /* the rate of reads alone; of writes alone; 0: hbm_rate */
-    uint64_t hbm_queue_ps, hbm_write_burst_ps;      /* how long loads wait in a busy memory (pressure.h; 0: not known);
-                                                     * how much writes add to that */
+    uint64_t poll_ps;   /* from the change of a word until the warp that polls it acts; a word also takes this time
+                         * from one block of the GPU to another */
+    uint64_t hbm_rate_bps;                          /* rate of bytes read plus bytes written */
+    uint64_t hbm_read_rate_bps, hbm_write_rate_bps; /* the rate of reads alone; of writes alone; 0: equal to
+                                                     * hbm_rate */
+    uint64_t hbm_queue_ps, hbm_write_burst_ps;      /* how long loads wait in a busy memory (pressure.h); how much
+                                                     * longer writes make that wait; 0: not known */
     uint64_t hbm_rows_rate_bps;       /* the rate of rows that lie apart and are read and written alternately; 0:
-                                       * hbm_rate */
-    uint64_t l2_bytes, l2_rate_bps;   /* how many bytes of rows that were just written the L2 still holds, and its rate
+                                       * equal to hbm_rate */
+    uint64_t l2_bytes, l2_rate_bps;   /* how many bytes of recently written rows the L2 still holds; the L2's rate
                                        * for them; 0: none */
     struct cluster_work store;        /* copies by loads and stores of SMs, from own memory to a peer's over NVLink or
                                        * within the GPU */
@@ -89,13 +91,14 @@ struct cluster_gpu {
                                    * load_l2_ps */
     uint64_t load_l1_ps;          /* a wait for a load that hits the SM's L1; 0: equal to load_again_ps */
     uint64_t stage_ps;            /* the SM's fence before the bulk engine stores what a warp has made */
-    uint64_t stretch_ps;          /* a stretch of a sum that the bulk engine loads ahead and stores, without its rows */
-    uint64_t release_ps;          /* an atomic on own memory that releases: the time until the warp goes on */
+    uint64_t stretch_ps;          /* sums of rows that the bulk engine loads and stores: the time of a stretch of
+                                   * 512 B, without its rows */
+    uint64_t release_ps;          /* an atomic on own memory that releases: the time until the warp continues */
     uint64_t release_stores_ps;   /* release_ps if warps of the SM have just stored rows; 0: equal to release_ps */
     uint64_t sum_far_sm_rate_bps; /* how fast sums on one SM read rows that come from memory and not from the L2 */
-    /* Costs of programs (models/kernels/loops.h).  cycle_ps 0: they cost as much as plain rows. */
-    uint64_t cycle_ps, access_ps; /* the time that a scheduler takes for an instruction; from a warp's access to its
-                                   * next one */
+    /* Costs of programs (models/kernels/loops.h).  If cycle_ps is 0, programs cost as much as plain rows. */
+    uint64_t cycle_ps, access_ps; /* a scheduler's time for one instruction; from one access of a warp to its next
+                                   * one */
     uint64_t load_shared_ps;      /* a wait for shared memory */
     bool load_behind_stores;      /* a warp that waits for a load waits for its earlier stores, too */
     struct cluster_dies cpcs;     /* each CPC has an equal share of the links */
@@ -103,15 +106,17 @@ struct cluster_gpu {
 
 struct cluster_nvlink {
     uint32_t gpus;               /* the GPUs of one NVLink domain; a domain counts as one node */
-    uint32_t over;               /* enum cluster_peers; PCIE: GPUs without NVLink store over PCIe; XGMI: GPUs of AMD */
+    uint32_t over;               /* enum cluster_peers.  PCIE: GPUs without NVLink store over PCIe.  XGMI: AMD's
+                                  * links */
     uint64_t line_rate_bps;      /* nominal rate of a GPU's links, one direction; 0: egress_rate */
-    uint64_t unaligned_rate_bps; /* rate of egress for rows that do not begin at a 128-byte line; 0: as for others */
+    uint64_t unaligned_rate_bps; /* rate of egress for rows that do not begin at a 128-byte line; 0: equal to that
+                                  * of other rows */
     uint64_t split_rate_bps; /* rate of egress for bulk copies whose buffers in shared memory do not begin at a 128-byte
                               * line */
-    uint64_t egress_rate_bps, ingress_rate_bps; /* payload of one GPU, one direction */
-    uint64_t bulk_rate_bps;                     /* likewise for bulk copies; 0: egress_rate */
-    uint64_t bulk_crossing_rate_bps;            /* bulk copies where flows cross: bytes take this much longer, given as
-                                                 * a rate; 0: no longer */
+    uint64_t egress_rate_bps, ingress_rate_bps; /* rates of payload out of one GPU and into one GPU */
+    uint64_t bulk_rate_bps;                     /* egress rate of bulk copies; 0: equal to egress_rate */
+    uint64_t bulk_crossing_rate_bps;            /* the extra time of bytes of bulk copies where flows cross, given
+                                                 * as a rate; 0: no extra time */
     /* rate of egress for bulk copies whose buffers begin at a 32-byte sector but not at a line; 0: bulk_rate */
     uint64_t sector_rate_bps;
     uint64_t latency_ps;       /* from a store until it is visible at the peer */
@@ -119,27 +124,28 @@ struct cluster_nvlink {
     uint64_t fence_ps;         /* st.release.sys after a worker's own stores: the time until they are performed */
     uint64_t fence_crowd_ps;   /* the most that fence_ps grows because other warp groups of the GPU store to peers */
     uint32_t fence_crowd_half; /* how many such groups add half of fence_crowd_ps; 0: a single one adds all of it */
-    uint64_t peek_ps;          /* a load from a peer's memory, there and back */
+    uint64_t peek_ps;          /* a load from a peer's memory: time there and back */
 };
 
 /* How long a host takes to drive a GPU.  wait_ps 0: these times are not known. */
 struct cluster_calls {
-    uint64_t wait_ps; /* a call that waits for its kernel or copy: the time until that runs, plus the time from its end
-                       * until the host sees it */
+    uint64_t wait_ps; /* for a call that waits for its kernel or copy: the time until that runs, plus the time from
+                       * its end until the host sees the end */
     uint64_t copy_ps, copy_rate_bps;     /* the copy engine: the time until bytes flow; its rate to a peer */
-    uint64_t nccl_ps;                    /* an empty message by NCCL's send or receive, with the launch of its kernel */
+    uint64_t nccl_ps;                    /* an empty message of NCCL's send or receive, including the launch of its
+                                          * kernel */
     uint64_t word_ps, await_ps;          /* a stream's write of a word; a stream's wait for a word that is already
                                           * written */
-    uint64_t handed_ps, handed_peer_ps;  /* from a stream's write of a word until the stream that waits for it goes on:
-                                          * on the same GPU; on a peer */
+    uint64_t handed_ps, handed_peer_ps;  /* from a stream's write of a word until the stream that waits for it
+                                          * continues: on the same GPU; on a peer */
     uint64_t copy_call_ps, word_call_ps; /* CPU time of a call for a copy; of a call for a write or wait of a word */
     uint64_t copy_peer_call_ps;          /* copy_call_ps for a copy to a peer; 0: equal to copy_call_ps */
     uint64_t launch_call_ps;             /* CPU time of a launch */
     uint64_t nccl_call_ps;               /* CPU time of a call of NCCL through PyTorch */
     uint64_t host_sync_ps; /* from the arrival of a count in the host's memory to the start of the kernel that it
                             * triggers */
-    uint64_t call_ps; /* how much longer than its kernel a call of normal dispatch or combine takes, on machines where
-                       * calls were measured and not kernels */
+    uint64_t call_ps;      /* how much longer a call of normal dispatch or combine takes than its kernel, on machines
+                            * where calls were measured in place of kernels */
 };
 
 /* Who posts work requests (PROTOCOLS.md 1.5 and 5.2). */
@@ -148,26 +154,27 @@ enum cluster_posting { CLUSTER_POST_GPU, CLUSTER_POST_PROXY };
 struct cluster_nic {
     uint32_t gpus_per_nic;  /* GPUs that share one NIC */
     uint32_t provider;      /* enum cluster_provider */
-    uint64_t line_rate_bps; /* nominal rate of a port; 0: rate */
+    uint64_t line_rate_bps; /* nominal rate of a port; 0: equal to rate */
     uint64_t rate_bps;      /* rate of payload and headers together, in one direction */
     uint64_t header_bytes, mtu_bytes;
     uint64_t message_ps;   /* the NIC's work on one request, without its bytes */
     uint64_t signal_ps;    /* the NIC's work on a signal (an atomic or an inline write) */
-    uint64_t signal_bytes; /* bytes of a signal on the wire, headers included */
+    uint64_t signal_bytes; /* bytes of a signal on the wire, including headers */
     uint64_t fetch_ps;     /* from the doorbell until the first byte leaves: request and payload are fetched over
                             * PCIe */
-    uint64_t read_ps;      /* the part of fetch_ps that reads the payload from a GPU's memory; signals, which have none,
-                            * do without it */
+    uint64_t read_ps;      /* the part of fetch_ps in which the NIC reads the payload from a GPU's memory; a signal
+                            * has no payload and no such part */
     uint64_t deliver_ps;   /* from the last byte's arrival until it is visible in the peer's memory */
     enum cluster_posting posting;
     uint64_t post_ps;       /* the poster's time for one request */
     uint64_t doorbell_ps;   /* the poster's time to ring the doorbell */
-    uint64_t library_ps;    /* the poster's extra time if the library's code posts, and not the kernel's */
+    uint64_t library_ps;    /* the poster's extra time if the library's code posts in place of the kernel's */
     uint64_t proxy_ps;      /* PROXY: from the GPU's request until the proxy thread works on it */
     uint32_t proxy_threads; /* PROXY: threads of one GPU */
     uint32_t queue_depth;   /* the most requests in flight on one QP; 0: as many as the kernels ask for */
-    uint64_t window_bytes;  /* bytes in flight on one port; 0: no limit */
-    uint64_t ask_bytes;     /* the receiver fetches messages larger than this (rendezvous); 0: it fetches none */
+    uint64_t window_bytes;  /* the most bytes in flight on one port; 0: no limit */
+    uint64_t ask_bytes;     /* the receiver fetches messages that are larger than this (rendezvous); 0: it fetches
+                             * none */
     uint32_t ports;         /* ports of one NIC, each with this rate */
     uint32_t port_map;      /* enum cluster_port_map: the port that a QP uses */
     uint64_t ack_bytes;     /* bytes of an acknowledgement on the wire; 0: acknowledgements take no time there */
@@ -175,7 +182,7 @@ struct cluster_nic {
                              * such unit */
 };
 
-/* The NIC's driver, as RDMA's libraries name it. */
+/* The driver of the NIC, with the names of RDMA's libraries. */
 enum cluster_provider {
     CLUSTER_PROVIDER_UNKNOWN,
     CLUSTER_PROVIDER_MLX5,
@@ -184,7 +191,7 @@ enum cluster_provider {
     CLUSTER_PROVIDER_BNXT_RE,
     CLUSTER_PROVIDER_IONIC
 };
-/* "AWS's EFA" and so on. */
+/* The provider in words, such as "AWS's EFA". */
 const char *cluster_provider_text(uint32_t provider);
 
 enum cluster_port_map { CLUSTER_PORT_HASH, CLUSTER_PORT_ROUND_ROBIN, CLUSTER_PORT_QUEUE };
@@ -210,41 +217,44 @@ struct cluster_network {
     uint32_t topology, routing, flow_key, queues; /* of the enums above */
     uint32_t cross_rail;                          /* how a GPU's traffic reaches a port on another rail, that is, on the
                                                    * leaf of another GPU of its node */
-    uint32_t nodes;           /* how many nodes `eptwin cluster show` draws; 0: two leaves, or two nodes */
+    uint32_t nodes;           /* how many nodes `eptwin cluster show` draws; 0: two leaves' nodes, or two nodes */
     uint32_t nodes_per_leaf;  /* 0: 16 */
     uint32_t leaves_per_pod;  /* fat tree: leaves below one set of spines; dragonfly: switches of a group; 0: 4 */
     uint32_t spines, cores;   /* switches above a pod's leaves; switches above the pods; 0: 4 */
     uint64_t uplink_rate_bps; /* rate of a link between switches; 0: it follows from the oversubscription */
     double oversubscription;  /* rate of all nodes below a leaf, divided by the rate of its uplinks; 0: 1 */
     uint64_t hop_ps;          /* extra time for each switch after the first */
-    uint64_t buffer_bytes;    /* bytes that can wait before a switch's output; if more come, the part before it waits,
-                               * so none are lost; 0: unlimited */
-    uint64_t quantum_bytes;   /* bytes of one message that a NIC sends before it is another QP's turn; 0: all of them */
+    uint64_t buffer_bytes;    /* bytes that can wait before a switch's output.  If more come, they wait in the part
+                               * before the switch, so none are lost.  0: unlimited */
+    uint64_t quantum_bytes;   /* bytes of one message that a NIC sends before it turns to another QP; 0: the whole
+                               * message */
 };
 
 /* DCQCN: how switches mark, receivers notify and senders set the rate of a QP (models/hardware/nic/dcqcn.h). */
 struct cluster_dcqcn {
-    uint64_t mark_from_bytes, mark_all_bytes; /* sizes of a switch's queue: up to the first no packet is marked, above
-                                               * the second every packet is */
-    double mark_share;                /* share of packets marked at mark_all; the share grows evenly from mark_from
-                                       * on */
-    uint64_t cnp_ps;                  /* a receiver notifies each QP at most once in this time; 0: there is no DCQCN */
-    uint64_t cut_ps;                  /* a sender cuts a QP's rate at most once in this time */
-    uint64_t alpha_ps;                /* alpha is updated once in this time; a cut reduces the rate by half of alpha */
+    uint64_t mark_from_bytes, mark_all_bytes; /* sizes of a switch's queue: no packet is marked up to mark_from;
+                                               * every packet is marked above mark_all */
+    double mark_share;                /* share of packets that are marked at mark_all; from mark_from on it grows in
+                                       * proportion to the queue */
+    uint64_t cnp_ps;                  /* the shortest time between two notifications of a receiver for one QP; 0:
+                                       * there is no DCQCN */
+    uint64_t cut_ps;                  /* the shortest time between two cuts of a QP's rate */
+    uint64_t alpha_ps;                /* the time between two updates of alpha; a cut reduces the rate by half of
+                                       * alpha */
     double gain;                      /* how far an update moves alpha */
-    uint64_t raise_ps, raise_bytes;   /* the rate is raised after each interval of this time, and after each interval
-                                       * of these bytes */
+    uint64_t raise_ps, raise_bytes;   /* the rate is raised after each interval of this time, and after each
+                                       * interval of this many bytes */
     uint32_t recovery;                /* after a cut, this many raises only go back towards the rate before the cut */
     uint64_t additive_bps, hyper_bps; /* later raises add additive_bps; once time and bytes have each raised the rate
                                        * `recovery` times, raises add hyper_bps */
     uint64_t least_bps;               /* no cut goes below this rate */
-    /* true: after each cut, raises go back to the rate before it.  false: they go back only after a cut that follows
-     * a raise by time */
+    /* true: after each cut, raises go back to the rate before that cut.  false: they do so only after a cut that
+     * follows a raise by time */
     bool clamp_target;
 };
 
-/* How bytes go through the host's memory: not at all (NO); copied while the NIC sends earlier ones (YES); or all copied
- * first and then sent (IN_TURN). */
+/* How a message's bytes go through the host's memory.  NO: they do not.  YES: bytes are copied while the NIC sends
+ * earlier ones.  IN_TURN: all bytes are copied, and then sent. */
 enum cluster_staging { CLUSTER_STAGING_NO, CLUSTER_STAGING_YES, CLUSTER_STAGING_IN_TURN };
 
 /* The parts of a node and the links between them. */
@@ -254,7 +264,7 @@ struct cluster_nics_of {
     uint16_t nic[CLUSTER_NICS_OF_MAX];
 };
 
-#define CLUSTER_NO_NICS UINT32_MAX /* the number of NICs while a file with "nics = 0" is being read */
+#define CLUSTER_NO_NICS UINT32_MAX /* the number of NICs while a file with "nics = 0" is read */
 struct cluster_node {
     uint32_t gpus;            /* 0: as many as an NVLink domain has */
     uint32_t nics;            /* 0: as follows from gpus-per-nic */
@@ -272,8 +282,8 @@ struct cluster_node {
     struct cluster_nics_of nic_of; /* the NIC of each GPU; count 0: NICs are dealt out in order */
     /* The host, as its GPUs see it. */
     uint64_t release_system_ps; /* a release to the system when nothing was stored */
-    uint64_t host_fence_ps;     /* a release to the system after stores to the host's memory; 0: as after other
-                                 * stores */
+    uint64_t host_fence_ps;     /* a release to the system after stores to the host's memory; 0: as long as after
+                                 * other stores */
     uint64_t host_look_ps; /* a read of a word in the host's memory; reads of one 64-byte line wait for each other */
 };
 
@@ -281,7 +291,8 @@ struct cluster_node {
 struct cluster_link {
     char *from, *to, *place; /* place: the file and line of the link */
     uint64_t rate_bps, latency_ps;
-    bool inside; /* the link is in every node; its ends are "g0", "nic1", "pcie2" or "root0", without the node */
+    bool inside; /* the link is in every node.  Its ends are named without the node: "g0", "nic1", "pcie2" or
+                  * "root0" */
 };
 
 /* A time as a function of size, measured at some sizes.  It is linear between them and constant below the first.
@@ -304,28 +315,29 @@ enum { CLUSTER_LOOP_TOPK = 8, CLUSTER_LOOP_MESSAGE_BYTES = 7408 };
  * stand for. They run the protocol without a GPU. */
 struct cluster_host {
     uint32_t cores;                              /* 0: the cluster has GPUs */
-    uint64_t step_ps, poll_ps;                   /* a worker's step; from a word's change until the step that sees it */
+    uint64_t step_ps, poll_ps;                   /* one step of a worker; from a word's change until the step that
+                                                  * sees it */
     uint64_t progress_ps;                        /* one poll of the links */
-    uint64_t switch_ps;                          /* another process takes over a core */
+    uint64_t switch_ps;                          /* time until another process runs on a core */
     uint64_t slice_ps;                           /* how long a process keeps a core while others wait for it */
     uint64_t store_ps, store_rate_bps;           /* a store to a peer's mapping: time of each store; rate of its
                                                   * bytes */
-    uint64_t interrupt_ps;                       /* CPU time that an arrival costs in addition, unless the core is still
-                                                  * busy with an earlier one */
-    struct cluster_curve put;                    /* CPU time of a put, at each end */
+    uint64_t interrupt_ps;                       /* extra CPU time of an arrival, unless the core is still busy with
+                                                  * an earlier arrival */
+    struct cluster_curve put;                    /* CPU time of a put, at each end, by its size */
     uint64_t signal_ps;                          /* CPU time of a signal, at each end */
-    struct cluster_work copy, cast, reduce, sum; /* times of one core; sm_rate is not used.  sum is like reduce, but
+    struct cluster_work copy, cast, reduce, sum; /* times of one core, where sm_rate is not used; sum is reduce
                                                   * without weights */
     uint64_t scan_rate_bps;
-    /* The times of work in a loop, as a function of how many bytes a rank touches before it touches the same ones
-     * again.  The loop casts a row of CLUSTER_REDUCE_ROW_BYTES to a message, stores the message, copies it out, stores
-     * the row, and sums eight such rows.  Without points the times above hold for any number of bytes. */
+    /* The times of work in a loop, by how many bytes a rank touches before it touches the same ones again.  The loop
+     * casts a row of CLUSTER_REDUCE_ROW_BYTES to a message, stores the message, copies it out, stores the row, and
+     * sums eight such rows.  If the curves have no points, the times above hold for any number of bytes. */
     struct {
         struct cluster_curve cast, message, copy, store, reduce;
     } loop;
 };
 
-/* A key whose value nobody has measured on this machine: it is that of other hardware. */
+/* A key whose value was not measured on this machine but on other hardware. */
 struct cluster_assumed {
     const char *section, *key;
     char *file; /* name of the file that gives the value, without its folder: "hopper.ini" */
@@ -333,7 +345,7 @@ struct cluster_assumed {
 
 struct cluster {
     char *name, *path;
-    char *digest; /* digest of the file, included files and settings (key_file_digest()), without the name */
+    char *digest; /* digest of the file, with included files and settings but without the name (key_file_digest()) */
     struct cluster_gpu gpu;
     struct cluster_nvlink nvlink;
     struct cluster_calls calls;
@@ -344,7 +356,8 @@ struct cluster {
     struct cluster_host host;
     struct cluster_link *link; /* [link_count] */
     uint32_t link_count;
-    struct cluster_assumed *assumed; /* [assumed_count]: what files named by "assume" give, in the order of sections */
+    struct cluster_assumed *assumed; /* [assumed_count] the values from files that "assume" names, in the order of
+                                      * sections */
     uint32_t assumed_count;
     char **settings; /* settings such as "nic.rate=50 GB/s", as cluster_load_set() got them, NULL-terminated; NULL:
                       * none */
@@ -362,8 +375,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(cluster, cluster_free)
 
 /* Whether [links] describe the PCIe of every node. */
 bool cluster_node_written(const struct cluster *cluster);
-/* The prefix that tells the kind of a part that every node has: "g", "nic", "pcie" or "root".  NULL if the name is none
- * of such a part. */
+/* The prefix that gives the kind of a part that every node has: "g", "nic", "pcie" or "root".  NULL if the name is
+ * not one of such a part. */
 const char *cluster_inside_kind(const char *name);
 
 /* Parses "27 us at 1024 B, 130 us at 14336 B".  Sizes must rise and times must not fall, in at most CLUSTER_CURVE_MAX

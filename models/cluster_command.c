@@ -22,7 +22,7 @@ static command_function list_run, show_run, check_run, backends_run, keys_run;
 static const struct subcommand {
     const char *name;
     command_function *run;
-    const char *arguments, *purpose, *details; /* details NULL: the subcommand has a help of its own */
+    const char *arguments, *purpose, *details; /* details NULL: the subcommand prints its own help */
 } subcommands[] = {
     { "list", list_run, "", "name every cluster file that ships with eptwin",
       "One line each: the name that --cluster takes, the machine, and the file.  The files of the first folder that\n"

@@ -5,7 +5,7 @@
 #include "models/hardware/machine/route.h"
 #include "sim/units.h"
 
-/* place is [part]: 1 + the part's number in the drawing; 0 if it is not drawn */
+/* A drawing while it is made.  place[part] is 1 + the part's number in the drawing, or 0 if the part is not drawn. */
 struct sketch {
     const struct cluster *cluster;
     const struct graph *graph;
@@ -42,7 +42,8 @@ static void links_place(struct sketch *s, uint32_t from)
     for (guint i = 0; i < out->len; i++) {
         const struct link *link = graph_link(s->graph, g_array_index(out, uint32_t, i));
         if (!s->place[link->to] || link->to < from) continue;
-        if (graph_part(s->graph, from)->node != graph_part(s->graph, link->to)->node) continue; /* drawn above */
+        if (graph_part(s->graph, from)->node != graph_part(s->graph, link->to)->node)
+            continue; /* a link between nodes */
         g_autofree char *tip = link_tip(s->graph, link);
         g_autofree char *name = g_strconcat(name_of(s->graph, from), "-", name_of(s->graph, link->to), NULL);
         drawing_link_add(s->drawing, s->place[from] - 1, s->place[link->to] - 1, name, tip, NULL);
@@ -295,8 +296,8 @@ static void node_place(struct sketch *s)
 
 /* ---- words ---- */
 
-/* Describes paths from the first GPU with their rates and latencies: one path for each length, in links.  Paths have
- * the names that results use for bounds. */
+/* Describes paths from the first GPU to GPUs of other nodes, with rates and latencies: one path for each number of
+ * links. Parts have the names that results use for bounds. */
 static void ways_describe(struct sketch *s)
 {
     const struct graph *g = s->graph;
