@@ -20,7 +20,7 @@ static void refused(const uint8_t *bytes, size_t size, const char *expected)
     CU_ASSERT(error_holds(&error, expected));
 }
 
-/* What runs code in Python is never looked up: by name, by opcode. */
+/* Names and opcodes that run code in Python must be refused. */
 TEST("hostile pickles are refused")
 {
     refused(BYTES("\x80\2cos\nsystem\nX\2\0\0\0id\x85R."),
@@ -74,7 +74,7 @@ TEST("values are read")
     CU_ASSERT_EQUAL(pickle_item(list, 2)->integer, -128);
     CU_ASSERT_EQUAL(pickle_item(list, 3)->type, PICKLE_NONE);
     CU_ASSERT_EQUAL(pickle_item(list, 4)->number, 0.75);
-    CU_ASSERT_PTR_EQUAL(pickle_member(root, "c"), root); /* a dictionary that holds itself */
+    CU_ASSERT_PTR_EQUAL(pickle_member(root, "c"), root); /* a dictionary that contains itself */
     CU_ASSERT_PTR_NULL(pickle_member(root, "d"));
     pickle_free(pickle);
 }
@@ -98,7 +98,7 @@ struct tensor {
     int32_t storage_count, offset, dims, shape[4], stride[4];
 };
 
-/* The opcodes of a tensor over the storage "0". */
+/* Appends the opcodes of a tensor over the storage "0". */
 static void tensor_append(GByteArray *out, const struct tensor *t)
 {
     append(out, "ctorch._utils\n_rebuild_tensor_v2\n((\x8c\7storagectorch\n");
@@ -117,7 +117,8 @@ static void tensor_append(GByteArray *out, const struct tensor *t)
                 "ccollections\nOrderedDict\n)RtR");
 }
 
-/* Reads a file of one tensor over 24 numbers 0 to 23 of so many bytes each, under a key if that is not NULL. */
+/* Writes and reads a file of one tensor over the 24 numbers 0 to 23.  With a key, the tensor is in a dictionary under
+ * that key.  Returns the error, or NULL. */
 static GError *tensor_read(const char *key, const struct tensor *t, const char *order)
 {
     g_autoptr(GByteArray) pickle = g_byte_array_new();
@@ -199,7 +200,7 @@ TEST("tensors of other kinds are refused")
     tensor_bad(NULL, &t, "little", "a tensor inside its storage");
     t.stride[0] = -6;
     tensor_bad(NULL, &t, "little", "whole numbers");
-    /* A few numbers that claim to be many. */
+    /* A tensor claims many numbers, but has a few. */
     t = (struct tensor){ "IntStorage", 24, 0, 3, { INT32_MAX, 3, 2 }, { 0, 2, 1 } };
     tensor_bad(NULL, &t, "little", "of at most 1000 times");
     t = (struct tensor){ "IntStorage", 24, 0, 2, { 12, 2 }, { 2, 1 } };

@@ -1,7 +1,7 @@
 /* test_placement.c - placements of experts on ranks.
  *
- * The published example of the expert-parallel load balancer (12 experts, 16 slots, 4 groups, 2 nodes, 8
- * ranks) must come out at least as even as its own answer; random loads check what must always hold; placed
+ * The published example of the expert-parallel load balancer (12 experts, 16 slots, 4 groups, 2 nodes, 8 ranks) must
+ * come out at least as even as its published answer.  Random loads check properties that must always hold.  Placed
  * routings must keep every token's choices. */
 #include <stdbool.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static uint32_t replica_count(const struct placement *p, uint32_t expert)
     return p->replicas_start[expert + 1] - p->replicas_start[expert];
 }
 
-/* The load of the most loaded rank when replicas share evenly. */
+/* Returns the load of the most loaded rank, if replicas of an expert share its load evenly. */
 static double load_most(const uint64_t *load, const uint32_t *expert_of, uint32_t slots, uint32_t ranks)
 {
     uint32_t replicas[4096] = { 0 };
@@ -52,8 +52,8 @@ TEST("published example")
     }
 }
 
-/* Whether lists of replicas and slots agree, every expert has a slot, and (grouped) all slots of a group of 8 experts
- * are on one node of 4 ranks. */
+/* Whether the lists of replicas and of slots agree and every expert has a slot.  If `grouped`, all slots of a group of
+ * 8 experts must also be on one node of 4 ranks. */
 static bool placement_sound(const struct placement *p, bool grouped)
 {
     const uint32_t node_slots = p->slots / p->ranks * 4;
@@ -129,7 +129,7 @@ TEST("choices survive placement")
             used[to]++;
         }
         CU_ASSERT(memcmp(in.rank[r].weights, out.rank[r].weights, 400 * 4 * sizeof(float)) == 0);
-        /* A source uses the replicas of an expert in rotation: their numbers of uses differ by at most one. */
+        /* A source uses the replicas of an expert in rotation, so their numbers of uses differ by at most one. */
         for (uint32_t e = 0; e < 32; e++)
             for (uint32_t i = p.replicas_start[e]; i + 1 < p.replicas_start[e + 1]; i++)
                 CU_ASSERT(abs((int)used[p.replicas[i]] - (int)used[p.replicas[i + 1]]) <= 1);

@@ -1,10 +1,10 @@
-/* test_prices.c - has each operation of an SM one price, whatever its site?
+/* test_prices.c - is each operation of an SM priced in exactly one way, whatever its site?
  *
- * Aim: models/hardware/sm.  Method: at each site of the shipped sheets one worker of an H200 does each operation that
+ * Aim: models/hardware/sm.  Method: at each site of the shipped sheets, a worker of an H200 does each operation that
  * the form of the site's line permits.  There are several ways of pricing, each with keys of its own.  The keys of one
- * way after another are made 1000 times dearer.  An operation must then take longer with exactly one way's keys, and
- * never with those of plain rows.  A scan without a program only waits for loads.  It takes longer with no way's keys
- * or, at a peer, only with those of the path to the peer. */
+ * way after another are made 1000 times dearer.  An operation must then take longer with the keys of exactly one way,
+ * and never with those of plain rows.  A scan without a program only waits for loads.  It may take longer with no way's
+ * keys or, at a peer, only with those of the path to the peer. */
 #include "models/cluster.h"
 #include "models/hardware/world/world.h"
 #include "models/kernels/loops.h"
@@ -19,7 +19,7 @@ struct one {
     struct fabric_worker worker;
     struct fabric_given given; /* all sizes that a line may name */
     enum site site;
-    uint32_t kind; /* enum fabric_work_kind, or STORE: to a peer */
+    uint32_t kind; /* a value of enum fabric_work_kind, or STORE for a store to a peer */
     bool done;
 };
 
@@ -77,7 +77,7 @@ static void dearer(struct cluster *cluster, enum way way)
     }
 }
 
-/* The operations that a line of that form permits. */
+/* Whether a line of that form permits an operation of that kind. */
 static bool permits(const struct loop *loop, uint32_t kind)
 {
     if (loop->host) return kind == FABRIC_WORK_SCAN;
@@ -91,13 +91,14 @@ TEST("one way for each operation")
     g_autoptr(cluster) base = cluster_load("models/clusters/h200.ini", NULL);
     uint32_t operations = 0;
     CU_ASSERT_PTR_NOT_NULL_FATAL(base);
-    base->gpu.l2_rate_bps = 0; /* programs and bulk rows have it in common */
+    base->gpu.l2_rate_bps = 0; /* programs and bulk rows share this key, so it is left out */
     for (uint32_t site = SITE_NONE + 1; site < SITES; site++) {
         struct loop loop;
         loops_make(loops_shipped(), (enum site)site, (const uint64_t[LOOP_SIZES]){ 64, 64, 64, 64 }, &loop);
         const bool counted =
-            loop.sum_cycles || loop.stretch_row_cycles || loop.adds_cycles || loop.chase; /* it takes cycles by words */
-        if (loop.engine >= LOOP_COPY) continue;                                           /* no SM's */
+            loop.sum_cycles || loop.stretch_row_cycles || loop.adds_cycles || loop.chase; /* words of the line give its
+                                                                                           * cycles */
+        if (loop.engine >= LOOP_COPY) continue;                                           /* not by an SM */
         for (uint32_t kind = 0; kind < KINDS; kind++) {
             if (kind == FABRIC_WORK_COMPUTE || kind == FABRIC_WORK_CALL || !permits(&loop, kind)) continue;
             const uint64_t usual_ps = time_of(base, (enum site)site, kind);

@@ -1,9 +1,9 @@
 /* test_probe.c - are a host's files, and the output of other tools, read correctly?
  *
  * Trees of four kinds of host are written to a temporary folder as /sys and /proc show them: an HGX H100 node (two PCIe
- * switches, one GPU and one NIC below each, ACS on in one), a GH200 node (Cassini NICs, C2C), a node with GPUs on PCIe
- * only and across sockets, and a virtual machine that hides widths.  Each is read from the folder and from the archive
- * that --save makes of it, and both must tell the same. */
+ * switches, one GPU and one NIC below each, ACS on in one), a GH200 node (Cassini NICs, C2C), a node whose GPUs are on
+ * PCIe only and on two sockets, and a virtual machine that hides widths.  Each tree is read from the folder and from
+ * the archive that --save makes of it.  Both must give the same text. */
 #include <glib.h>
 #include <glib/gstdio.h>
 #include <string.h>
@@ -47,7 +47,7 @@ struct function {
     const char *path, *class_code, *vendor, *device, *numa, *width, *width_max, *gts;
 };
 
-/* A PCI function below /sys/devices, and its name in /sys/bus/pci/devices. */
+/* Writes a PCI function below /sys/devices, and its name in /sys/bus/pci/devices. */
 static void put_function(const struct function *f)
 {
     const struct {
@@ -97,11 +97,11 @@ static void put_rdma(const char *name, const char *path, const char *rate, const
     put_link(driver, "../../../../../../../bus/pci/drivers/mlx5_core");
 }
 
-/* The extended configuration space of a bridge whose ACS control word is control. */
+/* Writes the extended configuration space of a bridge.  `control` is its ACS control word. */
 static void put_acs(const char *path, uint16_t control)
 {
     char config[512] = { 0 };
-    config[0x100] = 0x0d; /* ACS, version 1, last */
+    config[0x100] = 0x0d; /* the ACS capability, version 1, last of the list */
     config[0x102] = 0x01;
     config[0x106] = (char)(control & 0xff);
     config[0x107] = (char)(control >> 8);
@@ -366,8 +366,8 @@ TEST("nvidia-smi topo -m")
     CU_ASSERT_PTR_NULL(probe_smi_parse("\tGPU0\tNIC0\nGPU0\t X \tFAR\n", "t", &word));
     CU_ASSERT_STRING_EQUAL(word->message, "t:2: NIC0: expected X, NV#, PIX, PXB, PHB, NODE or SYS, found 'FAR'");
     CU_ASSERT_PTR_NULL(probe_smi_parse("hello GPU\n", "t", &nothing));
-    CU_ASSERT_PTR_NULL(probe_smi_parse("GPU0 Xylophone\n", "t", NULL)); /* a line of no known form: the reader must
-                                                                         * end */
+    CU_ASSERT_PTR_NULL(probe_smi_parse("GPU0 Xylophone\n", "t", NULL)); /* the reader must return at a line of unknown
+                                                                         * form */
 }
 
 TEST("ibnetdiscover")
@@ -418,7 +418,8 @@ TEST("iblinkinfo")
     CU_ASSERT_TRUE(g_array_index(net->cable, struct probe_cable, 2).slow);
     CU_ASSERT_FALSE(g_array_index(net->cable, struct probe_cable, 3).slow);
     CU_ASSERT_EQUAL(net->host_bps, 400000000000u);
-    CU_ASSERT_DOUBLE_EQUAL(probe_ibnet_oversubscription(net), 1.6, 1e-9); /* 800 to hosts, 100 and 400 up */
+    CU_ASSERT_DOUBLE_EQUAL(probe_ibnet_oversubscription(net), 1.6, 1e-9); /* 800 Gb/s go to hosts, 100 and 400 Gb/s go
+                                                                           * up */
     probe_ibnet_free(net);
     CU_ASSERT_PTR_NULL(probe_ibnet_parse(" 1 2[ ] ==( 4X 10.0 Gbps Active/ LinkUp)==> here \"\"\n", "t", &far));
     CU_ASSERT_TRUE(g_str_has_prefix(far->message, "t:1: expected LID PORT[ ] ==( 4X"));

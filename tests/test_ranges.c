@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The numbers as "0 2 4", or "no". */
+/* Returns the numbers of a text, such as "0 2 4", or "no" if the text is refused. */
 static const char *read_as(const char *text, uint32_t limit)
 {
     static char out[256];
@@ -51,7 +51,7 @@ TEST("what is refused")
         CU_ASSERT_STRING_EQUAL(read_as(texts[i], 4), "no");
         if (strcmp(read_as(texts[i], 4), "no") != 0) printf("taken: '%s'\n", texts[i]);
     }
-    CU_ASSERT_STRING_EQUAL(read_as("0:13", 20), "no"); /* more than the caller wants */
+    CU_ASSERT_STRING_EQUAL(read_as("0:13", 20), "no"); /* more numbers than the caller allows */
     CU_ASSERT_STRING_EQUAL(read_as("4294967294", UINT32_MAX), "4294967294");
 }
 

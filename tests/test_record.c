@@ -1,9 +1,9 @@
 /* test_record.c - the result record.
  *
- * Aim: what is written reads back exactly, in both formats, for any number and any hostile word; what is
- * damaged is refused with the line and the field.  Method: round trips over random doubles and awkward words; a
- * table of bad texts with the exact message; truncation of a good text at every byte and every bit flipped,
- * which must never crash and, when accepted, must survive another round trip. */
+ * Aim: what is written reads back exactly, in both formats, for any number and any hostile word.  Damaged records are
+ * refused, and the message names the line and the field.  Method: round trips over random doubles and awkward words; a
+ * table of bad texts with the exact message.  A good text is cut at every byte, and every bit is flipped.  That must
+ * never crash.  If the result is accepted, it must survive another round trip. */
 #include <glib/gstdio.h>
 #include <math.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 
 static char *in_folder(const char *name) { return g_strdup(temporary_path(name)); }
 
-/* The text that record_write() makes. */
+/* Returns the text that record_write() makes. */
 static char *written(const struct record *record, enum record_format format)
 {
     g_autofree char *path = in_folder("written");
@@ -99,7 +99,7 @@ TEST("find")
     CU_ASSERT_PTR_NULL(record_find(record, "dispatch", 0, "time_us"));
     for (int rank = 0; rank < 3000; rank++) record_add(record, "dispatch", rank, "time_us", rank, "us");
     record_add(record, "dispatch", 7, "time_us", -1, "us");
-    CU_ASSERT_EQUAL(record_find(record, "dispatch", 7, "time_us")->value, 7); /* the first */
+    CU_ASSERT_EQUAL(record_find(record, "dispatch", 7, "time_us")->value, 7); /* the first of two rows of rank 7 */
     CU_ASSERT_EQUAL(record_find(record, "dispatch", 2999, "time_us")->value, 2999);
     CU_ASSERT_PTR_NULL(record_find(record, "dispatch", RECORD_ALL, "time_us"));
     CU_ASSERT_PTR_NULL(record_find(record, "combine", 7, "time_us"));
@@ -131,7 +131,7 @@ TEST("numbers round-trip exactly")
     CU_ASSERT_STRING_EQUAL(text, "0.30000000000000004");
 }
 
-/* Short numbers are read without strtod(), and as it reads them. */
+/* Short numbers are read without strtod(), but must get the same values. */
 TEST("lists of numbers")
 {
     static const char *const wrong[] = { "1  2", "1,2", "1.", "- 1", "1 x", "1 1e999" };
@@ -285,10 +285,11 @@ TEST("endless nesting")
     CU_ASSERT_TRUE(g_str_has_prefix(error->message, "test:1: expected JSON: maximum parsing depth reached"));
 }
 
-/* Whatever is accepted must survive a round trip; nothing may crash (the sanitizers watch). */
+/* Whatever is accepted must survive a round trip.  Nothing may crash; the sanitizers notice bad accesses. */
 static void survive(const char *text, size_t size_bytes)
 {
-    g_autofree char *copy = g_malloc(size_bytes + 1); /* its own block: reads beyond its end are noticed */
+    g_autofree char *copy = g_malloc(size_bytes + 1); /* a block of its own, so that sanitizers notice reads beyond its
+                                                       * end */
     memcpy(copy, text, size_bytes);
     copy[size_bytes] = '\0';
     g_autoptr(GError) error = NULL;
@@ -335,7 +336,7 @@ TEST("failed writes leave nothing")
     CU_ASSERT_TRUE(record_write(record, "/dev/null", RECORD_CSV, NULL));
     struct stat status;
     CU_ASSERT_TRUE(stat("/dev/null", &status) == 0 && S_ISCHR(status.st_mode));
-    /* A link stays a link, its target is replaced, and no other file is left there. */
+    /* A symbolic link stays, its target is replaced, and no other file is left in the folder. */
     g_autofree char *link = in_folder("link.csv");
     CU_ASSERT_TRUE(g_file_set_contents(kept, "old", -1, NULL) && symlink("kept.csv", link) == 0);
     CU_ASSERT_TRUE(record_write(record, link, RECORD_CSV, NULL));

@@ -1,8 +1,8 @@
 /* test_record_forms.c - records in forms that other programs read: JSON by its schema (reports/record.schema.json),
  * CollectiveX's document, OpenMetrics text.
  *
- * The validator here knows the words of JSON Schema that the schema uses, and fails the test if the schema uses any
- * other. */
+ * The validator in this file knows only the words of JSON Schema that our schema uses.  The test fails if the schema
+ * uses another word. */
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -148,7 +148,7 @@ TEST("JSON follows its schema")
     json_decref(schema);
 }
 
-/* What is no record is refused by the schema, and by the reader. */
+/* Texts that are no records must be refused by the schema and by the reader. */
 TEST("the schema refuses")
 {
     static const char *const bad[] = {
@@ -200,7 +200,8 @@ TEST("CollectiveX out and in")
     CU_ASSERT_PTR_NOT_NULL(error);
 }
 
-/* A prediction says that it is none of a machine; a loop has a period and floors instead. */
+/* A prediction says that it is not a measurement of a machine.  A loop has no times of its components, but a period and
+ * floors. */
 TEST("CollectiveX says what it is")
 {
     g_autoptr(record) record = record_make("simulate");
@@ -230,7 +231,7 @@ TEST("OpenMetrics")
     CU_ASSERT_PTR_NOT_NULL(strstr(text->str, "eptwin_prediction_error_ratio{phase=\"dispatch\",rank=\"all\"} 0\n"));
     CU_ASSERT_PTR_NULL(strstr(text->str, "eptwin_error"));
     CU_ASSERT_TRUE(g_str_has_suffix(text->str, "\n# EOF\n"));
-    /* Samples of a family stand together, behind its TYPE. */
+    /* All samples of a family must stand together, after the family's TYPE line. */
     g_auto(GStrv) line = g_strsplit(text->str, "\n", -1);
     g_autoptr(GHashTable) seen = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     for (char **l = line; *l; l++)

@@ -1,7 +1,7 @@
-/* test_replay.c - the parts of a replay around the kernels: ranks with different programs or options are found before
- * they run, and times become the rows that replay/README.md promises.
+/* test_replay.c - the parts of a replay around the kernels.  Ranks with different programs or options must be found
+ * before they run.  Times must become the rows that replay/README.md promises.
  *
- * Method: plans made by hand, ranks as threads; times whose medians and percentiles are known. */
+ * Method: plans made by hand, with threads as ranks; times whose medians and percentiles are known. */
 #include <glib/gstdio.h>
 #include <stdio.h>
 #include <string.h>
@@ -57,7 +57,7 @@ static bool agree_call(struct bootstrap *b, void *context)
     return replay_agree(&plans[b->rank].plan, b, &agree_error[b->rank]);
 }
 
-/* All ranks must find out, and report it equally. */
+/* Asserts that all ranks find the difference between their plans, and report it in the same words. */
 static void expect_agreement(struct rank_plan *plans, const char *expected)
 {
     struct bootstrap **b = support_bootstraps_new(RANKS);
@@ -83,7 +83,8 @@ TEST("ranks agree or not")
 {
     struct rank_plan plans[RANKS];
     plans_make(plans);
-    CU_ASSERT_TRUE(case_set(&plans[1].case_options, "cluster", "elsewhere.ini", NULL)); /* only a path */
+    CU_ASSERT_TRUE(case_set(&plans[1].case_options, "cluster", "elsewhere.ini", NULL)); /* the path of a file may
+                                                                                         * differ */
     expect_agreement(plans, NULL);
     plans_make(plans);
     CU_ASSERT_TRUE(case_set(&plans[2].case_options, "hidden", "4096", NULL));
@@ -108,7 +109,7 @@ TEST("ranks agree or not")
     expect_agreement(plans, "timeout: expected the same on all ranks, found 30 on rank 0 and 2 on rank 2");
 }
 
-/* Long values may differ at their ends; text that follows them is compared, too. */
+/* Long values may differ only at their ends.  Text that follows them must be compared, too. */
 TEST("long options differ at their ends")
 {
     g_autoptr(GString) matrix = g_string_new("4");
@@ -126,7 +127,7 @@ TEST("long options differ at their ends")
     expect_agreement(plans, "warmup: expected the same on all ranks, found 1 on rank 0 and 2 on rank 2");
 }
 
-/* Every option of a case, except those that name files, with another value on one rank. */
+/* One rank has another value of an option.  Tests every option of a case, except those that name files. */
 TEST("every option is agreed on")
 {
     static const char *const values[] = {
@@ -170,7 +171,7 @@ static double row_value(const struct record *record, const char *phase, int32_t 
 
 enum { WARMUP = 2, REPEAT = 3, WARMUP_MS = 200, CHECKS_MAX = 16 };
 
-/* A kernel that takes WARMUP_MS in warm-ups and almost no time afterwards, and notes when its outputs are checked. */
+/* A kernel that takes WARMUP_MS in warm-ups and almost no time afterwards.  It notes when its outputs are checked. */
 struct stub_rank {
     struct kernel_rank base;
     struct fabric_worker worker, *list[1];
@@ -275,7 +276,7 @@ TEST("iterations that count and that are checked")
     struct bootstrap **b = support_bootstraps_new(1);
     CU_ASSERT_EQUAL(support_bootstraps_run(b, 1, stub_run, &p.plan), 0);
     support_bootstraps_free(b, 1);
-    CU_ASSERT_FATAL(stub_checks.count >= 2); /* one more, where the machine was busy */
+    CU_ASSERT_FATAL(stub_checks.count >= 2); /* three if the machine was busy */
     CU_ASSERT_EQUAL(stub_checks.checked[0], 1);
     CU_ASSERT_EQUAL(stub_checks.checked[1], WARMUP + REPEAT);
     g_autoptr(record) record = MADE(record_read(path, NULL));
@@ -285,7 +286,7 @@ TEST("iterations that count and that are checked")
     g_autofree double *waits_us = waits ? record_row_list(waits, &ranks) : NULL;
     CU_ASSERT_FATAL(waits_us && ranks == 1);
     CU_ASSERT(waits_us[0] <
-              WARMUP_MS * 1000 / 4.0); /* with the warm-ups' it would be two thirds of that time, or more */
+              WARMUP_MS * 1000 / 4.0); /* with the waits of warm-ups, it would be at least two thirds of WARMUP_MS */
     g_unlink(path);
     p.command.output = NULL;
     plan_clear(&p);

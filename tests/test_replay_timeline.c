@@ -1,7 +1,7 @@
-/* test_replay_timeline.c - timelines of ranks whose clocks differ become one.
+/* test_replay_timeline.c - timelines of ranks whose clocks differ are merged into one.
  *
- * Method: ranks are threads whose fabric only gives the time of a clock, which is ahead by a known amount. The entries
- * of an operation, a wait and a kernel must be in the file. */
+ * Method: ranks are threads.  Their fabric only gives the time of a clock, which is ahead by a known amount.  The
+ * entries of an operation, a wait and a kernel must be in the file. */
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
@@ -29,7 +29,7 @@ static uint64_t clock_now_ps(const struct fabric *f) { return true_ps() + ahead_
 static int nothing_signalled(struct fabric *f, struct fabric_worker *w, const struct fabric_signal *signal)
 {
     (void)f, (void)w;
-    return signal->value == 99 ? -EAGAIN : 0; /* refused: nothing has happened */
+    return signal->value == 99 ? -EAGAIN : 0; /* a refused signal, which must not become an entry */
 }
 
 static void nothing_done(struct fabric *f, struct fabric_worker *w, const struct fabric_work *work)
@@ -41,7 +41,7 @@ static const struct fabric_ops clock_ops = {
     .name = "clock", .now_ps = clock_now_ps, .signal = nothing_signalled, .work = nothing_done
 };
 
-/* A word that rank 0 receives in place of what rank 1 sent in its number-th message. */
+/* Replaces a word of the number-th message that rank 0 receives from rank 1. */
 struct forged {
     struct bootstrap b;
     struct bootstrap *inner;
@@ -62,15 +62,15 @@ static bool forged_allgather(struct bootstrap *b, const void *in, size_t size_by
 static const struct bootstrap_ops forged_ops = { .allgather = forged_allgather };
 
 struct play {
-    struct forged *forged; /* NULL: all are honest */
-    uint64_t base_ps;      /* by the true clock */
+    struct forged *forged; /* NULL: no message is forged */
+    uint64_t base_ps;      /* when the play begins, by the true clock */
     bool one_clock;
-    uint32_t works; /* more operations than are kept */
-    char *text;     /* the file, of rank 0 */
+    uint32_t works; /* number of pieces of work, which may exceed the number of entries that are kept */
+    char *text;     /* the text of the file, on rank 0 */
     uint64_t lost;
 };
 
-/* Rank 1 signals rank 0, which has waited for it since the base. */
+/* Plays a rank.  Rank 1 signals rank 0, which has waited for the signal since base_ps. */
 static void rank_play(struct replay_timeline *t, const struct play *p, uint32_t rank)
 {
     struct fabric_worker w = { .fabric = replay_timeline_fabric(t), .index = 4 + rank };
@@ -79,7 +79,7 @@ static void rank_play(struct replay_timeline *t, const struct play *p, uint32_t 
         .worker = &w, .begin_ps = base_ps, .end_ps = base_ps + 2000 * ms, .peer = 1, .text = "waits for rank 1"
     };
     struct fabric_signal signal = { .value = 1, .peer = 0 };
-    replay_timeline_wait(t, &wait); /* it is not on yet */
+    replay_timeline_wait(t, &wait); /* not recorded, because recording is not on yet */
     replay_timeline_on(t, true);
     for (uint32_t i = 0; i < p->works; i++)
         fabric_work(&w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .read_bytes = 1000 + i });
@@ -136,7 +136,7 @@ static void play_run(struct play *p)
     CU_ASSERT_PTR_NOT_NULL_FATAL(p->text);
 }
 
-/* The number behind key in the first line of the text with both words; -1: there is none. */
+/* Returns the number behind `key` in the first line of the text that has both words.  -1: there is none. */
 static double number_in(const char *text, const char *word, const char *other, const char *key)
 {
     g_auto(GStrv) lines = g_strsplit(text, "\n", 0);
@@ -147,8 +147,8 @@ static double number_in(const char *text, const char *word, const char *other, c
     return -1;
 }
 
-/* Clocks that are hours apart: kernels that began at the same moment do so in the file, within the bounds that the file
- * states. */
+/* The clocks are hours apart.  Kernels that began at the same moment must begin together in the file, within the bounds
+ * that the file states. */
 TEST("clocks that differ")
 {
     struct play p = { .works = 1 };
@@ -168,8 +168,8 @@ TEST("clocks that differ")
     free(p.text);
 }
 
-/* The file has exactly the events that happened while recording was on; an arrow leads from the signal to the end of
- * the wait. */
+/* The file must have exactly the events that happened while recording was on.  An arrow must lead from the signal to
+ * the end of the wait. */
 TEST("entries")
 {
     struct play p = { .works = 1 };
@@ -196,8 +196,8 @@ TEST("entries that are lost")
     free(p.text);
 }
 
-/* A peer may send anything: counts of entries, numbers of texts, times, names.  (With another count of texts all would
- * exchange more blocks.)  The file is still JSON and has the part of the honest rank 2. */
+/* A peer may send any counts of entries, numbers of texts, times and names.  The count of texts is not forged, because
+ * then all ranks would exchange more blocks.  The file must still be JSON and have the entries of the honest rank 2. */
 static void forge(bool one_clock, uint32_t message, uint32_t word)
 {
     static const uint32_t values[] = { 0, 0x7fffffff, 0x80000000, UINT32_MAX - 1, UINT32_MAX };

@@ -1,8 +1,8 @@
 /* test_report.c - the report.
  *
- * Aim: the page is well-formed, needs no other file, and cannot be taken over by the text of a record; plots show every
- * value.  Method: pages of records with hostile words in every place go through a strict parser, which sees each
- * element and attribute; marks are counted and placed where arithmetic says. */
+ * Aim: the page is well-formed, needs no other file, and cannot be taken over by the text of a record.  Plots show
+ * every value.  Method: pages of records with hostile words in every place go through a strict parser, which sees each
+ * element and attribute.  The tests count marks, and compare their places with arithmetic. */
 #include <math.h>
 #include <string.h>
 
@@ -46,7 +46,7 @@ static void on_element(GMarkupParseContext *context, const char *element, const 
     page->dots += strcmp(element, "circle") == 0;
     for (int i = 0; names[i]; i++) {
         CU_ASSERT_FALSE(g_str_has_prefix(names[i], "on"));
-        if (strstr(names[i], "href")) CU_ASSERT_EQUAL(values[i][0], '#'); /* a place in the page */
+        if (strstr(names[i], "href")) CU_ASSERT_EQUAL(values[i][0], '#'); /* within the page */
         CU_ASSERT_STRING_NOT_EQUAL(names[i], "src");
         if (strcmp(names[i], "x") == 0 || strcmp(names[i], "width") == 0 || strcmp(names[i], "cx") == 0)
             CU_ASSERT_TRUE(isfinite(g_ascii_strtod(values[i], NULL)) && g_ascii_strtod(values[i], NULL) >= 0);
@@ -111,10 +111,11 @@ TEST("a pair's page")
     const char *const paths[] = { "m.csv", "p.csv" };
     g_autoptr(GString) html = page_of(records, paths, 2), again = page_of(records, paths, 2);
     const struct page page = parsed(html->str);
-    CU_ASSERT_EQUAL(page.rects[0], 2); /* one bar a phase and record */
+    CU_ASSERT_EQUAL(page.rects[0], 2); /* one bar for each phase and record */
     CU_ASSERT_EQUAL(page.rects[1], 2);
-    CU_ASSERT_EQUAL(page.dots, 2 * 2 * 5);     /* one dot a phase, record and rank */
-    CU_ASSERT_EQUAL(page.svgs, 1 + 2 + 1 + 1); /* times, ranks of two phases, bounds, busy */
+    CU_ASSERT_EQUAL(page.dots, 2 * 2 * 5);     /* one dot for each phase, record and rank */
+    CU_ASSERT_EQUAL(page.svgs, 1 + 2 + 1 + 1); /* plots of times, of the ranks of two phases, of bounds, of busy
+                                                * shares */
     CU_ASSERT_PTR_NOT_NULL(strstr(
         html->str, "<b>dispatch</b>: predicted 100.0 us, measured 110.0 us (mean over ranks), 9.1\302\240% too low."));
     CU_ASSERT_STRING_EQUAL(html->str, again->str);
@@ -177,7 +178,7 @@ TEST("odd numbers")
     const char *const path = "many";
     g_autoptr(GString) html = page_of(&many, &path, 1);
     const struct page page = parsed(html->str);
-    CU_ASSERT_TRUE(page.dots >= 300 && page.dots <= 2 * 400); /* thinned out, not left out */
+    CU_ASSERT_TRUE(page.dots >= 300 && page.dots <= 2 * 400); /* some dots are left out, but not all */
 }
 
 /* Each measurement is shown with its own prediction; a record without a partner is shown alone. */
@@ -214,7 +215,7 @@ TEST("bandwidth by size")
         record_add(record, "put", RECORD_ALL, metric, sizes[i] / 1e4, "GB/s");
         record_add(record, "store", RECORD_ALL, metric, sizes[i] / 1e3, "GB/s");
     }
-    record_add(record, "copy", RECORD_ALL, "read_gbs_64", 1, "GB/s"); /* one size is no line */
+    record_add(record, "copy", RECORD_ALL, "read_gbs_64", 1, "GB/s"); /* one size does not make a line */
     record_add(record, "copy", RECORD_ALL, "time_us_64", 1, "us");
     const char *const path = "measured";
     g_autoptr(GString) html = page_of(&record, &path, 1);
@@ -243,7 +244,8 @@ TEST("scales")
     CU_ASSERT_TRUE(isfinite(scale.to) && scale.to > 0);
 }
 
-/* Not from 0 where values are close together; whole numbers; powers of ten and of two. */
+/* Scales do not begin at 0 if the values are close together.  Others are of whole numbers, or of powers of ten or
+ * two. */
 TEST("scales that do not begin at 0")
 {
     struct svg_scale scale;
@@ -255,7 +257,7 @@ TEST("scales that do not begin at 0")
     svg_scale_range(&scale, 0, 100, 5, 5, 4);
     CU_ASSERT_TRUE(scale.from == 0 && scale.to >= 5);
     svg_scale_count(&scale, 0, 100, 1, 8);
-    CU_ASSERT_EQUAL(scale.tick_count, 2); /* ranks 0 and 1, none between */
+    CU_ASSERT_EQUAL(scale.tick_count, 2); /* ticks at ranks 0 and 1, and none between */
     svg_scale_count(&scale, 0, 63, 63, 8);
     CU_ASSERT_EQUAL(scale.tick[1], 10);
     CU_ASSERT_EQUAL(svg_scale_pixel(&scale, 63), 63);
@@ -268,7 +270,7 @@ TEST("scales that do not begin at 0")
     CU_ASSERT_TRUE(isfinite(svg_scale_pixel(&scale, 5)) && scale.tick_count > 0);
 }
 
-/* No two titles are equal, and each says in what its result differs. */
+/* No two titles may be equal.  Each must say in what its result differs from the others. */
 TEST("titles tell results apart")
 {
     struct record *records[5];
@@ -280,7 +282,7 @@ TEST("titles tell results apart")
         record_set(records[i], "odd-option", i == 2 ? "17" : "3");
         record_set(records[i], "hook", i == 1 ? "true" : "false");
         record_set(records[i], "version", "%d", i);
-        record_set(records[i], "cpu-others-pct", "%d", i); /* what else the host did is no name */
+        record_set(records[i], "cpu-others-pct", "%d", i); /* what else the host did must not be in a title */
         record_set(records[i], "run-queue", "%d", i);
     }
     g_autoptr(GPtrArray) cases = report_cases_new((const struct record *const *)records, paths, 5);
@@ -317,26 +319,27 @@ TEST("two predictions")
     parsed(html->str);
     CU_ASSERT_PTR_NOT_NULL(
         strstr(html->str, "<h2 class=\"verdict\">The second is 1.50 times faster: dispatch and combine take"));
-    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "8x400G / rail")); /* a name, not a file */
+    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "8x400G / rail")); /* the cluster's name instead of its file */
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "<b>They differ in placement</b>: identity against greedy."));
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "dispatch, second: slowest rank 350.0 us, mean over ranks 200.0 us"));
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "<h3>First and second</h3>"));
     CU_ASSERT_PTR_NULL(strstr(html->str, "error"));
-    CU_ASSERT_PTR_NULL(strstr(html->str, "<h2>")); /* but the verdict */
+    CU_ASSERT_PTR_NULL(strstr(html->str, "<h2>")); /* the only heading of this level is the verdict, which has a
+                                                    * class */
     g_string_free(html, TRUE);
     html = page_of(records, paths, 3);
     parsed(html->str);
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "placement: identity against greedy</a>"));
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "placement: identity against eplb:8</a>"));
-    CU_ASSERT_PTR_NULL(strstr(html->str, "They differ")); /* the titles say it */
+    CU_ASSERT_PTR_NULL(strstr(html->str, "They differ")); /* not said again, because the titles say it */
     g_string_free(html, TRUE);
-    record_set(records[1], "num-tokens", "77"); /* something else to do */
+    record_set(records[1], "num-tokens", "77"); /* the work differs, so the results are not compared */
     g_autoptr(GPtrArray) cases = report_cases_new((const struct record *const *)records, paths, 2);
     CU_ASSERT_EQUAL(cases->len, 2);
     for (int i = 0; i < 3; i++) record_free(records[i]);
 }
 
-/* Layers are lines, not bars; the slowest rank comes from the rows of the layer. */
+/* Layers are drawn as lines instead of bars.  The slowest rank comes from the rows of the layer. */
 TEST("layers")
 {
     g_autoptr(record) record = record_of("simulate", 0, 100);
@@ -378,7 +381,8 @@ struct text_box {
     char text[40];
 };
 
-/* The width of a text of 12 pixels in DejaVu Sans, the widest font of the page; exact for digits and blanks. */
+/* Returns the width of a text of 12 pixels in DejaVu Sans, the widest font of the page.  It is exact for digits and
+ * blanks. */
 static double text_width(const char *text)
 {
     double em = 0;
@@ -387,7 +391,7 @@ static double text_width(const char *text)
     return 12 * em;
 }
 
-/* The attribute's number. */
+/* Returns the number of the attribute. */
 static double number_of(const char *at, const char *name)
 {
     const char *found = strstr(at, name);
@@ -408,7 +412,7 @@ static struct text_box text_box_of(const char *at)
     return box;
 }
 
-/* Looks at every drawing: no text is cut off, lies on another, or has an exponent. */
+/* Asserts that in every drawing no text is cut off, lies on another, or has an exponent. */
 static void texts_check(const char *html)
 {
     struct text_box box[200];
@@ -431,7 +435,7 @@ static void texts_check(const char *html)
     }
 }
 
-/* From a nanosecond to a quarter of an hour, in us; often close to the previous value. */
+/* Draws a time in us, from a nanosecond to a quarter of an hour, often close to the previous one. */
 static double odd_value(struct rng *rng)
 {
     static double last = 1;
@@ -464,7 +468,7 @@ static struct record *odd_record(struct rng *rng, const char *kind, uint32_t ran
     return record;
 }
 
-/* Whatever the values are, the texts of each drawing stay apart. */
+/* Whatever the values are, the texts of each drawing must not overlap. */
 TEST("texts keep apart")
 {
     struct rng rng = rng_seeded(41);
@@ -476,7 +480,7 @@ TEST("texts keep apart")
         texts_check(html->str);
         for (int i = 0; i < 2; i++) record_free(records[i]);
     }
-    /* the waits of a replay on a busy machine */
+    /* waits as in a replay on a busy machine */
     g_autoptr(record) busy = waits_of("replay", 1380, 1040);
     const char *const path = "m.csv";
     g_autoptr(GString) html = page_of(&busy, &path, 1);
@@ -502,7 +506,8 @@ TEST("numbers without exponents")
     }
 }
 
-/* Maps of both and of their ratio, in which each cell has its numbers; a row that is no list makes no map. */
+/* There must be maps of both records and of their ratio, in which each cell has its numbers.  A row that is not a list
+ * must make no map. */
 TEST("maps of waits")
 {
     struct record *records[] = { waits_of("simulate", 0, 20), waits_of("replay", 1, 50) };
@@ -512,7 +517,7 @@ TEST("maps of waits")
     CU_ASSERT_TRUE(has_cell(html, "x=\"2\" y=\"0\"", "h3", "0 for 2: 20"));
     CU_ASSERT_TRUE(has_cell(html, "x=\"2\" y=\"0\"", "h7", "0 for 2: 50"));
     CU_ASSERT_TRUE(has_cell(html, "x=\"2\" y=\"0\"", "r7", "0 for 2: 2.5"));
-    CU_ASSERT_FALSE(strstr(html->str, "class=\"r8\"><title>0 for 0")); /* nothing over nothing */
+    CU_ASSERT_FALSE(strstr(html->str, "class=\"r8\"><title>0 for 0")); /* 0 over 0 has no ratio */
     g_string_free(html, TRUE);
     for (int i = 0; i < 2; i++) record_free(records[i]);
     g_autoptr(record) odd = record_of("simulate", 0, 100);
@@ -525,7 +530,7 @@ TEST("maps of waits")
     g_string_free(html, TRUE);
 }
 
-/* 200 ranks share cells of 4 by 4: a map stays small, and the longest wait of a cell shows. */
+/* 200 ranks share cells of 4 by 4, so that a map stays small.  A cell must show its longest wait. */
 TEST("a map of many ranks")
 {
     enum { RANKS = 200 };
@@ -564,7 +569,8 @@ static struct drawing *machine_draw(void *context, const struct record *record)
     return drawing;
 }
 
-/* The given drawing, with what bounds each phase marked; no drawing where none is known. */
+/* The given drawing is shown, with the parts that bound each phase marked.  If no bound is known, there is no
+ * drawing. */
 TEST("the machine")
 {
     g_autoptr(record) record = record_of("simulate", 0, 100);
@@ -588,7 +594,7 @@ TEST("the machine")
     }
 }
 
-/* A thousand results: all in the table, a page of a few MB. */
+/* With a thousand results, the table has all of them, and the page has a few MB. */
 TEST("a thousand results")
 {
     enum { MANY = 1000 };
@@ -607,7 +613,7 @@ TEST("a thousand results")
     for (int i = 0; i < MANY; i++) record_free(records[i]);
 }
 
-/* The file of a sweep of SMs, tokens and formats; time falls with SMs down to a floor. */
+/* Makes the file of a sweep of SMs, tokens and formats.  Time falls with SMs down to a floor. */
 static GString *sweep_file(int sms, int tokens)
 {
     static const char *const phase[] = { "dispatch", "combine", "layer" };
@@ -645,7 +651,7 @@ TEST("a sweep")
     GString *text = sweep_file(8, 3), *html = sweep_page(text->str, &page);
     CU_ASSERT_EQUAL(page.svgs, 3 * 3 + 6);             /* panels of the layer, of dispatch, of combine; and the
                                                         * fronts */
-    CU_ASSERT_EQUAL(page.dots, 3 * 3 * 2 * 8 + 6 * 8); /* every point in each */
+    CU_ASSERT_EQUAL(page.dots, 3 * 3 * 2 * 8 + 6 * 8); /* each panel and each front has every point */
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "<figcaption>num-tokens 300</figcaption>"));
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "num-sms 4, dtype bf16: 300 us"));
     /* 100 tokens of fp8 take 20 us a phase from 5 SMs on: 6 to 8 are not on the front. */
@@ -657,7 +663,7 @@ TEST("a sweep")
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "dispatch + combine at best: 40.00 us to 75.00 us, against the baseline"));
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "<h1>Sweep of num-tokens, dtype, num-sms: normal kernels</h1>"));
     g_string_free(html, TRUE);
-    /* A line that was cut, a point that cannot be, and words that would take the page over. */
+    /* The file also has a line that was cut, a point that is impossible, and words that would take the page over. */
     g_string_append_printf(text, "90,1,fp8,1,,1,,,,%s and \"so\" on\n91,%s,fp8,1,dispatch,2,7,1,<b>,\n92,1", "<script>",
                            "</svg><script>");
     html = sweep_page(text->str, &page);

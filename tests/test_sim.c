@@ -38,7 +38,7 @@ struct planned {
 struct member {
     struct sim_event event;
     struct world *world;
-}; /* event first: a cast finds it again */
+}; /* event is the first member, so that a cast from it gives the struct */
 
 /* The reference and the plan: how many events each event schedules, and how far ahead. */
 struct world {
@@ -47,9 +47,9 @@ struct world {
     uint64_t (*delay_ps)(struct rng *rng);
     struct member members[EVENT_COUNT];
     int idle[EVENT_COUNT], idle_count;   /* stack of members that are not pending */
-    struct planned planned[EVENT_COUNT]; /* pending, sorted, the next to run last */
+    struct planned planned[EVENT_COUNT]; /* pending events, sorted; the last entry runs next */
     int planned_count;
-    int planned_count_wanted; /* number of events that should be pending, about */
+    int planned_count_wanted; /* about how many events should be pending */
     uint64_t order, run_count, wrong_count, digest, now_ps;
 };
 
@@ -71,7 +71,8 @@ static void world_schedule(struct world *world, uint64_t time_ps)
     sim_schedule_at(world->sim, &world->members[index].event, time_ps);
 }
 
-/* Moves any of the pending events, if that is later: back at an old time it would have its old place. */
+/* Moves a random pending event, but only to a later time.  If it came back to an old time, it would run at its old
+ * place. */
 static void world_move(struct world *world, uint64_t time_ps)
 {
     const int place = (int)rng_below(&world->rng, (uint64_t)world->planned_count);
@@ -85,7 +86,7 @@ static void world_move(struct world *world, uint64_t time_ps)
 static void world_breed(struct world *world)
 {
     const uint64_t room = SIM_TIME_MAX_PS - sim_now_ps(world->sim);
-    const int wanted = world->planned_count_wanted; /* 0: no more */
+    const int wanted = world->planned_count_wanted; /* 0: schedules no more events */
     uint64_t count = wanted == 0 ? 0 : rng_below(&world->rng, world->planned_count < wanted ? 4 : 2);
     while (count-- > 0 && world->idle_count > 0) {
         const uint64_t delay_ps = world->delay_ps(&world->rng);
@@ -122,7 +123,8 @@ static void world_start(struct world *world, uint64_t seed, uint64_t (*delay_ps)
     world_schedule(world, 0);
 }
 
-/* Runs about run_count events at each of several sizes, growing and draining; then to the end. */
+/* Runs about run_count events, while the wanted number of pending events changes at random.  Then runs all that are
+ * left. */
 static void world_run(struct world *world, uint64_t run_count)
 {
     const int wanted = world->planned_count_wanted;
@@ -189,7 +191,8 @@ TEST("order is that of the reference")
     world_free(world);
 }
 
-/* Events from outside are scheduled and moved only when a window has ended, to times from its end on. */
+/* Runs the plan in windows of time.  Events from outside are scheduled and moved only when a window has ended, to times
+ * from its end on. */
 static void windows_run(struct world *world, uint64_t run_count)
 {
     static const uint32_t none = 0;
@@ -227,7 +230,7 @@ TEST("windows")
     world_start(world, 1, delay_constant, 0);
     world_schedule(world, 5);
     world_schedule(world, 7);
-    sim_run_before(world->sim, 10, &two); /* of three events the last two are idle */
+    sim_run_before(world->sim, 10, &two); /* leaves the last two of three events */
     CU_ASSERT_EQUAL(world->run_count, 1);
     CU_ASSERT_EQUAL(sim_next_ps(world->sim, &two), UINT64_MAX);
     world_free(world);
@@ -248,7 +251,7 @@ TEST("same seed, same run")
     world_start(second, 2, delay_mixed, 500);
     world_run(first, 3000);
     world_run(second, 3000);
-    CU_ASSERT_NOT_EQUAL(first->digest, second->digest); /* else the digest would prove nothing */
+    CU_ASSERT_NOT_EQUAL(first->digest, second->digest); /* otherwise the digest would prove nothing */
     world_free(first);
     world_free(second);
 }
@@ -259,8 +262,9 @@ static void ignore_run(struct sim *sim, struct sim_event *event)
     (void)event;
 }
 
-/* One event in each place that the queue distinguishes, all pending at once, in an engine made for exactly as many, or
- * for one so that it must grow, even while it empties a slot (ASan and valgrind watch). */
+/* Schedules events with delays of every magnitude, so that they fill all levels of the queue.  The engine was made for
+ * exactly as many events or, if `grows`, for one.  Then it must grow, even while it empties a slot.  ASan and valgrind
+ * notice bad accesses. */
 static void full_engine_run(bool grows)
 {
     for (uint32_t count = 1; count <= 1500; count += count < 100 ? 1 : 97) {
@@ -285,7 +289,7 @@ static void full_engine_run(bool grows)
 
 TEST("full engine") { full_engine_run(false); }
 
-/* Many events in the same places, so that chunks run out while slots are emptied. */
+/* Many events share slots, so that chunks run out while slots are emptied. */
 TEST("engine grows")
 {
     enum { COUNT = 40000 };
@@ -328,8 +332,9 @@ static void note_run(struct sim *sim, struct sim_event *event)
     ran[ran_count++] = event;
 }
 
-/* Half of the events are moved to earlier times, and half of these back to later ones, onto times of other events, with
- * many ties.  Each runs once, at its last time; nothing is left when the last has run. */
+/* Half of the events are moved to earlier times.  Half of these are moved back to later ones, onto times of other
+ * events, with many ties.  Each event must run once, at its last time.  After the last one has run, the queue must be
+ * empty. */
 TEST("moved events")
 {
     for (uint32_t count = 1; count <= 2000; count += count < 100 ? 9 : 431) {
@@ -370,7 +375,7 @@ TEST("moved events")
 
 enum { ROW_MEMBERS = 640, ROW_EVENTS = 16, ROWS = ROW_MEMBERS / ROW_EVENTS, ROW_RUNS_MAX = 20 * ROW_MEMBERS };
 
-/* The same plan with rows and with their events one by one. */
+/* A plan that can run with rows, or with the events of the rows scheduled one by one. */
 struct row_plan {
     struct sim_event members[ROW_MEMBERS];
     struct sim_row rows[ROWS];
@@ -400,7 +405,7 @@ static void row_member_run(struct sim *sim, struct sim_event *event)
 static void row_plan_schedule(struct sim *sim, struct row_plan *plan)
 {
     for (uint32_t r = 0; r < ROWS; r++) {
-        const uint64_t time_ps = 100 + 50 * (r / 4); /* several rows at a time */
+        const uint64_t time_ps = 100 + 50 * (r / 4); /* four rows at each time */
         struct sim_event *const last = &plan->members[r * ROW_EVENTS + ROW_EVENTS - 1];
         plan->rows[r] = (struct sim_row){
             .first = last, .stride_bytes = -(int32_t)sizeof *last, .count = ROW_EVENTS, .done = row_done
@@ -452,7 +457,7 @@ TEST("end of time")
     struct sim_event events[COUNT * 10];
     struct sim *const sim = engine_new(COUNT * 10);
     uint64_t before_ps = 0;
-    for (int i = 0; i < COUNT * 10; i++) { /* few: the sorted front; with copies: slots as well */
+    for (int i = 0; i < COUNT * 10; i++) { /* so many that they fill slots as well as the sorted front */
         events[i] = (struct sim_event){ .kind = KIND_IGNORE };
         sim_schedule_at(sim, &events[i], times_ps[i % COUNT]);
     }
@@ -475,7 +480,7 @@ static void down_run(struct sim *sim, struct sim_event *event)
     down_idle = sim_now_ps(sim) >= 30 ? 5 : 0;
 }
 
-/* Events decide how many may stay pending; those run later, at their times and in their order. */
+/* Events decide how many events may stay pending.  Those must run later, at their times and in their order. */
 TEST("run down")
 {
     struct sim *const sim = engine_new(10);
@@ -485,10 +490,10 @@ TEST("run down")
         sim_schedule_at(sim, &events[i], 10 * i);
     }
     down_idle = 0;
-    CU_ASSERT(sim_run_down(sim, &down_idle, 3)); /* some more are left */
+    CU_ASSERT(sim_run_down(sim, &down_idle, 3)); /* true, because more events are pending */
     CU_ASSERT_EQUAL(sim_event_count(sim), 3);
     CU_ASSERT(!sim_run_down(sim, &down_idle, UINT64_MAX));
-    CU_ASSERT_EQUAL(sim_now_ps(sim), 40); /* at 30 six were left: one more than might be */
+    CU_ASSERT_EQUAL(sim_now_ps(sim), 40); /* at 30 ps six events were left, which is one more than may stay */
     CU_ASSERT_EQUAL(sim_event_count(sim), 5);
     CU_ASSERT_EQUAL(sim_run(sim), 5);
     CU_ASSERT_EQUAL(sim_now_ps(sim), 90);
@@ -498,7 +503,7 @@ TEST("run down")
 /* ---- what must assert ---- */
 
 static struct sim_event two_events[2];
-static struct sim *volatile doomed; /* not a local: a child that aborts leaks nothing */
+static struct sim *volatile doomed; /* not a local variable, so that no leak is reported when a child aborts */
 static uint64_t result;
 
 static void fail_in_the_past(struct sim *sim)

@@ -1,7 +1,8 @@
-/* test_span.c - times of kernels that follow one another early, each and together (models/predict/span.h).
+/* test_span.c - durations of kernels that begin before the previous one has ended, of each and of all together
+ * (models/predict/span.h).
  *
- * Method: durations of two kernels by hand: one that ends after the next was launched, one that ends before, and a host
- * that launches late. */
+ * Method: two kernels with durations worked out by hand: one that ends after the next was launched, one that ends
+ * before that, and a host that launches late. */
 #include "models/predict/span.h"
 #include "sim/units.h"
 #include "tests/unit.h"
@@ -11,10 +12,11 @@ static const struct cluster machine = {
     .calls.host_sync_ps = 50 * PS_PER_US
 };
 
-/* The first kernel ends at 100 us, allows the next one at let_us, and has told the host at 20 us. */
+/* Makes a span of a first kernel.  It ends at 100 us, lets the next one begin at let_us, and has told the host its
+ * counts at 20 us. */
 static struct span first(uint64_t let_us)
 {
-    struct span span = { .end_ps = 1 }; /* of an iteration before: forgotten */
+    struct span span = { .end_ps = 1 }; /* left from an earlier iteration, and replaced by span_add() */
     struct world_result result = { .time_ps = 100 * PS_PER_US,
                                    .let_ps = let_us * PS_PER_US,
                                    .counts_ps = 20 * PS_PER_US };
@@ -23,7 +25,7 @@ static struct span first(uint64_t let_us)
     return span;
 }
 
-/* Adds a kernel whose workers take 10 us; checks its own duration and that of the span. */
+/* Adds a kernel whose workers take 10 us.  Checks its own duration and that of the span. */
 static void follow(uint64_t let_us, bool host_waits, uint64_t time_ps, uint64_t span_ps)
 {
     struct span span = first(let_us);
@@ -33,7 +35,7 @@ static void follow(uint64_t let_us, bool host_waits, uint64_t time_ps, uint64_t 
     CU_ASSERT_EQUAL(span.end_ps, span_ps);
 }
 
-TEST("waits for the end") { follow(90, false, 19 * PS_PER_US, 110 * PS_PER_US); } /* from 91 us on */
+TEST("waits for the end") { follow(90, false, 19 * PS_PER_US, 110 * PS_PER_US); } /* from 91 us to 110 us */
 
 TEST("is set up behind the end")
 {
@@ -42,7 +44,7 @@ TEST("is set up behind the end")
 
 TEST("host launches late")
 {
-    /* Launched at 70 us: the host has the counts at 20 us and needs 50 us more. */
+    /* Launched at 70 us, because the host has the counts at 20 us and needs 50 us more. */
     follow(60, true, 40 * PS_PER_US, 110 * PS_PER_US);
     struct span span = first(90);
     span.counts_ps = 80 * PS_PER_US;

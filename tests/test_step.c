@@ -18,7 +18,7 @@ TEST("nets that ship have the parameters that their makers say")
     static const struct {
         const char *name;
         uint32_t layers, dense, experts, topk;
-        double parameters_1e9; /* as their makers say, within 2 % */
+        double parameters_1e9; /* as their makers publish them; must agree within 2 % */
     } nets[] = {
         { "deepseek-v3", 61, 3, 256, 8, 671 },    { "kimi-k2", 61, 1, 384, 8, 1026 },
         { "qwen3-235b", 94, 0, 128, 8, 235 },     { "glm-4.5", 92, 3, 160, 8, 355 },
@@ -90,11 +90,12 @@ TEST("tables give times between their points")
         bool beyond;
     } asked[] = {
         { { "a", "h", "fp8", "x", 1, 100 }, 10, false },
-        { { "a", "h", "fp8", "x", 2, 100 }, 20, false }, /* half way in logarithms */
-        { { "a", "h", "fp8", "x", 2, 400 }, 40, false }, /* half way in both: between 20 and 80 */
-        { { "a", "h", "fp8", "x", 8, 400 }, 160, true }, /* as tokens grow: 80 and 320 */
-        { { "a", "h", "fp8", "x", 1, 3200 }, 80, true }, /* as the context grows */
-        { { "a", "h", "fp8", "x", 0.5, 10 }, 10, true }, /* below the smallest point: that point's time */
+        { { "a", "h", "fp8", "x", 2, 100 }, 20, false }, /* half-way in logarithms */
+        { { "a", "h", "fp8", "x", 2, 400 }, 40, false }, /* half-way in tokens and context, between 20 and 80 */
+        { { "a", "h", "fp8", "x", 8, 400 }, 160, true }, /* grows with tokens as within the table, half-way between 80
+                                                          * and 320 */
+        { { "a", "h", "fp8", "x", 1, 3200 }, 80, true }, /* grows with the context as within the table */
+        { { "a", "h", "fp8", "x", 0.5, 10 }, 10, true }, /* below the smallest point, so that point's time */
         { { "a", "h", "fp8", "z", 8, 1 }, 31, true },    /* 3 us more for each token, as from 1 to 4 */
     };
     for (size_t i = 0; i < G_N_ELEMENTS(asked); i++) {
@@ -105,8 +106,8 @@ TEST("tables give times between their points")
     compute_table_free(t);
 }
 
-/* The time for rows of four experts. `tiled`: how many rows there are when each expert's are filled up to whole
- * tiles. */
+/* Returns the time in us for rows of four experts.  `tiled` is the number of rows if each expert's rows are filled up
+ * to whole tiles. */
 static double rows_us(const struct costs_options *o, enum step_op op, double rows, double tiled)
 {
     return costs_of(o, op, PASS_FORWARD, 1, (struct costs_rows){ rows, tiled }, 4).us;
@@ -143,10 +144,12 @@ TEST("experts' rows in order, in decode and prefill")
     CU_ASSERT_PTR_NOT_NULL_FATAL(t);
     CU_ASSERT_DOUBLE_EQUAL(rows_us(&o, STEP_EXPERTS, 1024, 1024), 150, 1e-6);
     CU_ASSERT_DOUBLE_EQUAL(rows_us(&o, STEP_EXPERTS, 2048, 2048), 2 * 120, 1e-6);
-    CU_ASSERT_DOUBLE_EQUAL(rows_us(&o, STEP_EXPERTS, 1024, 1536), 1.5 * 150, 0.1); /* half as many tiles again */
-    CU_ASSERT_DOUBLE_EQUAL(rows_us(&o, STEP_EXPERTS, 128, 512), 150, 1e-6);        /* equal rows fill them no more */
+    CU_ASSERT_DOUBLE_EQUAL(rows_us(&o, STEP_EXPERTS, 1024, 1536), 1.5 * 150, 0.1); /* takes half as many tiles more */
+    CU_ASSERT_DOUBLE_EQUAL(rows_us(&o, STEP_EXPERTS, 128, 512), 150, 1e-6);        /* tiles are not fuller if experts
+                                                                                    * have equal rows */
     const struct step_cost half = costs_of(&o, STEP_EXPERTS, PASS_FORWARD, 1, (struct costs_rows){ 1024, 2048 }, 4);
-    CU_ASSERT_DOUBLE_EQUAL(half.power, 0.74, 1e-3); /* zeros draw 0.48 of what rows draw */
+    CU_ASSERT_DOUBLE_EQUAL(half.power, 0.74, 1e-3); /* half of the rows are zeros, which draw 0.48 of the power of other
+                                                     * rows */
     o.contiguous = true;
     CU_ASSERT_DOUBLE_EQUAL(rows_us(&o, STEP_UP, 1024, 1024), 100, 1e-6);
     CU_ASSERT_DOUBLE_EQUAL(rows_us(&o, STEP_DOWN, 2048, 2048), 80, 1e-6);
@@ -161,7 +164,7 @@ TEST("rows of experts fill tiles")
 {
     g_auto(routing) routing;
     routing_alloc(&routing, 2, 1, 4, (uint32_t[]){ 3, 3 }, 0);
-    for (uint32_t i = 0; i < 5; i++) routing.rank[i / 3].experts[i % 3] = (int32_t)(i == 4 ? 3 : 0); /* one has none */
+    for (uint32_t i = 0; i < 5; i++) routing.rank[i / 3].experts[i % 3] = (int32_t)(i == 4 ? 3 : 0); /* one is unused */
     g_autofree double *rows = program_rows(&routing, 1), *tiled = program_rows(&routing, 3);
     CU_ASSERT_DOUBLE_EQUAL(rows[0], 4, 0);
     CU_ASSERT_DOUBLE_EQUAL(rows[1], 1, 0);
@@ -201,7 +204,8 @@ static const struct schedule_phases cached_phases = { cached_names, 4, 2, false,
 static const struct schedule_phases train_phases = { normal_names, 5, 3, false, true, &cached_phases };
 static const struct schedule_phases hook_phases = { hook_names, 4, 2, true, false, NULL };
 
-/* "a0 ...": an op's first letter, or a phase's number, and the batch. */
+/* Returns the kernels of a stream in order, or of all if stream is -1.  "a0" is an op's first letter and the batch, and
+ * "1/0" is a phase's number and the batch. */
 static char *order_of(const struct schedule *s, int stream)
 {
     GString *text = g_string_new(NULL);
@@ -214,7 +218,8 @@ static char *order_of(const struct schedule *s, int stream)
     return g_string_free(text, FALSE);
 }
 
-/* Batch 0 goes forward, batch 1 backward; a stream has what its communication waits for, and nothing else. */
+/* Batch 0 goes forward, and batch 1 backward.  A kernel waits only for kernels of its own batch, and only between
+ * communication and computation. */
 TEST("training pairs a forward and a backward pass")
 {
     const struct schedule_layers two = { .dense = 1, .sparse = 2, .shared = true, .ordered = true, .head = true };
@@ -235,8 +240,8 @@ TEST("training pairs a forward and a backward pass")
             CU_ASSERT_NOT_EQUAL(before->op == STEP_COMM, kernel->op == STEP_COMM);
         }
     }
-    CU_ASSERT_EQUAL(waits,
-                    2 * 8 - 2 + 1); /* a layer has eight, the first one's two passes and the head's forward one */
+    CU_ASSERT_EQUAL(waits, 2 * 8 - 2 + 1); /* eight in each of two layers, less two in the first layer, and one before
+                                            * the head's forward pass */
     schedule_free(s);
     s = schedule_new(STEP_SEQUENTIAL, &two, &train_phases, NULL);
     g_autofree char *none = order_of(s, STREAM_COMM);
@@ -282,12 +287,12 @@ TEST("schedules have their kernels in order")
 
 enum { SMS = 10, KERNELS_MAX = 4 };
 
-/* One GPU in a world with only a clock and a timer, where meetings end after their cost's time. */
+/* One GPU in a world that has only a clock and a timer.  Meetings end after the time of their cost. */
 struct bench {
     struct device *device;
     struct step_cost cost[KERNELS_MAX];
     uint64_t now_ps, timer_ps, meeting_ps, gap_ps;
-    double slow; /* of every kernel that runs at the same time as another */
+    double slow; /* the factor by which kernels that run at the same time are slowed */
     double lift;
 };
 
@@ -349,7 +354,7 @@ static void bench_run(struct bench *b, const struct schedule *s, uint64_t launch
 
 static double us(uint64_t ps) { return (double)ps / 1e6; }
 
-/* A schedule of kernels, each on the stream said. */
+/* Makes a schedule of kernels.  stream[] has the stream of each. */
 static struct schedule *streams_make(const uint8_t *stream, uint32_t count)
 {
     struct schedule *s = g_new0(struct schedule, 1);
@@ -387,17 +392,19 @@ static void beside_meeting(enum step_occupancy occupancy, double clock_share, do
 
 TEST("kernels hold SMs in their ways")
 {
-    beside_meeting(OCCUPANCY_TILES, 1, 30 + (60 - 30 * 0.6)); /* at 0.6 of its rate, then at all of it */
+    beside_meeting(OCCUPANCY_TILES, 1, 30 + (60 - 30 * 0.6)); /* at 0.6 of its rate until 30 us, then at its full
+                                                               * rate */
     beside_meeting(OCCUPANCY_SHORT, 1, 30 + (60 - 30 * 0.6));
-    beside_meeting(OCCUPANCY_TILES, 0, 60);  /* bytes need no more than 0.6 of the SMs */
-    beside_meeting(OCCUPANCY_SHARES, 1, 90); /* the late blocks have as much to do as the others */
-    /* Bytes: the first six of ten blocks take 0.6 of the time, 36; then four blocks catch up.  From 30 to 36 all ten
-     * are at their own rate, so 60 - 6 is left at the rate 1 / 0.6. */
+    beside_meeting(OCCUPANCY_TILES, 0, 60);  /* moving bytes needs no more than 0.6 of the SMs */
+    beside_meeting(OCCUPANCY_SHARES, 1, 90); /* blocks that begin late have as much work as the others */
+    /* The kernel only moves bytes.  The first six of ten blocks take 0.6 of the time, 36 us.  From 30 us on, four
+     * blocks catch up.  From 30 to 36 us all ten blocks run at their own rate, so 60 - 6 is left at the rate 1 /
+     * 0.6. */
     beside_meeting(OCCUPANCY_SHARES, 0, 30 + (60 - 30 / 0.6) + (60 - (60 - 30 / 0.6)) * 0.6);
 }
 
-/* Power goes with the cube of the clock: a kernel that draws 1 / 1.1^3 of full power runs at 1.1 times the clock, if
- * the GPU can.  At half of the SMs' arithmetic, only that half is shorter. */
+/* Power grows with the cube of the clock.  A kernel that draws 1 / 1.1^3 of full power runs at 1.1 times the clock, if
+ * the GPU can do that.  If half of its time is the SMs' arithmetic, only that half gets shorter. */
 static void clock_lifts(double lift, double power, double clock_share, double clock, double end_us)
 {
     static const uint8_t stream[] = { STREAM_MAIN };
@@ -418,7 +425,7 @@ TEST("a GPU that draws less power runs faster")
     clock_lifts(1.2, 1 / 1.331, 1, 1.1, 60);
     clock_lifts(1.05, 1 / 1.331, 1, 1.05, 66 / 1.05);
     clock_lifts(1.2, 1 / 1.331, 0.5, 1.1, 63);
-    clock_lifts(0, 1 / 1.331, 1, 1, 66); /* clocks are what they are said to be */
+    clock_lifts(0, 1 / 1.331, 1, 1, 66); /* without a lift, the clock stays as it is given */
 }
 
 /* A kernel that holds all SMs keeps a meeting from beginning, unless its blocks are short or it consists of several
@@ -430,7 +437,7 @@ static void meeting_behind(enum step_occupancy occupancy, uint32_t kernels, doub
     struct bench b = { .cost = { { .us = 60, .occupancy = occupancy, .sms = 10, .kernels = kernels, .clock_share = 1 },
                                  { .us = 30, .occupancy = OCCUPANCY_MEETING, .sms = 4 } } };
     s->kernels->len = 2;
-    bench_run(&b, s, 10 * 1000000); /* the host launches one each 10 us */
+    bench_run(&b, s, 10 * 1000000); /* the host launches a kernel each 10 us */
     check_span(&b, 1, begin_us, begin_us + 30);
     check_span(&b, 0, 10, end_us);
     device_free(b.device);
@@ -477,7 +484,7 @@ TEST("kernels slow each other")
     device_free(b.device);
 }
 
-/* The host launches nothing more before the awaited kernel has ended. */
+/* The host must not launch another kernel before the awaited kernel has ended. */
 TEST("the host waits")
 {
     static const uint8_t stream[] = { STREAM_COMM, STREAM_MAIN, STREAM_MAIN };
@@ -520,8 +527,8 @@ static const char *two_phases(const struct kernel_job *job, uint32_t phase)
     return phase ? "combine_recv" : "combine_send";
 }
 
-/* Two ranks, a send and its receive.  Rank 0 receives from 20 on, rank 1 sends from 50 on: rank 0 waits 30, and at most
- * as long as its receive. */
+/* Two ranks have a send and its receive.  Rank 0 receives from 20 us on, and rank 1 sends from 50 us on.  So rank 0
+ * waits 30 us, but at most as long as its receive takes. */
 TEST("live spans are summed up")
 {
     static const struct kernel_family family = { .phase_name = two_phases };

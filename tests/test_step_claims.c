@@ -1,9 +1,10 @@
 /* test_step_claims.c - the causes that a step's answer names are claims, which second predictions test.
  *
- * A slow GPU is named, and without it the step is shorter by about the waiting that it was said to cause.  Ranks with
- * equal tokens do not wait for tokens, those with equal GPUs not for clocks.  Contention is gone without memory
- * pressure and at the tables' clock, and the step is shorter by as much.  What launches take, graphs give back.  NICs
- * twice as fast take away wire and nothing of compute.  Balance pays where ranks were said to wait for tokens. */
+ * A slow GPU must be named.  Without it, the step must be shorter by about the waiting that it was said to cause.
+ * Ranks with equal tokens must not wait for tokens, and ranks with equal GPUs not for clocks.  Without memory pressure
+ * and at the tables' clock there must be no contention, and the step must be shorter by as much.  Graphs must save the
+ * time that launches were said to take.  NICs that are twice as fast must shorten time on the wire, but no computation.
+ * Balance must pay if ranks were said to wait for tokens. */
 #include <glib.h>
 #include <math.h>
 #include <stdio.h>
@@ -114,7 +115,7 @@ TEST("equal tokens and GPUs")
     }
 }
 
-/* Where nothing runs beside communication, it is as fast as alone, at the clock at which it was measured alone. */
+/* If nothing runs beside communication, it must take as long as alone, at the clock at which it was measured alone. */
 TEST("contention")
 {
     static const char text[] = PREFILL " batch=4096 schedule=two-batch deepep=2025-05-05";
@@ -151,7 +152,7 @@ TEST("the wire")
     between(DECODE, "compute", fast.part[PART_COMPUTE] / slow.part[PART_COMPUTE], 0.98, 1.02);
 }
 
-/* Replicas take away what ranks were said to wait for tokens. */
+/* Replicas of experts must remove the time that ranks were said to wait for tokens. */
 TEST("balance")
 {
     static const char text[] = PREFILL " batch=1024 routing=zipf:1.1";

@@ -19,7 +19,9 @@ static const struct steps_in in = { .peers_bps = GB_S(100), .port_bps = GB_S(10)
 TEST("copies")
 {
     const struct kernel_steps steps = { .call = "c", .copied_bytes = 1000000, .copies = 3 };
-    CU_ASSERT_EQUAL(steps_ps(&machine, &in, 8, 8, &steps), 3 * 2 * PS_PER_US + 2 * PS_PER_US); /* read and written */
+    CU_ASSERT_EQUAL(steps_ps(&machine, &in, 8, 8, &steps), 3 * 2 * PS_PER_US + 2 * PS_PER_US); /* 3 calls of 2 us; 1 MB
+                                                                                                * is read and written at
+                                                                                                * 1000 GB/s */
     CU_ASSERT_EQUAL(steps_ps(&machine, &in, 8, 8, &(struct kernel_steps){ .call = "c" }), 0);
 }
 
@@ -29,8 +31,8 @@ TEST("the host's wait")
     CU_ASSERT_EQUAL(steps_ps(&machine, &in, 2, 8, &steps), 50 * PS_PER_US);
 }
 
-/* One node: the others' parts come by NVLink.  Two nodes of 4: each NIC brings one part of the other node, at 10 MB a
- * ms; of the 8 parts a GPU gets 2 from its own rail and 6 by NVLink.  All parts are read. */
+/* In one node, the others' parts come by NVLink.  In two nodes of 4, each NIC brings one part of the other node, at 10
+ * MB a ms.  Of the 8 parts a GPU gets 2 from its own rail and 6 by NVLink.  It reads all parts. */
 TEST("a gather in a node, and between nodes")
 {
     const struct kernel_steps steps = { .call = "c", .gathered_bytes = 1000000 };
@@ -88,11 +90,11 @@ TEST("Hybrid-EP in one node")
     CU_ASSERT_TRUE(s.copied_bytes == 300 * (2560 + 128) && s.copies == 2 && !s.gathered_bytes && !s.host_waits);
     CU_ASSERT_PTR_NULL(steps_of(1, 8, MOE_FP8, false).call);
     CU_ASSERT_PTR_NULL(steps_of(3, 8, MOE_FP8, false).call);
-    s = steps_of(0, 8, MOE_BF16, true); /* a handle: nothing is gathered */
+    s = steps_of(0, 8, MOE_BF16, true); /* with a cached handle, nothing is gathered */
     CU_ASSERT_TRUE(s.copied_bytes == 300 * (2560 + 128) && !s.gathered_bytes && !s.host_waits);
 }
 
-/* Two nodes of 4 ranks: a row brings probabilities of 16 experts; 100 tokens send those of all 32. */
+/* Two nodes of 4 ranks.  A row brings probabilities of 16 experts.  100 tokens send probabilities of all 32 experts. */
 TEST("Hybrid-EP in two nodes")
 {
     const struct kernel_steps s = steps_of(0, 4, MOE_BF16, false);

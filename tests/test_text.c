@@ -40,7 +40,7 @@ TEST("values of JSON")
         uint64_t values;
     } cases[] = {
         { "", 0 },           { "1,2,3", 0 },          { "[]", 1 }, { "[1,2,3]", 3 }, { "{\"a\":1,\"b\":2}", 2 },
-        { "[{},{},{}]", 6 }, /* four, but the bound that is asked for may be higher */
+        { "[{},{},{}]", 6 }, /* the text has four values, but the function counts an upper bound */
         { "]]]],,,", 0 },    { "x,y\n[1,2],3,4", 2 },
     };
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++)

@@ -1,5 +1,5 @@
-/* test_timeline.c - the entries that the recorder keeps and the exact JSON that it writes; names that JSON must escape,
- * text longer than any buffer, times at the end of the clock, a sink that fails. */
+/* test_timeline.c - the entries that the recorder keeps, and the exact JSON that it writes.  Also names that JSON must
+ * escape, text longer than any buffer, times at the end of the clock, and a sink that fails. */
 #include "sim/timeline.h"
 #include "tests/unit.h"
 
@@ -11,7 +11,7 @@
 
 enum { TEXT_BYTES_MAX = 1 << 20 };
 
-/* Keeps what is written, as far as there is room. */
+/* A sink that keeps what is written, as far as there is room. */
 struct text {
     size_t size_bytes, room_bytes;
     uint32_t failures;
@@ -66,7 +66,8 @@ TEST("json exactly")
                 "\"otherData\":{\"spans_lost\":\"0\"}}\n");
 }
 
-/* Eight characters are looked at together: each special one at each place, in names longer than a piece, too. */
+/* The recorder checks eight characters at once.  So each special character is tried at each place, also in names that
+ * are longer than a piece of the buffer. */
 TEST("special characters at every place")
 {
     static const struct {
@@ -102,7 +103,8 @@ TEST("nothing recorded")
 {
     struct text *const text = text_new(TEXT_BYTES_MAX - 1);
     struct timeline *const timeline = timeline_into(text);
-    timeline_span(NULL, &(struct timeline_span){ "off", 2, 1, 0, 0, 0, NULL }); /* not even looked at */
+    timeline_span(NULL, &(struct timeline_span){ "off", 2, 1, 0, 0, 0, NULL }); /* a recorder that is off ignores the
+                                                                                 * span */
     timeline_lose(timeline, 3);
     CU_ASSERT_EQUAL(timeline_lost_count(timeline), 3);
     assert_text(timeline, text,
@@ -135,7 +137,7 @@ TEST("numbers")
     }
 }
 
-/* More than the buffer takes, in one name and in many entries: all of it arrives, whole. */
+/* More text than the buffer holds, in one name and in many entries, must arrive whole. */
 TEST("long")
 {
     enum { NAME_BYTES = 200000, SPANS = 4000 };
@@ -161,8 +163,8 @@ TEST("long")
     CU_ASSERT_EQUAL(timeline_entry_count(timeline), SPANS);
 }
 
-/* Spans and arrows are written as they are recorded, and counters at the end, sorted by time. The two ends of an arrow
- * have one number. Counters have sums, and changes at one moment become one. */
+/* Spans and arrows are written as they are recorded.  Counters are written at the end, sorted by time.  The two ends of
+ * an arrow have the same id.  Counters have sums, and changes at one moment become one. */
 TEST("arrows and counters")
 {
     struct text *const text = text_new(TEXT_BYTES_MAX - 1);
@@ -191,7 +193,7 @@ TEST("arrows and counters")
         "],\"otherData\":{\"spans_lost\":\"0\"}}\n");
 }
 
-/* After a write that fails none is tried. */
+/* After one write has failed, no other write is tried. */
 TEST("failed sink")
 {
     g_autofree struct text *text = text_new(100000);

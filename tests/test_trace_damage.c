@@ -1,9 +1,8 @@
 /* test_trace_damage.c - damaged, wrong and hostile trace files.
  *
- * A small file of every format is cut at every byte and has every bit flipped: binary formats must notice a cut,
- * formats with checksums must notice a flip or give the same data, and none may do worse than report an error. Then
- * come a table of wrong inputs, each with the words that its error must have, and compressed bombs, which must not take
- * much memory. */
+ * A small file of every format is cut at every byte, and every bit of it is flipped.  Binary formats must notice a cut.
+ * Formats with checksums must notice a flip or give the same data.  No format may do worse than report an error.  A
+ * table of wrong inputs has the words that each error must have.  Compressed bombs must not take much memory. */
 #include <string.h>
 #include <zstd.h>
 #include "tests/support_trace.h"
@@ -27,7 +26,8 @@ static const struct file files[] = {
     { "a.csv.zst", true, true }, { "a.jsonl", false, false }, { "a.jsonl.zst", true, true },
 };
 
-/* Reads everything; *sum is over what was read.  On an error, which must have a message, returns false. */
+/* Reads everything.  *sum gets a number that depends on all that was read.  Returns false on an error, which must have
+ * a message. */
 static bool read_sum(const char *path, uint64_t *sum)
 {
     g_autoptr(GError) error = NULL;
@@ -241,7 +241,8 @@ TEST("experts beyond range are named")
     expect_error(path, &(struct trace_options){ .experts = 6 }, "rank 1 token 1 place 0: expected an expert 0 to 5");
 }
 
-/* Some megabytes of nothing compress thousands of times. */
+/* Makes a file of some megabytes of one character, which compress by a factor of thousands, and expects an error with
+ * `words`. */
 static void bomb(const void *head, size_t head_size, char filler, const char *words)
 {
     const size_t size = ((size_t)STREAM_FREE_BYTES) + (8 << 20);

@@ -1,7 +1,7 @@
-/* test_trace_formats.c - every format gives back what was written, at any (step, layer) in any order, and
- * reads what other programs write.
+/* test_trace_formats.c - every format gives back what was written, at any (step, layer) in any order, and reads what
+ * other programs write.
  *
- * Round trips use random traces with uneven ranks, unused places and weights; foreign files are written here
+ * Round trips use random traces with uneven ranks, unused places and weights.  Files of other programs are written here
  * byte by byte, as numpy and the frameworks write them. */
 #include <math.h>
 #include <string.h>
@@ -90,7 +90,7 @@ TEST("framework formats round-trip")
     round_trip(&steps, "l.csv", &(struct trace_write_options){ .format = "llama" }, "llama@2:", NULL);
 }
 
-/* .ept uses the narrowest type that holds experts and -1: file sizes show it. */
+/* .ept uses the narrowest type that holds the experts and -1, as the sizes of files show. */
 TEST("ept is narrow")
 {
     struct sample_options o = {
@@ -116,7 +116,7 @@ TEST("ept is narrow")
     }
 }
 
-/* A .npy file of one array. */
+/* Makes a .npy file of one array, and returns its path. */
 static const char *npy_make(const char *name, const char *descr, const uint64_t *shape, uint32_t dims, const void *data,
                             size_t size)
 {
@@ -174,7 +174,7 @@ TEST("leading dimensions may be missing")
     }
 }
 
-/* int16 [a, b, c] may be vLLM's or numpy's: the reader does not guess. */
+/* An array int16 [a, b, c] may come from vLLM or from numpy.  The reader must not guess. */
 TEST("vLLM is told apart")
 {
     static const uint64_t shape[3] = { 2, 3, 2 };
@@ -342,7 +342,7 @@ TEST("fewer ranks share the experts")
     }
 }
 
-/* A pipe is copied first: it can be read out of order as well. */
+/* A pipe is copied first, so it can be read out of order as well. */
 TEST("pipes are read")
 {
     static const uint64_t shape[2] = { 2, 2 };

@@ -72,7 +72,7 @@ TEST("every distribution is sound")
     }
 }
 
-/* Group-limited top-k of scores |N(0,1)|+1, by the book. */
+/* Draws an outcome by definition: group-limited top-k of scores |N(0,1)|+1. */
 static uint32_t outcome_by_scores(struct rng *rng)
 {
     double score[EXPERTS], best[GROUPS] = { 0 };
@@ -106,8 +106,8 @@ static uint32_t outcome_by_urn(struct urn *urn)
     return outcome;
 }
 
-/* A shortcut that looks right: choose groups, then any of their experts.  It ignores that a group is kept because its
- * best expert is good. */
+/* Draws an outcome by a shortcut that looks right: it chooses groups, then any of their experts.  It ignores that a
+ * group is kept because its best expert is good. */
 static uint32_t outcome_by_shortcut(struct rng *rng)
 {
     const uint32_t first = (uint32_t)rng_below(rng, GROUPS);
@@ -122,7 +122,7 @@ static uint32_t outcome_by_shortcut(struct rng *rng)
     return outcome;
 }
 
-/* How many standard deviations the chi-square of two samples is from its mean. */
+/* Returns how many standard deviations the chi-square of two samples is from its mean. */
 static double chi_square_sigmas(const uint32_t *a, const uint32_t *b)
 {
     double chi = 0, freedom = -1;
@@ -176,7 +176,7 @@ TEST("popularity is drawn without replacement")
     CU_ASSERT(chi < 11 + 4 * sqrt(22));
 }
 
-/* Draws beyond the retries, where the remaining experts are weighed one by one. */
+/* Such popularity exceeds the retries of the draw.  Then the remaining experts are weighed one by one. */
 TEST("extreme popularity ends")
 {
     static const double popularity[4] = { 1e12, 1, 1, 2 };
@@ -193,7 +193,8 @@ TEST("extreme popularity ends")
     CU_ASSERT(last[0] == 0 && abs((int)last[3] - 10000) < 400 && abs((int)last[1] - 5000) < 400);
 }
 
-/* Pairs that each rank receives over their mean, and tokens whose experts all lie on rank 0. */
+/* Returns the (token, expert) pairs that a rank receives, divided by the mean over ranks.  *all_on_first gets the
+ * number of tokens whose experts are all on rank 0. */
 static double rank_load(const struct routing *routing, uint32_t rank, uint32_t *all_on_first)
 {
     const uint32_t local = routing->experts / routing->ranks;
@@ -249,8 +250,9 @@ TEST("skew is what was asked")
     routing_free(&routing);
 }
 
-/* The results of aiconfigurator's functions with seed 0: rank 0's tokens of 4 ranks with 8 tokens each and 8 experts.
- * With 7 choices of 8 experts more tokens would choose the most popular ones than there are. */
+/* The expected experts are results of aiconfigurator's functions with seed 0.  They are those of rank 0's tokens; 4
+ * ranks have 8 tokens each, and there are 8 experts.  With 7 choices of 8 experts, the most popular experts would need
+ * more tokens than there are. */
 TEST("a power law as published")
 {
     static const struct {
@@ -275,7 +277,8 @@ TEST("a power law as published")
     }
 }
 
-/* 32 tokens of 2 choices go along 16 experts, 8 apart: each has 4, and a rank's tokens are not every fourth. */
+/* 32 tokens with 2 choices each go through 16 experts, and the two choices are 8 experts apart.  So each expert gets 4
+ * tokens.  A rank's tokens are not every fourth of the 32. */
 TEST("a strided routing is balanced")
 {
     const struct routing_options options = {
@@ -293,8 +296,8 @@ TEST("a strided routing is balanced")
     CU_ASSERT(alike < 4 * 8 * 2);
 }
 
-/* Each token samples its experts; 4 ranks have 8 tokens each, of which rank 3 has most.  The expected experts come from
- * a separate program, which follows PyTorch's source (MT19937, doubles of 53 bits, exponentials, permutation). */
+/* Each token samples its experts.  4 ranks have 8 tokens each, and rank 3 has the most load.  The expected experts come
+ * from a separate program, which follows PyTorch's source (MT19937, doubles of 53 bits, exponentials, permutation). */
 TEST("a sampled power law as published")
 {
     static const struct {
@@ -369,7 +372,7 @@ TEST("options out of range are named")
     }
 }
 
-/* The traffic matrix of a routing, as text. */
+/* Returns the traffic matrix of a routing as text. */
 static char *traffic_text(const struct routing *routing, bool pairs)
 {
     GString *const text = g_string_new(NULL);
@@ -417,7 +420,7 @@ TEST("traffic comes out exactly")
     }
 }
 
-/* With a column for each expert, each expert gets its tokens, and no token gets one twice. */
+/* If the matrix has a column for each expert, each expert must get its tokens, and no token may get one twice. */
 TEST("traffic by experts")
 {
     static const uint32_t wanted[2][4] = { { 5, 0, 1, 4 }, { 2, 5, 0, 1 } };

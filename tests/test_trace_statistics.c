@@ -4,7 +4,7 @@
 #include "traces/routing_statistics.h"
 #include "tests/unit.h"
 
-/* Four ranks of two experts, two ranks a node. */
+/* Four ranks have two experts each.  A node has two ranks. */
 TEST("a routing by hand")
 {
     static const uint32_t tokens[4] = { 2, 1, 0, 1 };

@@ -1,6 +1,6 @@
-/* test_two_worlds.c - one protocol, two worlds: the same routing, simulated with payload and run with real
- * bytes over shared memory, must leave the same bytes in every output tensor and pass every check; and the
- * simulated run must repeat bit for bit, times included, and not depend on whether payload is stored.
+/* test_two_worlds.c - one protocol in two worlds.  A routing is simulated with payload, and run with real bytes over
+ * shared memory.  Both must leave the same bytes in every output tensor and pass every check.  The simulated run must
+ * repeat bit for bit, times included, and must not depend on whether payload is stored.
  *
  * If the order of a kernel's rows depends on their arrival, the family sorts them before the comparison, as the public
  * tests do. */
@@ -23,7 +23,7 @@ static void run_both(const struct moe_options *o, const struct routing *routing,
     job_two_worlds(&job.job, ITERATIONS, nvlink_disabled);
 }
 
-/* The first tokens of one (step, layer) of a sample trace. */
+/* Returns the first tokens of one (step, layer) of a sample trace. */
 static struct routing sampled(const char *path, uint32_t layer, uint32_t ranks, uint32_t tokens)
 {
     GError *error = NULL;
@@ -64,14 +64,15 @@ TEST("low latency, 8 ranks")
         o.dtype = variant < 3 ? MOE_FP8 : MOE_BF16;
         o.hook = variant == 2 || variant == 4;
         o.zero_copy = false;
-        o.logfmt = variant == 0 || variant >= 4; /* by NVLink and by RDMA, rows that fit it and rows that do not */
+        o.logfmt = variant == 0 || variant >= 4; /* by NVLink and by RDMA, with rows that fit LogFMT and rows that do
+                                                  * not */
         o.round_scale = variant == 1;
         o.data = variant == 5 ? MOE_DATA_PATTERN : MOE_DATA_RANDOM;
         run_both(&o, &routing, variant >= 4);
     }
 }
 
-/* Ranks fail at each of the calls, in the first iteration or later; the others mask them in both worlds. */
+/* Ranks fail at each of the calls, in the first iteration or later.  The others must mask them in both worlds. */
 TEST("low latency, ranks that fail")
 {
     for (uint32_t variant = 0; variant < 6; variant++) {
@@ -79,7 +80,7 @@ TEST("low latency, ranks that fail")
         g_auto(routing) routing = sampled(SAMPLE, variant % 3, ranks, 48);
         struct moe_options o = ll_options(&routing, variant < 4 ? ranks : ranks / 2);
         o.hook = variant == 2 || variant == 3;
-        o.mask_timeout_ps = 500000 * PS_PER_US; /* longer than a busy machine keeps a live rank from its turn */
+        o.mask_timeout_ps = 500000 * PS_PER_US; /* longer than a busy machine can keep a living rank from running */
         o.failure_count = ranks == 4 ? 2 : 3;
         o.failure[0] = (struct moe_failure){ .rank = 1, .call = MOE_CALL_DISPATCH, .iteration = variant / 4 };
         o.failure[1] = (struct moe_failure){ .rank = 3, .call = MOE_CALL_COMBINE };
@@ -102,7 +103,7 @@ static void run_normal(uint32_t ranks, uint32_t ranks_per_node)
 {
     for (uint32_t variant = 0; variant < 4; variant++) {
         g_auto(routing) routing = sampled(SAMPLE, variant % 3, ranks > 8 ? 8 : ranks, 48);
-        if (ranks > 8) { /* the samples have 8 ranks: each serves two */
+        if (ranks > 8) { /* the samples have 8 ranks, so each serves two ranks of the case */
             struct routing_rank *rank = g_new0(struct routing_rank, ranks);
             for (uint32_t r = 0; r < ranks; r++) rank[r] = routing.rank[r % 8];
             struct routing more = { .ranks = ranks, .topk = routing.topk, .experts = routing.experts, .rank = rank };
@@ -131,9 +132,9 @@ TEST("normal, intranode: 2, 4, 8 ranks")
 TEST("normal, internode: 2 and 4 nodes of 2 and 4")
 {
     run_normal(4, 2);  /* 2 nodes of 2 */
-    run_normal(8, 4);  /* 2 of 4 */
-    run_normal(8, 2);  /* 4 of 2 */
-    run_normal(16, 4); /* 4 of 4 */
+    run_normal(8, 4);  /* 2 nodes of 4 */
+    run_normal(8, 2);  /* 4 nodes of 2 */
+    run_normal(16, 4); /* 4 nodes of 4 */
 }
 
 TEST("V2, direct and hybrid")
@@ -177,7 +178,7 @@ TEST("MoRI, 8 ranks, within a node and between nodes")
         o.zero_copy = variant & 2;
         run_both(&o, &routing, false);
         o.zero_copy = false;
-        o.ranks_per_node = variant & 2 ? 2 : 4; /* 4 nodes of 2, 2 of 4 */
+        o.ranks_per_node = variant & 2 ? 2 : 4; /* 4 nodes of 2, or 2 nodes of 4 */
         run_both(&o, &routing, false);
     }
 }
@@ -190,7 +191,7 @@ TEST("pplx, 8 ranks, in a node and between nodes")
         o.family = MOE_PPLX;
         o.hook = variant >= 2;
         o.dtype = variant % 2 ? MOE_BF16 : MOE_FP8;
-        o.num_sms = variant < 2 ? 4 : 64; /* fewer blocks than tokens, and more */
+        o.num_sms = variant < 2 ? 4 : 64; /* fewer blocks than tokens, or more */
         run_both(&o, &routing, false);
     }
 }

@@ -1,7 +1,7 @@
-/* test_unzstd.c - are data that zstd compressed restored unchanged, however they are read? Aim: sim/unzstd.h.
+/* test_unzstd.c - are data that zstd compressed restored unchanged, however they are read?
  *
- * Method: frames of seeded bytes, also empty ones, are read in pieces of all sizes from a source that gives any number
- * of bytes at a time; then cut, damaged, and after a source that fails. */
+ * Aim: sim/unzstd.h.  Method: frames of seeded bytes, some of them empty, are read in pieces of all sizes from a source
+ * that gives any number of bytes at a time.  Then the data are cut or damaged, or the source fails. */
 #include "sim/unzstd.h"
 #include "sim/rng.h"
 #include "tests/unit.h"
@@ -17,7 +17,7 @@ enum { PLAIN_MAX = 300000, FRAMES = 3 };
 
 static struct rng rng;
 
-/* Compressed bytes; at most so many are given at a time. */
+/* A source of compressed bytes, which gives a limited number at a time. */
 struct source {
     uint8_t bytes[FRAMES * (PLAIN_MAX + 4096)];
     size_t size, most;
@@ -45,7 +45,7 @@ static struct unzstd *reader_new(void)
         .read = source_read, .context = &source, .name = "here", .domain = UNIT_ERROR, .code = UNIT_ERROR_DATA });
 }
 
-/* Makes so many frames of half-random bytes; returns how many bytes they stand for. */
+/* Makes frames of half-random bytes.  Returns how many bytes they contain. */
 static size_t frames_make(uint32_t frames)
 {
     size_t plain_size = 0;
@@ -62,7 +62,8 @@ static size_t frames_make(uint32_t frames)
     return plain_size;
 }
 
-/* Reads everything in pieces of at most so many bytes; false: refused, with *got bytes before. */
+/* Reads everything in pieces of at most `piece` bytes.  *got is the number of bytes read.  Returns false if the data
+ * are refused. */
 static bool all_read(struct unzstd *u, size_t piece, size_t *got, GError **error)
 {
     for (*got = 0;;) {
@@ -86,7 +87,7 @@ TEST("as it was")
             CU_ASSERT_TRUE(all_read(u, piece[run % 4], &got, NULL));
             CU_ASSERT(got == size && !memcmp(back, plain, size));
             CU_ASSERT_TRUE(unzstd_read(u, back, 1, &got, NULL));
-            CU_ASSERT_EQUAL(got, 0); /* the end stays the end */
+            CU_ASSERT_EQUAL(got, 0); /* a read behind the end gives no bytes */
             unzstd_rewind(u);
         }
         unzstd_free(u);
@@ -116,7 +117,7 @@ TEST("damaged")
     unzstd_rewind(u);
     source.fails = true;
     CU_ASSERT_FALSE(all_read(u, 4096, &got, &error));
-    CU_ASSERT_TRUE(g_error_matches(error, UNIT_ERROR, UNIT_ERROR_SOURCE)); /* the source's own */
+    CU_ASSERT_TRUE(g_error_matches(error, UNIT_ERROR, UNIT_ERROR_SOURCE)); /* the error of the source itself */
     unzstd_free(u);
     unzstd_free(NULL);
 }

@@ -23,7 +23,7 @@ TEST("columns and cells")
                                                     ",notify+dispatch,4,2.5, a b ,9.5\r\n",
                                                     NULL));
     CU_ASSERT(table->column_count == 6 && table->row_count == 1);
-    CU_ASSERT_STRING_EQUAL(table->column[0], "Colour"); /* no option: a label */
+    CU_ASSERT_STRING_EQUAL(table->column[0], "Colour"); /* not an option, so it is a label */
     const struct validate_row *row = &table->row[0];
     CU_ASSERT_PTR_NULL(row->problem);
     CU_ASSERT(row->options.num_ranks == 4 && row->measured_us == 2.5 && isnan(row->measured_gbs));
@@ -67,7 +67,7 @@ TEST("rows of one case")
     CU_ASSERT_PTR_NOT_NULL(table->row[3].problem);
 }
 
-/* The bottleneck of a row of several phases, in either order, is that of the longest phase; times add up. */
+/* For a row of several phases, in either order, the bottleneck is that of the longest phase, and times add up. */
 TEST("bottleneck of the longest phase")
 {
     g_autoptr(validate_table) table = MADE(table_of("kernel,num-ranks,num-tokens,hidden,num-experts,num-topk,phase\n"
@@ -81,7 +81,7 @@ TEST("bottleneck of the longest phase")
     const struct validate_row *row = table->row;
     for (uint32_t i = 0; i < 4; i++) CU_ASSERT_PTR_NULL(row[i].problem);
     const uint32_t longest = row[1].predicted_us > row[0].predicted_us, shortest = !longest;
-    CU_ASSERT_STRING_NOT_EQUAL(row[longest].bottleneck, row[shortest].bottleneck); /* else the test would prove
+    CU_ASSERT_STRING_NOT_EQUAL(row[longest].bottleneck, row[shortest].bottleneck); /* otherwise the test would prove
                                                                                     * nothing */
     for (uint32_t i = 2; i < 4; i++) {
         CU_ASSERT_DOUBLE_EQUAL(row[i].predicted_us, row[0].predicted_us + row[1].predicted_us, 1e-6);
@@ -106,7 +106,7 @@ TEST("bad tables")
         read_fails("phase\nx\n\"open\n\n", ":3: expected CSV, found a quote within a field or one that is not closed"));
 }
 
-/* Of two columns for one thing, the last used to win unseen. */
+/* Two columns for one option must be refused, because one of them would be ignored. */
 TEST("columns twice")
 {
     CU_ASSERT(read_fails("phase,num-ranks,num_ranks\ndispatch,4,8\n",
@@ -116,7 +116,8 @@ TEST("columns twice")
     CU_ASSERT(
         read_fails("phase,Phase\ndispatch,combine\n", ":1: expected each column once, found 'phase' and 'Phase'"));
     CU_ASSERT(read_fails("phase,set,SET", ":1: expected each column once, found 'set' and 'SET'"));
-    g_autoptr(validate_table) table = table_of("phase,,\ndispatch,,\n", NULL); /* spreadsheets end rows so */
+    g_autoptr(validate_table) table = table_of("phase,,\ndispatch,,\n", NULL); /* spreadsheets end rows with empty
+                                                                                * cells */
     CU_ASSERT_PTR_NOT_NULL(table);
 }
 

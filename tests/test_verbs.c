@@ -1,10 +1,10 @@
-/* test_verbs.c - the verbs link: the contract of the seam on real queue pairs, and the errors for unsuitable devices,
- * limits and peers.
+/* test_verbs.c - the verbs link.  It must keep the contract of models/fabric.h on real queue pairs.  Unsuitable
+ * devices, limits and peers must give their errors.
  *
- * Method: ranks made by threads, stepped by one; faults planted by taking a peer's queue pairs away, by
- * limits of the process and by wrong options.  Where there is no RDMA device only the refusals and the choice
- * of devices are tested, and the program says so (tests/vm/check-verbs runs it where there are devices).
- * EPTWIN_TEST_INTERFACE names a network interface under the first device that may be taken down. */
+ * Method: threads make ranks, and one thread steps them.  Faults are planted by taking a peer's queue pairs away, by
+ * limits of the process and by wrong options.  If there is no RDMA device, the program says so, and tests only the
+ * refusals and the choice of devices (tests/vm/check-verbs runs it on a machine with devices). EPTWIN_TEST_INTERFACE
+ * names a network interface under the first device that may be taken down. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static struct live_options options_for(const char *device, enum live_signalling 
     options.device = device;
     options.signalling = signalling;
     options.nvlink_disabled = true;
-    options.timeout_ms = 15000; /* dead peers are named within two seconds */
+    options.timeout_ms = 15000; /* far longer than the two seconds after which a dead peer is named */
     return options;
 }
 
@@ -53,12 +53,12 @@ static char *first_device(void)
     return g_strdup(names[0]);
 }
 
-/* One device shared by all ranks, and every rank with all devices. */
+/* All ranks share one device.  Then every rank has all devices. */
 static void test_devices_shared(void)
 {
     g_autofree char *first = first_device();
     struct live_options options = options_for(first, LIVE_SIGNAL_WRITE);
-    support_worlds_conform(4, &options, 2, false, 31); /* the least that puts with signals leave */
+    support_worlds_conform(4, &options, 2, false, 31); /* the least depth with which puts with signals work */
     if (device_count >= 2) {
         int count;
         struct ibv_device **list = ibv_get_device_list(&count);
@@ -77,7 +77,7 @@ static void test_devices_shared(void)
 
 enum { LINK_HEAP_BYTES = 1 << 20, LINK_WORDS = 8, LINK_WORDS_BYTES = 4096, LINK_DEPTH = 64 };
 
-/* Links of two ranks over the test's own memory, so that only the link is tested. */
+/* The links of two ranks over the test's own memory, so that only the links are tested. */
 struct link_pair {
     struct live_options options;
     struct fabric_needs needs;
@@ -119,7 +119,7 @@ static void pair_close(struct link_pair *pair)
     support_bootstraps_free(pair->b, 2);
 }
 
-/* Polls both ends until done() or until seconds have passed; returns rank 0's last error, or -EAGAIN. */
+/* Polls both ends until done() or until the seconds have passed.  Returns rank 0's last error, or -EAGAIN. */
 static int pair_poll(struct link_pair *pair, double seconds, int (*done)(struct link_pair *pair))
 {
     const gint64 end_us = g_get_monotonic_time() + (gint64)(seconds * G_USEC_PER_SEC);
@@ -134,8 +134,8 @@ static int pair_poll(struct link_pair *pair, double seconds, int (*done)(struct 
 
 static int pair_flushed(struct link_pair *pair) { return pair->link[0]->ops->flush(pair->link[0], 1, 0); }
 
-/* Deferred puts are held back until the queue is full or the doorbell is rung; none is lost, and a flush that returns 0
- * means that all have arrived. */
+/* Deferred puts are held back until the queue is full or the doorbell is rung.  No put may be lost.  A flush that
+ * returns 0 means that all have arrived. */
 static void test_deferred(void)
 {
     struct live_options options = options_for(NULL, LIVE_SIGNAL_WRITE);
@@ -152,7 +152,7 @@ static void test_deferred(void)
     }
     CU_ASSERT_EQUAL(pair_poll(&pair, 20, pair_flushed), 0);
     CU_ASSERT_EQUAL(memcmp(heap, pair.memory[1].base + LINK_WORDS_BYTES, LINK_HEAP_BYTES), 0);
-    /* A single deferred put is not sent before the doorbell: nothing was posted, so nothing can complete. */
+    /* A single deferred put is not sent before the doorbell.  Nothing was posted, so nothing can complete. */
     memset(pair.memory[1].base + LINK_WORDS_BYTES, 0, 64);
     CU_ASSERT_EQUAL(pair.link[0]->ops->put(pair.link[0], 1, 1, LINK_WORDS_BYTES, LINK_WORDS_BYTES, 64, true), 0);
     usleep(50000);
@@ -165,7 +165,8 @@ static void test_deferred(void)
     pair_close(&pair);
 }
 
-/* Far more signals than a ring has slots, to a receiver that polls only now and then; the word only rises. */
+/* Rank 0 sends far more signals than a ring has slots, and the receiver polls only now and then.  The word must only
+ * rise. */
 static void test_signals_many(enum live_signalling signalling)
 {
     enum { SIGNALS = 3000 };
@@ -218,7 +219,7 @@ static int pair_keeps_writing(struct link_pair *pair)
     return rc == 0 ? -EAGAIN : rc;
 }
 
-/* The peer's queue pairs disappear, as when its process is killed. */
+/* The peer's queue pairs disappear, as if its process were killed. */
 static void test_peer_gone(void)
 {
     struct live_options options = options_for(NULL, LIVE_SIGNAL_WRITE);
@@ -226,7 +227,7 @@ static void test_peer_gone(void)
     CU_ASSERT_TRUE_FATAL(pair_open(&pair, &options));
     pair.link[1]->ops->free(pair.link[1]);
     pair.link[1] = NULL;
-    /* Nothing completes any more: the queue takes as many as its depth, then refuses. */
+    /* No request completes any more.  The queue takes as many requests as its depth, then refuses. */
     for (uint32_t i = 0; i < LINK_DEPTH; i++) CU_ASSERT_EQUAL(pair_writes(&pair), 0);
     CU_ASSERT_EQUAL(pair_writes(&pair), -EAGAIN);
     CU_ASSERT_EQUAL(pair.link[0]->ops->signal(pair.link[0], 1, 0, 0, 1, false), -EAGAIN);
@@ -245,13 +246,13 @@ static int pair_waits(struct link_pair *pair)
     return -EAGAIN;
 }
 
-/* A rank that posts nothing learns of it, too; its probes are no progress. */
+/* A rank that posts nothing must learn of it, too.  Its probes do not count as progress. */
 static void test_peer_gone_idle(void)
 {
     struct live_options options = options_for(NULL, LIVE_SIGNAL_WRITE);
     struct link_pair pair;
     CU_ASSERT_TRUE_FATAL(pair_open(&pair, &options));
-    /* The last of these asks for no completion: no request in flight would tell. */
+    /* The last of these signals asks for no completion, so no request in flight would report the error. */
     for (uint64_t i = 1; i <= 3; i++) CU_ASSERT_EQUAL(pair.link[0]->ops->signal(pair.link[0], 1, 0, 0, i, false), 0);
     (void)pair_poll(&pair, 0.5, pair_waits);
     const gint64 end_us = g_get_monotonic_time() + 3 * G_USEC_PER_SEC;
@@ -266,7 +267,7 @@ static void test_peer_gone_idle(void)
     pair_close(&pair);
 }
 
-/* A write outside the peer's registration is refused by the peer, and reported so. */
+/* A write outside the peer's registration must be refused by the peer, and the error must say so. */
 static void test_access_refused(void)
 {
     struct live_options options = options_for(NULL, LIVE_SIGNAL_WRITE);
@@ -303,13 +304,13 @@ static void test_options_refused(void)
     options = options_for(first, LIVE_SIGNAL_WRITE);
     options.gpu_memory = true;
     refuse(&options, "GPU memory");
-    /* Only one rank has a fault: the other learns which rank, and why. */
+    /* Only one rank has a fault.  The other must learn which rank it is, and why it failed. */
     g_autofree char *uneven = g_strdup_printf("%s,nothere", first);
     options = options_for(uneven, LIVE_SIGNAL_WRITE);
     refuse(&options, "found 'nothere'");
 }
 
-/* In a child that is not root, as limits of locked memory do not bind root. */
+/* Runs in a child that is not root, because limits of locked memory do not bind root. */
 static void test_memlock(void)
 {
     fflush(stdout);
@@ -397,7 +398,7 @@ static void test_timeouts(void)
 }
 #endif
 
-/* With no device, or built without libibverbs: one line that says what to do. */
+/* Without a device, or in a build without libibverbs, the error is one line that says what to do. */
 static void test_no_device(void)
 {
     const struct live_options options = options_for(NULL, LIVE_SIGNAL_WRITE);

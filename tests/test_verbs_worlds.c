@@ -1,9 +1,9 @@
-/* test_verbs_worlds.c - one case, run in the simulated world and on live links, gives equal bytes in every output
- * tensor of every rank and passes the protocol's checks in both.
+/* test_verbs_worlds.c - one case, run in the simulated world and on live links, must give equal bytes in every output
+ * tensor of every rank, and must pass the protocol's checks in both.
  *
- * Method: one routing, one set of options; the simulated world with payload on one side, live worlds on the
- * other: over the stand-in network always, over verbs in its three ways to signal where there is an RDMA device
- * (else the program says that it had none). */
+ * Method: one routing and one set of options are run in the simulated world, with payload, and in live worlds.  One
+ * live world is always over the stand-in network.  If there is an RDMA device, others are over verbs, with each of the
+ * three ways to signal. Otherwise the program says that it had no device. */
 #include <stdio.h>
 #include "models/case.h"
 #include "models/moe/moe.h"

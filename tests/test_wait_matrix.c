@@ -1,11 +1,11 @@
-/* test_wait_matrix.c - whom ranks wait for: matrices read from records, and their shares by hand. */
+/* test_wait_matrix.c - which ranks wait for which: matrices read from records, and shares worked out by hand. */
 #include <math.h>
 #include <string.h>
 
 #include "reports/wait_matrix.h"
 #include "tests/unit.h"
 
-/* Three ranks; a phase of 200 us on the median rank.  Waits for oneself do not count. */
+/* Makes a record of three ranks.  A phase takes 200 us on the median rank.  Waits of a rank for itself do not count. */
 static struct record *record_of_three(void)
 {
     static const double us[3][3] = { { 90, 100, 20 }, { 10, 0, 30 }, { 40, 140, 5 } };
@@ -29,15 +29,15 @@ TEST("shares by hand")
     g_autoptr(record) record = record_of_three();
     double percent[WAIT_SHARES];
     CU_ASSERT_TRUE_FATAL(wait_shares_find(record, "dispatch", percent));
-    /* Columns without their own cell: (10 + 40) / 2, (100 + 140) / 2, (20 + 30) / 2; rows: 60, 20, 90. */
+    /* Means without the rank's own cell.  Columns: (10 + 40) / 2, (100 + 140) / 2, (20 + 30) / 2.  Rows: 60, 20, 90. */
     CU_ASSERT_DOUBLE_EQUAL(share(percent, "awaited_max_pct"), 60, 1e-9);
     CU_ASSERT_DOUBLE_EQUAL(share(percent, "awaited_median_pct"), 12.5, 1e-9);
     CU_ASSERT_DOUBLE_EQUAL(share(percent, "awaited_min_pct"), 12.5, 1e-9);
     CU_ASSERT_DOUBLE_EQUAL(share(percent, "waiting_max_pct"), 45, 1e-9);
     CU_ASSERT_DOUBLE_EQUAL(share(percent, "waiting_median_pct"), 30, 1e-9);
     CU_ASSERT_DOUBLE_EQUAL(share(percent, "waiting_min_pct"), 10, 1e-9);
-    CU_ASSERT_DOUBLE_EQUAL(share(percent, "longest_pct"), 50, 1e-9);  /* 100, 30, 140 */
-    CU_ASSERT_DOUBLE_EQUAL(share(percent, "shortest_pct"), 10, 1e-9); /* 20, 10, 40 */
+    CU_ASSERT_DOUBLE_EQUAL(share(percent, "longest_pct"), 50, 1e-9);  /* the longest waits are 100, 30 and 140 us */
+    CU_ASSERT_DOUBLE_EQUAL(share(percent, "shortest_pct"), 10, 1e-9); /* the shortest waits are 20, 10 and 40 us */
     CU_ASSERT_EQUAL(wait_share_find("time_us_max"), WAIT_SHARES);
 }
 
@@ -55,7 +55,7 @@ TEST("a matrix read")
     wait_matrix_clear(&m);
 }
 
-/* If few of many ranks have rows, the matrix takes memory for these only: for all ranks it would be 34 GB. */
+/* If only a few of many ranks have rows, the matrix takes memory for these only.  For all ranks it would take 34 GB. */
 TEST("many ranks")
 {
     enum { RANKS = 65536, BYTES = 2 * RANKS };

@@ -1,8 +1,8 @@
-/* test_waits.c - which ranks workers wait for.
+/* test_waits.c - for which ranks do workers wait, and how long?
  *
- * Aim: a wait lasts from the step that could not go on to the one that could, and is charged to the rank that the
+ * Aim: a wait lasts from a step that could not go on to the step that could.  It is charged to the rank that the
  * worker's description names.  Measuring changes nothing in the worker.  Method: scripted workers on a fabric whose
- * clock the test turns. */
+ * clock the test sets. */
 #include <string.h>
 
 #include "models/waits.h"
@@ -33,7 +33,8 @@ static void wake_at(struct fabric *f, struct fabric_worker *w, uint64_t time_ps)
 static const struct fabric_ops ops = { .name = "clock", .now_ps = now_ps, .wake_at = wake_at };
 static struct fabric fabric = { .ops = &ops, .rank_count = 8 };
 
-/* Each step returns the next of its results, then says the next of its words. */
+/* A worker with a script.  Each step returns the next of its results, and then the worker describes itself by the next
+ * of its words. */
 struct scripted {
     struct fabric_worker worker;
     const enum worker_step *result;
@@ -94,8 +95,8 @@ TEST("waits end where something else is waited for")
     noted_count = 0;
     step_at(worker[0], 1000000, WORKER_WAIT);
     CU_ASSERT_EQUAL(wake_ps, 1000);
-    step_at(worker[0], 2000000, WORKER_WAIT); /* still for rank 3: only a count has moved */
-    step_at(worker[0], 4000000, WORKER_WAIT); /* now for rank 2 */
+    step_at(worker[0], 2000000, WORKER_WAIT); /* still waits for rank 3; only a count in the text has changed */
+    step_at(worker[0], 4000000, WORKER_WAIT); /* waits for rank 2 from here on */
     step_at(worker[0], 5000000, WORKER_MORE);
     step_at(worker[0], 6000000, WORKER_WAIT);
     step_at(worker[0], 9000000, WORKER_DONE);
@@ -128,7 +129,8 @@ TEST("polls, means, ends")
     operations = 5;
     step_at(worker[0], 1000000, WORKER_WAIT);
     step_at(worker[0], 2000000, WORKER_WAIT);
-    operations = 6; /* another worker has done something, so this one is asked, and still waits for the same event */
+    operations = 6; /* another worker has done an operation, so this worker is asked again, and still waits for the same
+                     * event */
     step_at(worker[0], 3000000, WORKER_WAIT);
     step_at(worker[0], 7000000, WORKER_DONE);
     CU_ASSERT_EQUAL(noted_count, 1);
@@ -142,13 +144,13 @@ TEST("polls, means, ends")
     worker = waits_wrap(waits, inner, 1);
     step_at(worker[0], 10000000, WORKER_DONE);
     waits_end(waits);
-    CU_ASSERT_EQUAL(waits_us(waits, 1), 0); /* a launch begins anew */
+    CU_ASSERT_EQUAL(waits_us(waits, 1), 0); /* a launch begins without the waits of the one before */
     (void)waits_wrap(waits, inner, 0);
     waits_free(waits);
 }
 
-/* A worker begins to wait for another rank while others do operations: it is asked once its wait is an eighth
- * longer. */
+/* A worker begins to wait for another rank while others do operations.  It is asked again only when its wait is an
+ * eighth longer. */
 TEST("a worker that turns to another rank")
 {
     static const enum worker_step result[] = { WORKER_WAIT, WORKER_WAIT, WORKER_WAIT, WORKER_WAIT, WORKER_DONE };
@@ -161,9 +163,9 @@ TEST("a worker that turns to another rank")
     operations = 0;
     step_at(worker[0], 1000000, WORKER_WAIT);
     operations = 1;
-    step_at(worker[0], 9000000, WORKER_WAIT); /* the worker is asked; it is asked next from 10000000 on */
+    step_at(worker[0], 9000000, WORKER_WAIT); /* the worker is asked, and will be asked again from 10000000 ps on */
     operations = 2;
-    step_at(worker[0], 9500000, WORKER_WAIT); /* now it waits for another rank, unseen */
+    step_at(worker[0], 9500000, WORKER_WAIT); /* the worker waits for another rank, which is not noticed yet */
     operations = 3;
     step_at(worker[0], 10000000, WORKER_WAIT);
     step_at(worker[0], 15000000, WORKER_DONE);

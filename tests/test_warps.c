@@ -6,8 +6,8 @@
 #include "models/hardware/sm/warps.h"
 #include "tests/unit.h"
 
-/* Times in ns: a cycle takes 1, an access 10, a load 200, a load from shared memory 30.  The engine brings bytes after
- * 300, a request to it takes 20, and it has read its source 50 after the last byte.  Bytes take no time. */
+/* Times in ns: a cycle takes 1, an access 10, a load 200, a load from shared memory 30.  The bulk engine brings bytes
+ * after 300, a request to it takes 20, and it has read its source 50 after the last byte.  Bytes take no time. */
 static struct warps_sm sm_of(void)
 {
     return (struct warps_sm){
@@ -35,7 +35,7 @@ static struct warps_cost cost_of(const struct warps_sm *sm, const char *program,
     return cost;
 }
 
-/* One round of a program, in ns. */
+/* Tests the time of one round of a program, in ns. */
 TEST("waits")
 {
     static const struct {
@@ -43,19 +43,19 @@ TEST("waits")
         uint32_t team, teams;
         uint64_t ns;
     } runs[] = {
-        { "load 1024, use", 1, 1, 210 }, /* the second access goes out 10 after the first */
+        { "load 1024, use", 1, 1, 210 }, /* the second access begins 10 ns after the first */
         { "load 1024", 1, 1, 20 },
         { "load 1024 by 256, use", 1, 1, 230 },
         { "load 0, use", 1, 1, 0 },
         { "load 512, use, load 512 from l2, use, load 512 from shared, use", 1, 1, 330 },
-        { "load 1024, store 1024", 1, 1, 220 }, /* the second value has come when the first is stored */
-        { "load 512, store 1024", 1, 1, 220 },  /* the second access has nothing to wait for */
+        { "load 1024, store 1024", 1, 1, 220 }, /* the second value has arrived when the first is stored */
+        { "load 512, store 1024", 1, 1, 220 },  /* the second access of the store has no load to wait for */
         { "load 1024, store 512, use", 1, 1, 210 },
         { "alu 8", 1, 1, 8 },
         { "alu 8", 1, 4, 8 },
-        { "alu 8", 1, 5, 16 }, /* two at one scheduler */
+        { "alu 8", 1, 5, 16 }, /* five teams on four schedulers, so two share one */
         { "chain 8", 1, 1, 32 },
-        { "chain 8", 1, 8, 32 }, /* two hide in one another's waits */
+        { "chain 8", 1, 8, 32 }, /* two teams share a scheduler, and each runs while the other waits */
         { "repeat 3 { alu 2, repeat 2 { alu 1 } }", 1, 1, 12 },
         { "repeat 0 { alu 2 }, alu 1", 1, 1, 1 },
         { "first 1 { load 512, use }, alu 3", 4, 1, 203 },
@@ -67,12 +67,13 @@ TEST("waits")
         { "bulk-out 512, bulk-read 0", 1, 1, 50 },
         { "bulk-out 512, bulk-out 512, bulk-read 1", 1, 1, 50 },
         { "bulk-out 512, bulk-out 512, bulk-read 0", 1, 1, 70 },
-        { "first 1 { alu 7, bulk-in 512 }, bulk-wait", 4, 1, 307 }, /* the others wait for what the first asks for */
+        { "first 1 { alu 7, bulk-in 512 }, bulk-wait", 4, 1, 307 }, /* all warps wait for the bytes that the first warp
+                                                                     * asks for */
         { "others 1 { alu 3 }", 4, 1, 3 },
         { "others 1 { alu 3 }", 1, 1, 0 },
         { "first 1 { bulk-in 512, bulk-left 1, bulk-in 512 }, others 1 { bulk-wait, alu 7, bulk-wait }", 2, 1, 320 },
         { "first 1 { bulk-in 512, bulk-left 0, bulk-in 512 }, others 1 { bulk-wait, alu 7, bulk-wait }", 2, 1, 607 },
-        { "bulk-wait, alu 5", 2, 1, 5 }, /* nobody asks */
+        { "bulk-wait, alu 5", 2, 1, 5 }, /* no bytes were asked for */
     };
     for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
         const struct warps_sm sm = sm_of();
@@ -83,7 +84,7 @@ TEST("waits")
     }
 }
 
-/* Bytes: 1 ns each into the SM, 2 out of it, 3 by the engine, and 8 for each further pass. */
+/* A byte takes 1 ns into the SM, 2 out of it, 3 by the engine, and 8 for each further pass. */
 TEST("bytes")
 {
     static const struct {
@@ -93,15 +94,17 @@ TEST("bytes")
     } runs[] = {
         { "load 100, use", 1, 300, 100 },
         { "load 100, use", 3, 500, 100 },
-        { "load 100, store 100", 1, 310, 300 },      /* nobody waits for what is stored */
-        { "store 100, load 100, use", 1, 500, 300 }, /* what goes out keeps the way from what comes in */
+        { "load 100, store 100", 1, 310, 300 },      /* no operation waits for the stored bytes */
+        { "store 100, load 100, use", 1, 500, 300 }, /* stored bytes use the path before loaded bytes can */
         { "load 100 from shared, use", 2, 230, 100 },
-        { "bulk-in 100, bulk-wait", 1, 500, 200 }, /* one eighth of eight passes: 100 more */
+        { "bulk-in 100, bulk-wait", 1, 500, 200 }, /* one more pass for an eighth of the bytes: 100 ns more */
         { "bulk-in 100, bulk-wait", 2, 700, 200 },
-        { "bulk-in 100, load 100 from shared, use, bulk-wait", 1, 500, 200 }, /* the engine does not need the port */
-        { "bulk-in 100, load 100, use, bulk-wait", 1, 500, 300 }, /* its bytes wait for the engine's on the way */
+        { "bulk-in 100, load 100 from shared, use, bulk-wait", 1, 500, 200 }, /* the engine does not use the port of
+                                                                               * loads from shared memory */
+        { "bulk-in 100, load 100, use, bulk-wait", 1, 500, 300 }, /* loaded bytes wait for the engine's bytes on the
+                                                                   * path */
         { "bulk-out 100, bulk-read 0", 1, 550, 500 },
-        { "alu 100", 1, 100, 25 }, /* of one of four schedulers */
+        { "alu 100", 1, 100, 25 }, /* occupies one of four schedulers */
     };
     for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
         struct warps_sm sm = sm_of();
@@ -120,7 +123,7 @@ TEST("bytes")
     }
 }
 
-/* In a warp's second round, what the warp still has on its way stays on its way. */
+/* Requests that a warp has in flight at the end of a round stay in flight during its next round. */
 TEST("rounds")
 {
     const struct warps_sm sm = sm_of();
@@ -129,16 +132,17 @@ TEST("rounds")
     const struct warps_cost ahead = cost_of(&sm, "bulk-in 512, bulk-out 512", 1, 1);
     CU_ASSERT(ahead.first_ps == 40000 && ahead.next_ps == 40000 && ahead.lead_ps == 20000);
     const struct warps_cost read = cost_of(&sm, "load 512, use", 1, 1);
-    CU_ASSERT_EQUAL(read.lead_ps, read.first_ps); /* nothing leaves */
+    CU_ASSERT_EQUAL(read.lead_ps, read.first_ps); /* no bytes leave the SM */
 }
 
-/* If loads follow stores, each turn waits until the stores of the previous turn are performed. Nothing waits for the
- * stores of the last turn. */
+/* If loads follow stores, each turn of the loop waits until the stores of the previous turn are performed.  Nothing
+ * waits for the stores of the last turn. */
 TEST("stores before loads")
 {
     struct warps_sm sm = sm_of();
     sm.stored_ps = 500000;
-    CU_ASSERT_EQUAL(cost_of(&sm, "repeat 2 { load 100, store 100 }", 1, 1).first_ps, 710000); /* 200, 500, 10 */
+    CU_ASSERT_EQUAL(cost_of(&sm, "repeat 2 { load 100, store 100 }", 1, 1).first_ps, 710000); /* in ns: 200 + 500 +
+                                                                                               * 10 */
     CU_ASSERT_EQUAL(cost_of(&sm, "load 100, store 100", 1, 1).first_ps, 210000);
     sm.stored_ps = 0;
     CU_ASSERT_EQUAL(cost_of(&sm, "repeat 2 { load 100, store 100 }", 1, 1).first_ps, 420000);
