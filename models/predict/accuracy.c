@@ -21,7 +21,7 @@ static GKeyFile *table(void)
     return read;
 }
 
-enum { ROWS_MIN = 5 }; /* fewer rows say nothing of nine of ten */
+enum { ROWS_MIN = 5 }; /* a 90th percentile of fewer rows means nothing */
 
 static bool section_find(const char *section, const char *key, struct accuracy *a)
 {
@@ -34,7 +34,7 @@ static bool section_find(const char *section, const char *key, struct accuracy *
     return true;
 }
 
-/* The name of the backend whose times the cluster file has; NULL: none has these. */
+/* The name of the backend whose posting times equal the cluster file's; NULL if there is none. */
 static const char *backend_of(const struct cluster *cluster)
 {
     const struct transport own = transport_of(&cluster->nic);

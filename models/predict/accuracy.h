@@ -1,7 +1,7 @@
-/* accuracy.h - how far predictions were off rows that were measured, by machine, kernels, backend and phase.
+/* accuracy.h - the errors of predictions against measured rows, by machine, kernels, backend and phase.
  *
- * The numbers are models/predict/accuracy.ini, which `make accuracy` writes.  An answer prints them beside its
- * times, so that nobody takes a difference for true that is smaller than the errors. */
+ * The numbers are models/predict/accuracy.ini, which `make accuracy` writes.  Answers print these errors beside their
+ * times, so that readers do not trust differences that are smaller than the errors. */
 #ifndef MODELS_PREDICT_ACCURACY_H
 #define MODELS_PREDICT_ACCURACY_H
 
@@ -11,17 +11,17 @@
 
 struct accuracy {
     uint32_t rows;              /* how many rows were measured */
-    double median_pct, p90_pct; /* of their absolute errors */
+    double median_pct, p90_pct; /* median and 90th percentile of the rows' absolute errors */
     bool elsewhere;             /* fewer than 5 were measured on this machine, so these are the rows of all machines */
 };
 
-/* Finds the errors of a phase.  kernel: as --kernel names it.  backend: as --backend names it, if ranks are on several
- * nodes; "": the one whose times the cluster file has; NULL: all ranks are on one node.  False, and rows 0, if fewer
- * than 5 rows were measured on all machines. */
+/* Finds the errors of a phase.  kernel is a name of --kernel.  backend is a name of --backend; "" stands for the
+ * backend whose times the cluster file has; NULL: all ranks are on one node.  Returns false, with rows 0, if fewer than
+ * 5 rows were measured on all machines together. */
 bool accuracy_find(const struct cluster *cluster, const char *kernel, const char *phase, const char *backend,
                    struct accuracy *accuracy);
 
-/* What nine of ten rows were within, as a cell of a table: "9 %", "9 % *" if elsewhere, "-" if there are none.  Free
+/* The 90th percentile of the absolute errors, as a cell of a table: "9 %", "9 % *" if elsewhere, "-" without rows. Free
  * with g_free(). */
 char *accuracy_text(const struct accuracy *accuracy);
 /* What these cells mean, as lines that end in a newline. */

@@ -36,8 +36,8 @@ static uint32_t shape_parse(const char *text, uint32_t number[4], bool *fp8)
     return words[count] ? 0 : count;
 }
 
-/* Sets the load of a GEMM that runs repeatedly, alone on its SMs: its bytes a second, whether memory bounds it, and by
- * how much its arithmetic lowers the clock of all kernels of the GPU. */
+/* Sets beside->load to a GEMM that runs repeatedly, alone on its SMs: its bytes a second, and whether memory bounds it.
+ * Sets beside->slow to the factor by which its arithmetic lowers the GPU's clock. */
 static bool gemm_load(const char *text, bool grouped, const struct cluster *cluster, struct beside *beside,
                       GError **error)
 {
@@ -144,8 +144,8 @@ void beside_set(const struct beside *beside, const struct cluster *cluster, stru
     for (uint32_t r = 0; r < ranks; r++) world_pressure_set(world, r, &c);
 }
 
-/* Takes the mean demand of the ranks, half of it as reads.  The geometric mean with the round before converges better
- * than the last round alone. */
+/* Takes the mean demand of the ranks; half of it counts as reads, half as writes.  The geometric mean with the previous
+ * round converges better than the last round alone. */
 void beside_learn(struct beside *beside, uint32_t phase, const struct world_result *result, uint32_t ranks)
 {
     double bytes = 0, time_ps = 0;

@@ -13,15 +13,15 @@
 
 enum { BESIDE_PHASES_MAX = 16 };
 
-struct beside { /* all zero before it is read */
+struct beside { /* all zero before beside_parse() */
     bool read, wanted;
     struct pressure_load load;
-    double slow; /* by what factor the load, which lowers the clock, makes the GPU's own work take longer; 0: 1 */
-    struct pressure_load own[BESIDE_PHASES_MAX]; /* each phase's demand on the memory, as earlier rounds showed it */
+    double slow; /* the factor by which the GPU's own work takes longer because the load lowers the clock; 0 means 1 */
+    struct pressure_load own[BESIDE_PHASES_MAX]; /* each phase's demand on the memory, learned from earlier rounds */
 };
 
-/* How many rounds the case runs: with --compute several, so that the kernels' demand on the memory comes to agree with
- * the time that they take under the load. */
+/* How many rounds the case runs.  With --compute there are several, so that the kernels' demand on the memory and their
+ * time under the load converge. */
 uint32_t beside_rounds(const struct beside *beside);
 
 /* Reads the load of --compute.  It is one of:
@@ -32,10 +32,11 @@ uint32_t beside_rounds(const struct beside *beside);
  * a GEMM that runs repeatedly: "gemm:8192x7168x4096" or "grouped:32x256x7168x4096", BF16 or with ":fp8".  The
  * numbers are rows (of each expert), k and n.  Times come from the shipped tables, else from a roofline;
  *
- * a time: arithmetic, which needs no memory.
+ * any time: arithmetic, which needs no memory.
  *
- * The load's SMs are those of --compute-sms, else all that the kernels (kernel_sms) leave.  A load is only for dispatch
- * and combine, because other kernels have arithmetic of their own.  A second call changes nothing. */
+ * The load has the SMs of --compute-sms.  Without this option it has all SMs but kernel_sms, those of the kernels.  A
+ * load is only for dispatch and combine, because other kernels have arithmetic of their own.  A second call changes
+ * nothing. */
 bool beside_parse(const struct case_options *c, const struct cluster *cluster, uint32_t kernel_sms,
                   struct beside *beside, GError **error);
 /* From now on the world's ranks run the given phase under this load. */

@@ -1,7 +1,7 @@
 /* compare_command.c - eptwin compare: pairs of records in; a table, words and a summary out.
  *
- * Knows options and files; Comparing is in reports/compare.c, the words for the result are in compare_text.c, and
- * causes are found by diagnose.h. */
+ * This file knows options and files.  reports/compare.c compares, compare_text.c finds words for the result, and
+ * diagnose.h finds causes. */
 #include <glib.h>
 #include <math.h>
 #include <stdio.h>
@@ -37,9 +37,9 @@ static const char compare_about[] =
 struct compare_run {
     struct compare_options options;
     char *output, *format_name;
-    double error_pct_max; /* INFINITY: any */
+    double error_pct_max; /* INFINITY: no limit */
     gboolean diagnose;
-    char **clusters; /* files */
+    char **clusters; /* paths of cluster files */
     char **paths;
     guint path_count;
 };
@@ -149,8 +149,7 @@ static bool compare_pair_diagnose(const struct compare_pair *pair, struct machin
     return diagnosis != NULL;
 }
 
-/* The errors of the mean times of one phase (NULL: of all phases) over the pairs.  pair_of gets the pair of each
- * error. */
+/* Gathers the pairs' errors of mean times in one phase (NULL: in all phases).  pair_of gets the pair of each error. */
 static GArray *compare_errors_gather(const struct compare_pair *pairs, guint count, const char *phase, GArray *pair_of)
 {
     GArray *errors = g_array_new(FALSE, FALSE, sizeof(double));
@@ -160,7 +159,7 @@ static GArray *compare_errors_gather(const struct compare_pair *pairs, guint cou
         for (guint i = 0; i < rows->len; i++) {
             const struct compare_row *row = &g_array_index(rows, struct compare_row, i);
             if (row->rank != RECORD_ALL || strcmp(row->metric, "time_us") != 0) continue;
-            if (compare_phase_of_layer(row->phase)) continue; /* counted in the phase of all layers */
+            if (compare_phase_of_layer(row->phase)) continue; /* the phase of all layers contains it */
             if (!isfinite(row->error_pct) || (phase && strcmp(phase, row->phase) != 0)) continue;
             g_array_append_val(errors, row->error_pct);
             g_array_append_val(pair_of, p);
@@ -275,7 +274,7 @@ static GString *compare_machine_text(const struct compare_pair *pairs, guint cou
     return out;
 }
 
-/* The exit status that --max-error asks for, after everything was printed. */
+/* The exit status by --max-error.  The caller has printed everything. */
 static int compare_verdict(const struct compare_pair *pairs, guint count, double error_pct_max)
 {
     if (isinf(error_pct_max)) return EXIT_OK;

@@ -4,10 +4,10 @@
  *     rows (validate.h) ──► predicted as they are ──► residual of each row: ln(measured time / predicted time)
  *     each variant of each cause: the rows predicted again with it planted ──► residuals that it leaves
  *
- * A cause's probability is its prior times the likelihood of the residuals that it leaves, divided by the sum of
- * these over all causes and "none of these" (diagnose_rank.h).  It explains 1 - (sum of squares after / sum of
- * squares before), over all rows.  Rows whose residual grows contradict it.  If the best cause leaves a residual, a
- * second round seeks one more cause. Private to diagnose. */
+ * A cause's weight is its prior times the likelihood of the residuals that it leaves (diagnose_rank.h).  Its
+ * probability is its weight divided by the sum of all weights.  An unknown cause and a sound machine have weights, too.
+ * A cause explains 1 - (sum of squared residuals with it / sum without it), over all rows.  Rows whose residual grows
+ * contradict it.  If the best cause leaves a residual, a second round seeks one more cause. */
 #ifndef MODELS_PREDICT_DIAGNOSE_H
 #define MODELS_PREDICT_DIAGNOSE_H
 
@@ -26,9 +26,9 @@ enum cause_scope {
     CAUSE_RATES = 8,        /* needs rows that give a bandwidth */
     CAUSE_DRAWN = 16,       /* needs rows whose routing is drawn, not given by a trace or a matrix */
     CAUSE_PORTS = 32,       /* needs NICs of several ports */
-    CAUSE_MOE = 64,         /* kernels that dispatch and combine tokens */
+    CAUSE_MOE = 64,         /* needs kernels that dispatch and combine tokens */
     CAUSE_SHARED = 128,     /* needs several ranks on a node */
-    CAUSE_ETHERNET = 256,   /* far more public threads about RoCE ended with it than about InfiniBand */
+    CAUSE_ETHERNET = 256,   /* likelier on RoCE: there, far more public threads ended with it than on InfiniBand */
     CAUSE_WORK = 512,       /* needs other work between the calls */
     CAUSE_GPU_PATH = 1024,  /* needs data in GPU memory */
     CAUSE_GPU_POSTS = 2048, /* needs a GPU that can post its requests itself */
@@ -49,15 +49,16 @@ enum row_evidence {
 /* The topic of public threads: kernels that dispatch and combine, or messages between two ends. */
 enum cause_topic { CAUSE_OF_KERNELS, CAUSE_OF_MESSAGES, CAUSE_TOPICS };
 
-/* One strength or form of a cause.  "N%" of a rate or count is that share of its value.  EXCESS in an option stands
- * for a time: how much too long the median row takes. */
+/* One strength or form of a cause.  "N%" stands for that share of the rate or count that the row has.  EXCESS in an
+ * option stands for the time by which the median row takes too long. */
 struct cause_variant {
     const char *text; /* what distinguishes it from the cause's other variants, or NULL */
     const char *setting[CAUSE_SETTINGS_MAX], *option[CAUSE_OPTIONS_MAX];
     int local; /* 1: the measured bandwidth leaves out tokens that stay on the node; -1: it counts them */
 };
 
-/* How many strengths a variant stands for: 8 (from 0.05 to 10 ms) if the rows decide its strength; else 1. */
+/* How many strengths a variant stands for.  A variant with EXCESS stands for 8 (from 0.05 to 10 ms), because the rows
+ * decide its strength.  Any other stands for 1. */
 uint32_t cause_variant_strengths(const struct cause_variant *variant);
 
 struct cause {
@@ -68,10 +69,10 @@ struct cause {
     unsigned scope;                 /* bits of enum cause_scope */
     uint32_t threads[CAUSE_TOPICS]; /* how many public threads ended with it (tests/accuracy/threads/README.md); its
                                      * prior follows from this number */
-    struct cause_variant variant[CAUSE_VARIANTS_MAX]; /* all are equally likely; ended by one that changes nothing */
+    struct cause_variant variant[CAUSE_VARIANTS_MAX]; /* all are equally likely; an empty one ends the list */
 };
 
-/* The table; the last entry has no id. */
+/* The table of causes.  The last entry has no id. */
 const struct cause *diagnose_causes(void);
 uint32_t cause_variants(const struct cause *cause);
 /* Plants a variant in a row.  excess_us takes the place of EXCESS.  False if the variant does not apply to the row,
@@ -85,8 +86,8 @@ struct hypothesis {
     uint32_t variant;
     bool *applied;    /* [rows] whether the variant applies to the row */
     double *residual; /* [rows]; NAN: the row cannot be compared */
-    bool fails;       /* it cannot be simulated */
-    bool skip;        /* it is not to be predicted, so residual and applied stay as they are */
+    bool fails;       /* a row with the variant cannot be simulated */
+    bool skip;        /* hypotheses_predict() leaves it out, so residual and applied stay as they are */
 };
 
 /* How thoroughly rows are predicted (diagnose_predict.c). */
@@ -102,7 +103,8 @@ bool hypotheses_predict(const struct validate_table *table, const struct hypothe
 
 /* Whether predicting all rows with this many hypotheses costs no more than a first answer would. */
 bool diagnose_works_at_once(const struct validate_table *table, uint32_t hypotheses);
-/* Chooses the rows of the few cases on which the first answer is based.  Returns how many; row_of[rows] gets them. */
+/* Chooses the rows of the few cases on which the first answer is based.  row_of[rows] gets the indices of these rows.
+ * Returns their number. */
 uint32_t diagnose_few(const struct validate_table *table, uint32_t hypotheses, uint32_t *row_of);
 /* Predicts the rows of `few` without a cause.  Large cases are predicted from smaller ones. */
 bool diagnose_predict_few(struct validate_table *few, uint32_t workers, GError **error);
@@ -122,9 +124,9 @@ struct cause_context {
 };
 /* The weight of a cause before any row is read, in the units of rank_prior(). */
 double cause_prior(const struct cause *cause, const struct cause_context *context);
-/* That of a cause outside the table.  The table was made from the threads that it counts, so it lacks the cause of none
- * of them.  It will lack the cause of as many new ones as ended with a cause that no other thread had (Good and
- * Turing). */
+/* The weight of a cause that the table lacks.  Every thread that the table counts has its cause there, so the counts do
+ * not show how often the table lacks one.  Good and Turing estimate this by the number of causes that only one thread
+ * ended with.  Threads that ended without a cause are added. */
 double cause_unknown_prior(const struct cause_context *context);
 struct rank_rows;
 /* ln of the density of the rows if the reason is none of the hypotheses h[count] (diagnose_unknown.c).  The rows have
@@ -137,20 +139,20 @@ void hypotheses_free(struct hypothesis *h, uint32_t count);
 /* ln of measured over predicted time of a row that has been predicted; NAN where it cannot be compared. */
 double diagnose_residual(const struct validate_row *row);
 
-/* A cause that explains a smaller share of the residuals' squares is no explanation. */
+/* The least share of the residuals' squares that a cause must explain to count as an explanation. */
 #define CAUSE_EXPLAINS_LEAST 0.1
 
 struct verdict {
     const struct cause *cause;
-    uint32_t variant;             /* the likeliest */
+    uint32_t variant;             /* the likeliest variant */
     double prior;                 /* in the units of rank_prior(); 1 if all causes are equally likely */
-    double probability;           /* all verdicts', none and fine of the diagnosis add up to 1 */
+    double probability;           /* the probabilities of all verdicts, of none and of fine add up to 1 */
     double explains;              /* share of the residuals' squares; below 0: the cause makes the residuals larger */
     double left;                  /* root mean square of the residuals that it leaves, as a factor: 1.1 is 10 % */
     double gives;                 /* the share of their time that the rows would take without the cause; at 0.5 they
                                    * would be twice as fast */
-    double over;                  /* mean ln of the factor by which the rows would take longer than measured with the
-                                   * cause */
+    double over;                  /* mean ln of the time with the cause over the measured time, at most what the cause
+                                   * adds */
     uint32_t contradicting;       /* how many rows get a residual that is larger by more than a tenth */
     uint32_t applied;             /* how many rows the cause applies to */
     uint32_t first_contradicting; /* the line of the first contradicting row */
@@ -175,9 +177,9 @@ bool diagnose_agrees(const struct diagnosis *diagnosis);
 /* Whether two causes have equal effects on the rows, so that the rows cannot tell them apart. */
 bool diagnose_alike(const struct verdict *a, const struct verdict *b, uint32_t rows);
 
-/* Reads a table (validate.h) or the record of a replay, whose times become rows (diagnose_record.c).  A table's rows of
- * p2p are expected to use all ports of a NIC, as programs with enough QPs do, though p2p itself has one QP and would
- * use one port. */
+/* Reads a table (validate.h) or the record of a replay, whose times become rows (diagnose_record.c).  Programs with
+ * enough QPs use all ports of a NIC, so a table's rows of p2p are predicted with all ports.  p2p itself has one QP,
+ * which would use one port. */
 #define DIAGNOSE_PORTS_JOINED "nic.ports=1"
 struct validate_table *diagnose_table_read(const char *path, const struct case_options *base, GError **error);
 

@@ -1,10 +1,10 @@
 /* diagnose_causes.c - the causes that diagnose knows: each cause's effect on a cluster file or a case, its check, and
  * its remedy.  They are the causes that people found in public threads about these kernels (tests/accuracy/threads).
  *
- * Sources of numbers are in PROTOCOLS.md.  A CPU proxy that reads GPU memory without GDRCopy takes 3.7 us a request
- * (5.2).  Between sockets NCCL plans with 6, 10 and 22 GB/s by generation, and a NIC read 11 GB/s (5.3).  Copies
- * through host memory run at the rate of PCIe, before and after the network (openucx/ucx issue 11121: 65 Gb/s where 85
- * go directly).  Knows no simulation. */
+ * Sources of numbers are in PROTOCOLS.md.  A CPU proxy without GDRCopy takes 3.7 us a request to read GPU memory (5.2).
+ * NCCL plans with 6, 10 or 22 GB/s between sockets, depending on the CPUs' generation (5.3).  Across sockets a NIC was
+ * measured to read 11 GB/s (5.3).  Copies through host memory run at the rate of PCIe, before and after the network:
+ * 65 Gb/s where 85 Gb/s go directly (openucx/ucx issue 11121).  Knows no simulation. */
 #include "models/predict/diagnose.h"
 
 #include <string.h>
@@ -209,7 +209,7 @@ double cause_prior(const struct cause *cause, const struct cause_context *c)
 
 double cause_unknown_prior(const struct cause_context *c)
 {
-    uint32_t alone = 0; /* causes with which one thread ended */
+    uint32_t alone = 0; /* causes that only one thread ended with */
     for (const struct cause *cause = causes; cause->id; cause++) alone += cause->threads[c->topic] == 1;
     return rank_prior(RANK_THREADS_UNSOLVED + alone, 0);
 }

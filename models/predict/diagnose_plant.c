@@ -45,7 +45,7 @@ static bool backend_possible(const struct validate_row *row, const char *backend
 
 /* ---- planting ---- */
 
-/* The setting with its share as a value: "node.nics=50%" becomes "node.nics=4" where there are 8. */
+/* The setting with its percentage turned into a value: "node.nics=50%" becomes "node.nics=4" where there are 8. */
 static char *setting_resolve(const char *setting, const struct cluster *cluster, const struct validate_row *row)
 {
     const char *equals = strchr(setting, '=');
@@ -97,7 +97,8 @@ static char *sms_share(const char *share, const struct case_options *c)
     return g_strdup_printf("%u", MAX(sms * percent / 200 * 2, 2u));
 }
 
-/* The least delay that work between combine and dispatch is taken to make: shorter ones look like other lateness. */
+/* Work between combine and dispatch counts as a cause from this delay in us.  Shorter delays look like other
+ * lateness. */
 #define LATE_US 1000
 
 static bool option_plant(const char *option, const struct cluster *cluster, double excess_us, struct validate_row *row)
@@ -133,7 +134,7 @@ bool cause_plant(const struct cause *cause, uint32_t variant, const struct clust
     for (char **s = row->settings; s && *s; s++) g_ptr_array_add(settings, g_strdup(*s));
     for (uint32_t i = 0; i < CAUSE_SETTINGS_MAX && v->setting[i]; i++) {
         g_ptr_array_add(settings, setting_resolve(v->setting[i], cluster, row));
-        /* a host's file does not say how many ranks, which stand for GPUs, share the NICs */
+        /* a host's file does not say how many ranks share the NICs; its ranks stand for GPUs */
         if (g_str_has_prefix(v->setting[i], "node.nics") && cluster->host.cores && !cluster->node.gpus)
             g_ptr_array_add(settings, g_strdup_printf("node.gpus=%u", ranks_a_node(row, cluster)));
     }

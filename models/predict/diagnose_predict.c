@@ -1,9 +1,9 @@
 /* diagnose_predict.c - predicts rows with hypotheses planted, in one run on all cores, as cheaply as possible.
  *
  * Three things save work.  First, times of the normal kernels are linear in tokens once channels are full.  So a
- * large case is predicted from two small numbers of tokens, once with the cause and once without, and the line's
- * error cancels in the quotient.  Second, a cause affects two similar cases nearly equally, so a few of many cases
- * stand for all.  Third, a few cases with few nodes tell likely causes from unlikely ones, so these cases are
+ * large case is predicted from two small numbers of tokens, by a line.  This is done with the cause and without it, and
+ * the line's error cancels in the quotient.  Second, a cause affects two similar cases nearly equally, so a few of many
+ * cases stand for all.  Third, a few cases with few nodes tell likely causes from unlikely ones, so these cases are
  * predicted first.
  *
  * Knows no ranking. */
@@ -15,7 +15,7 @@
 /* The cost of a run of the normal kernels is ranks squared times tokens: 2^20 takes 0.3 s (16 ranks, 4096 tokens). */
 #define WORK_UNIT         (1 << 20)
 #define WORK_WHOLE        (1.5 * WORK_UNIT)  /* a case that costs at most this is predicted itself */
-#define WORK_SMALL        (0.3 * WORK_UNIT)  /* a larger case is predicted from two cases: this cost, and half of it */
+#define WORK_SMALL        (0.3 * WORK_UNIT)  /* a larger case is predicted from a case of this cost and one of half */
 #define WORK_SCREEN       (0.1 * WORK_UNIT)  /* the largest cost of a case in a first answer */
 #define WORK_FIRST_PLAIN  (2.0 * WORK_UNIT)  /* the largest cost of a first answer's predictions without a cause */
 #define WORK_FIRST        (20.0 * WORK_UNIT) /* the largest cost of a whole first answer */
@@ -158,7 +158,7 @@ static void cases_pick(const struct validate_table *table, enum diagnose_effort 
 struct stand {
     uint32_t row;    /* the row that is predicted in its place: the row itself, or the most similar one */
     uint32_t tokens; /* tokens_small()'s number; 0: the row has its own number of tokens */
-    bool fewer;      /* it has fewer nodes */
+    bool fewer;      /* the row is predicted with fewer nodes */
 };
 
 struct plan {
@@ -225,7 +225,8 @@ static void plan_add(struct plan *p, const struct hypothesis *first, struct hypo
     const bool bare = !first && !h, other = stand->row == i && !(h && h->skip);
     if (other) *copy = planted_row(p, i, stand->tokens, first, h);
     if (other && stand->tokens) *half = planted_row(p, i, stand->tokens / 2, first, h);
-    if (!other || (bare && !stand->tokens && !stand->fewer)) copy->native = true; /* the table has its prediction */
+    /* a row is not predicted if another row stands for it, h is skipped, or the table has the prediction */
+    if (!other || (bare && !stand->tokens && !stand->fewer)) copy->native = true;
     if (!other || !stand->tokens) half->native = true;
 }
 
@@ -242,7 +243,7 @@ static void clusters_find(struct plan *p)
     }
 }
 
-/* Whether no listed row has the same distances from the other rows as row i. */
+/* Whether row i has a distance above 0 from each listed row. */
 static bool row_new(const struct validate_table *table, const GArray *rows, uint32_t i)
 {
     for (guint k = 0; k < rows->len; k++)
@@ -310,7 +311,7 @@ static double residual_read(const struct plan *p, uint32_t i, const struct valid
     const double before = diagnose_residual(row);
     if (!tokens && !p->stand[i].fewer) return diagnose_residual(planted);
     if (validate_row_waits(row)) return before - log((100 + planted->predicted_pct) / (100 + bare->predicted_pct));
-    /* the cause may change which bytes the measured bandwidth counts, though the time is of the same bytes */
+    /* the cause may change which bytes the measured bandwidth counts, which does not change the time */
     const double counted = isfinite(row->measured_gbs) ? log(planted->measured_gbs / row->measured_gbs) : 0;
     if (planted->problem || bare->problem) return NAN;
     if (!tokens) return before - log(planted->predicted_us / bare->predicted_us) - counted;

@@ -7,12 +7,12 @@
 
 #define COMMON_SOUND   0.14
 #define ROW_SOUND      0.09
-#define COMMON_BESIDE  0.12 /* relative to a baseline, as ROW_BESIDE */
+#define COMMON_BESIDE  0.12 /* residuals relative to a baseline, here and in ROW_BESIDE */
 #define ROW_BESIDE     0.06
 #define ROW_WAITS      0.05
 #define STRENGTH       0.2
 #define UNKNOWN_MEAN   0.69 /* ln 2: twice as long */
-#define UNKNOWN_COMMON 1.0  /* also the error of a strength */
+#define UNKNOWN_COMMON 1.0  /* also the error of an unknown cause's strength */
 #define UNKNOWN_ROW    0.3
 #define FREEDOM        4.0
 #define EXCESS_ALLOWED 1.15
@@ -20,28 +20,28 @@
 #define SPOILT_SHARE   0.04
 #define SPOILT_ROW     1.0
 
-/* How residuals arise: a common error, an error of each row, and an error in proportion to the effect, all around
- * `mean`. */
+/* The sizes of a residual's errors: one common to all times, one of each row, and one in proportion to the cause's
+ * effect. All are ln of a factor.  Residuals lie around `mean`. */
 struct errors {
     double mean, common, row, strength; /* strength: in the row with the largest effect */
 };
 
-/* Sums of errors x and effects e, in units of a time's own error: over times (tx, te) and over all rows (xx, ee, xe).
- * Spoilt rows are left out. */
+/* Sums of errors x and effects e: tx and te over times, and the products xx, ee and xe over all rows.  Shares of
+ * waiting are scaled so that they have the own error of a time.  Spoilt rows are left out. */
 struct sums {
     double tx, te, xx, ee, xe;
     uint32_t n, times;
 };
 
-/* A row's error and effect, in units of a time's own error. */
+/* A row's error and effect, scaled as in struct sums. */
 struct weighed {
     double error, effect;
     bool time; /* the row is a time, so it has the common error */
 };
 
-/* ln of Student's density in n dimensions.  t is 1 for times and 0 for shares of waiting.  The matrix row^2 I +
- * common^2 tt' + strength^2 ee' has its inverse and determinant in closed form: those of the 2 x 2 matrix I + U'U /
- * row^2, U = (common t, strength e). */
+/* ln of Student's density of n rows.  Its matrix is row^2 I + common^2 tt' + strength^2 ee'.  The vector t is 1 for
+ * times and 0 for shares of waiting; e are the effects.  The inverse and the determinant have a closed form: they
+ * follow from those of the 2 x 2 matrix I + U'U / row^2 with U = (common t, strength e). */
 static double student(const struct sums *s, const struct errors *e)
 {
     if (!s->n) return 0;
@@ -74,7 +74,7 @@ static void count_row(struct sums *s, const struct weighed *row, int sign)
     s->times += (uint32_t)sign;
 }
 
-/* Sets row[] to the rows that count, in the units of sums, and returns their number. */
+/* Sets row[] to the rows that count, scaled as in struct sums, and returns their number. */
 static uint32_t rows_weigh(const struct rank_rows *r, const struct errors *e, struct weighed *row)
 {
     uint32_t count = 0;

@@ -2,17 +2,17 @@
  *
  * The residuals of one machine's rows are a common error and an error of each row.  For predictions of sound
  * machines (`make accuracy`: 19 files, by file and number of ranks) the common error is 0.14 and each row's is 0.09.
- * But one row in twenty-five is further off than these allow.  Such a row is spoilt, by any factor around 2.7.
- * Relative to a baseline of the machine only the errors of a fault's effect are left: 0.12 and 0.06
+ * One row in twenty-five is further off than these errors allow.  Such a spoilt row is off by any factor around 2.7.
+ * Residuals relative to a baseline of the machine have only the errors of a fault's effect: 0.12 and 0.06
  * (tests/accuracy/faults, rows with a sound figure).
  *
  * A fault's strength is not known exactly: the variants of a cause have strengths that are a factor of two apart, and
  * the true strength lies between them.  This adds 0.2 to the error of the row that the cause changes most.  To other
  * rows it adds less, in proportion to the cause's effect on them.  Tails are Student's, with 4 degrees of freedom.
  *
- * Shares of waiting do not have the common error, which is an error of times.  Each has an error of 0.05: on a sound
- * machine it is 0.02 to 0.08 by kind of share, and causes of known strength add as much (tests/vm/causes: one link
- * at a quarter and all at half of their rate, a shared device, a hot expert, uneven tokens; 96 shares).
+ * Shares of waiting do not have the common error, which is an error of times.  Each share has an error of 0.05.  On a
+ * sound machine this error is 0.02 to 0.08, by kind of share.  Causes of known strength add as much (96 shares in
+ * tests/vm/causes: slow links, a shared device, a hot expert, uneven tokens).
  *
  * "None of these" has four forms (diagnose_unknown.c).  Two of them expect longer times, by any factor around 2.  In
  * one, rows differ by 30 %; in the other, each row has a factor of its own around 2.  Knows no cluster. */
@@ -33,11 +33,11 @@ struct rank_rows {
 /* ln of the density if the planted cause is the reason.  baseline: residuals are relative to a sound run of the
  * machine. */
 double rank_cause_density(const struct rank_rows *rows, bool baseline);
-/* ln of the density if the reason is an unknown cause that resembles the planted one: its effect on each row is `apart`
- * (ln of a factor) from the planted one's, and of any strength. */
+/* ln of the density if the reason is an unknown cause that resembles the planted one.  On each row the two causes'
+ * effects differ by about `apart` (ln of a factor).  The unknown cause may have any strength. */
 double rank_near_density(const struct rank_rows *rows, bool baseline, double apart);
-/* ln of the density if the reason makes all times longer by one factor or, with `each`, each by a factor of its own.
- * residual[] is without any cause; before[] is not read. */
+/* ln of the density if the reason makes all times longer by one factor.  With `each`, every time has a factor of its
+ * own. residual[] is without any cause; before[] is not read. */
 double rank_factor_density(const struct rank_rows *rows, bool each);
 
 /* The prior of a cause, as a number of threads.  threads: how many public threads on the topic ended with the cause.
@@ -51,10 +51,10 @@ double rank_prior(uint32_t threads, uint32_t elsewhere);
 /* A sound machine, whose prediction has only its usual error, counts like a cause with this many threads. */
 #define RANK_THREADS_SOUND    6
 
-/* ln of a factor on the density of a cause that makes times longer than measured; `over` is the mean ln of how much
- * longer.  Up to 15 % are errors of predictions.  For more, the machine would have to be faster than predicted, which
- * is as unlikely as a large common error.  Beyond a factor of the square root of 2, half a step of strengths, a weaker
- * cause is the reason. */
+/* ln of a factor on the density of a cause that makes times longer than measured; `over` is struct verdict's.  Up to
+ * 15 % count as errors of predictions.  Above that, the machine would have to be faster than predicted, which is as
+ * unlikely as a large common error.  Strengths are a factor of two apart, so beyond sqrt(2) a weaker cause is the
+ * reason. */
 double rank_excess_density(double over);
 
 /* ln of e^a + e^b.  Densities of some hundred rows are too small for doubles, so only their ln is kept. */

@@ -60,7 +60,7 @@ static void rows_append(const struct record *record, GString *out)
     }
 }
 
-/* A warning about reasons for long times that are not causes in the cluster, or NULL. */
+/* A warning if the machine was busy with other work during the measurement, or NULL. */
 static char *busy_warning(const struct record *record, const char *path)
 {
     const char *others = record_get(record, "cpu-others-pct");
@@ -138,8 +138,8 @@ static unsigned library_known(const struct validate_table *table, const struct v
     return 0;
 }
 
-/* Sets row->known from the labels, which say which bytes are counted, where they are, and which version of which
- * library sent them. */
+/* Sets row->known from the labels.  They say which bytes the bandwidth counts, in which memory the bytes are, and which
+ * library in which version sent them. */
 static void row_known(const struct validate_table *table, struct validate_row *row)
 {
     static const char *const gpu[] = { "gpu", "cuda", "rocm", "device", "vram", "hbm", NULL }, *const host[] = {

@@ -25,7 +25,7 @@ static struct verdict verdict_make(const struct hypothesis *h, const struct vali
         had += before[i] * before[i];
         left += h->residual[i] * h->residual[i];
         if (!validate_row_waits(&table->row[i])) {
-            /* how much longer than measured the row is with h, at most what h adds; below 0: shorter */
+            /* ln of the time with h over the measured time, at most what h adds; below 0: shorter */
             v.over += fmin(before[i] - h->residual[i], -h->residual[i]);
             gives += h->residual[i] - before[i];
             times++;
@@ -82,7 +82,7 @@ static double hypothesis_density(const struct hypothesis *h, const struct compar
 }
 
 /* Makes a verdict for each cause from the hypotheses, which are sorted by cause; before[] are the residuals without
- * them.  Each verdict's `probability` is still the ln of prior times likelihood (probabilities_divide()). */
+ * them.  A verdict's `probability` is the ln of prior times likelihood until probabilities_divide() runs. */
 static GArray *verdicts_make(const struct hypothesis *h, uint32_t count, const struct compared *c, const double *before)
 {
     const struct validate_table *table = c->table;
@@ -175,8 +175,8 @@ static const struct hypothesis *hypothesis_find(const struct hypothesis *h, uint
     return NULL;
 }
 
-/* Finds a second cause, in addition to the first. known: the hypotheses, each with the effect that it has alone.  This
- * stands for the effect in addition to the first cause until that is predicted. */
+/* Finds a second cause, in addition to the first.  known: the hypotheses, each with the effect that it has alone.  By
+ * these effects the unlikely hypotheses are skipped, and the others are predicted in addition to the first cause. */
 static bool second_find(struct diagnosis *d, const struct compared *c, const struct hypothesis *known,
                         uint32_t known_count, GError **error)
 {
@@ -200,7 +200,7 @@ static bool second_find(struct diagnosis *d, const struct compared *c, const str
         const struct verdict *best = verdicts->len ? &g_array_index(verdicts, struct verdict, 0) : NULL;
         if (best && best->explains >= SECOND_WORTH && log(SECOND_PRIOR / priors) + best->probability > alone)
             d->second = *best;
-        d->second.residual = NULL; /* the array's */
+        d->second.residual = NULL; /* the array owns it */
     }
     hypotheses_free(h, count);
     return good;

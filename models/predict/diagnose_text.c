@@ -61,7 +61,7 @@ static void name_append(const struct verdict *v, GString *out)
     if (v->cause->variant[v->variant].text) g_string_append_printf(out, ", %s", v->cause->variant[v->variant].text);
 }
 
-/* Appends the check and the remedy, and how much less time the rows would take with it. */
+/* Appends the check and the remedy, and how many times as fast the rows would be with it. */
 static void remedy_append(const struct verdict *v, GString *out)
 {
     g_string_append_printf(out, "   check:  %s\n   change: %s\n", v->cause->check, v->cause->change);

@@ -8,9 +8,9 @@
  *              exceed the rows' noise
  *   a time     all times are longer by one constant: a latency, a wait, a launch.  The ln of this constant is uniform
  *              from 1 us to 10 ms
- *   a relative the reason resembles a known cause: its mark is as far from that cause's as the nearest mark of another
- *              cause.  Where the rows hardly tell known causes apart, they do not tell an unknown one from these either
- */
+ *   a relative the reason resembles a known cause.  Its mark is as far from that cause's mark as the nearest mark of
+ *              another cause is.  Where the rows hardly tell known causes apart, they do not tell an unknown one apart
+ *              either */
 #include "models/predict/diagnose.h"
 
 #include <math.h>

@@ -9,13 +9,13 @@
 #include "models/predict/simulate.h"
 #include "traces/edges_make.h"
 
-/* How many events and bytes each thing makes, fitted to runs of this program on h100-cx7 (ll: 8 to 2048 ranks,
- * normal and v2: 8 to 128, others: 64 to 1024).  A pilot run corrects the events, not the bytes.  A pair is two
+/* How many events and bytes tokens, ranks and pairs make, fitted to runs of this program on h100-cx7 (ll: 8 to 2048
+ * ranks, normal and v2: 8 to 128, others: 64 to 1024).  A pilot run corrects the events, not the bytes.  A pair is two
  * ranks; for ll, a rank and an expert; for alltoallv, a message. */
 static const struct kernel_cost {
     const char *kernel;
     double token_node, token_rank, rank,
-        pair; /* events of a token to another node, a token to a rank, a rank, a pair */
+        pair; /* events for each token to another node, token to a rank, rank, and pair */
     double rank_bytes, pair_bytes, place_bytes;
 } costs[] = {
     /* clang-format off: a line a kernel */
@@ -27,17 +27,17 @@ static const struct kernel_cost {
     { "allreduce", 0, 0, 495, 0, 55e3, 0, 0 },     { "reducescatter", 0, 0, 0, 72, 55e3, 0, 0 },
     { "ag-rs", 0, 0, 0, 159, 90e3, 0, 0 },         { "pplx", 0, 1.9, 5400, 10, 200e3, 1600, 28 },
 
-    { "p2p", 0, 0, 8.2, 0, 20e3, 0, 0 }, /* all events are of messages */
+    { "p2p", 0, 0, 8.2, 0, 20e3, 0, 0 }, /* events of a rank and message */
     /* clang-format on */
 };
 
-enum { BASE_BYTES = 8000000 }; /* what the program takes without a case */
+enum { BASE_BYTES = 8000000 }; /* memory of the program without a case */
 static const double event_seconds = 0.35e-6;
 /* Larger worlds miss caches: each doubling of the memory adds this share to an event's time. */
 static const double slower_a_doubling = 0.25;
 
 enum { PILOT_EVENTS = 700000, PILOT_TOKENS_MIN = 1024, WORTH_BYTES = 500000000 };
-enum { WORTH_SECONDS = 5, WORTH_SECONDS_LOGGED = 60 }; /* shorter times are not printed: at a terminal; in a log */
+enum { WORTH_SECONDS = 5, WORTH_SECONDS_LOGGED = 60 }; /* the shortest times printed: on a terminal, and in a log */
 
 static const struct kernel_cost *cost_of(const char *kernel)
 {
@@ -141,7 +141,8 @@ static void pilot_shrink(struct case_options *c, const struct case_load *load)
     if (events > PILOT_EVENTS) c->num_tokens = MIN(c->num_tokens, MAX(fewer, PILOT_TOKENS_MIN));
 }
 
-/* Whether options, and not a file, decide the number of ranks. */
+/* Whether a pilot can have fewer ranks.  It cannot if a matrix file, a list by rank, or a trace on standard input gives
+ * them. */
 static bool pilot_possible(const struct case_options *c)
 {
     const bool file = c->matrix && !edges_spec_drawn(c->matrix), listed = c->tokens_per_rank || c->traffic;

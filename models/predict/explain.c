@@ -19,10 +19,10 @@ const char *explain_beside_name(enum explain_beside beside)
     return names[beside];
 }
 
-/* The largest factors by which dispatch and combine (8 to 32 SMs) took longer while another kernel ran for more than
- * 0.6 of their time, on two H100s and on one node.  The other kernels are a copy, a grouped GEMM of 32 experts and a
- * GEMM of 8192^3.  Other kernels (element by element) were not measured, so the grouped GEMM's factor is used for
- * them. */
+/* The largest factors by which dispatch and combine (8 to 32 SMs) took longer beside each kind of kernel.  The other
+ * kernel ran for more than 0.6 of their time, on two H100s and on one node.  The measured kinds are a copy, a grouped
+ * GEMM of 32 experts and a GEMM of 8192^3.  Other kernels (element by element) were not measured, so the grouped GEMM's
+ * factor is used for them. */
 static const double slowdown[2][BESIDES] = { { 3.50, 1.52, 1.36, 1.52 }, { 2.74, 1.75, 1.42, 1.75 } };
 
 static enum explain_beside beside_of(const struct profile *profile, const struct profile_kernel *kernel)
@@ -99,8 +99,8 @@ static void rank_clear(gpointer data)
     profile_free(r->profile);
 }
 
-/* The call of another rank that meets `call`: the one with equal phase and number.  near: about where it is among the
- * other rank's calls.  NULL: there is none. */
+/* The call of another rank that meets `call`: the one with equal phase and number.  The search begins at index `near`
+ * of the other rank's calls.  NULL: there is no such call. */
 static const struct profile_call *call_matched(const struct explain_rank *other, const struct profile_call *call,
                                                uint32_t near)
 {
@@ -155,7 +155,7 @@ struct explain *explain_new(GPtrArray *profiles, GError **error)
     e->calls = g_array_new(FALSE, TRUE, sizeof(struct explain_call));
     bool numbered = true, good = true;
     uint32_t calls = 0;
-    g_ptr_array_set_free_func(profiles, NULL); /* the ranks own them */
+    g_ptr_array_set_free_func(profiles, NULL); /* the ranks own the profiles */
     for (guint i = 0; i < profiles->len; i++)
         numbered = numbered && ((struct profile *)g_ptr_array_index(profiles, i))->rank >= 0;
     for (guint i = 0; i < profiles->len; i++) {

@@ -34,13 +34,13 @@ enum explain_beside { BESIDE_COPY, BESIDE_GROUPED_GEMM, BESIDE_GEMM, BESIDE_OTHE
 const char *explain_beside_name(enum explain_beside beside);
 
 /* Why a rank was late: between the previous call and this one it had more work or more idle time than others.
- * LATE_UNSEEN: its profile is not there. */
+ * LATE_UNSEEN: the profiles do not show why. */
 enum explain_late { LATE_UNSEEN, LATE_WORK, LATE_IDLE, LATES };
 
 struct explain_rank {
     struct profile *profile; /* owned */
     GArray *calls;           /* struct profile_call */
-    int64_t *reach_ns;       /* [kernels]: the latest end of any kernel up to this one */
+    int64_t *reach_ns;       /* [kernels] the latest end of all kernels up to this one */
     int32_t rank;
     int64_t offset_ns; /* added to this rank's clock, it gives the first rank's */
 };
@@ -48,9 +48,9 @@ struct explain_rank {
 struct explain_call {
     uint32_t rank, call; /* an index of explain->ranks, and an index of that rank's calls */
     double us[EXPLAIN_PARTS];
-    int32_t late_rank; /* the rank that it waited for longest; -1: none, or not known */
+    int32_t late_rank; /* the last rank to come, for which the call waited; -1: none, or not known */
     enum explain_late why;
-    enum explain_beside beside; /* the kind of kernel that ran with it longest */
+    enum explain_beside beside; /* the kind of kernel that ran longest at the same time */
     double beside_us;
 };
 

@@ -1,4 +1,4 @@
-/* explain_text.c - an explanation in words and as rows of a record.  Its sentences are about shares of the table. */
+/* explain_text.c - an explanation in words and as rows of a record.  The sentences explain shares of the table. */
 #include <string.h>
 #include "models/predict/explain.h"
 #include "reports/text_table.h"
@@ -125,8 +125,8 @@ static void contention_say(const struct explain *e, double all, double contentio
 }
 
 /* Returns the rank whose share of a part is furthest above the median of its node's ranks; *worst gets its share, and
- * *middle the median.  (Ranks of other nodes see a delay by one rank's NIC equally, but on its own node that rank
- * stands out.) */
+ * *middle the median.  Only the rank's own node is compared: there a rank with a slow NIC stands out, while ranks of
+ * other nodes all see its delay equally. */
 static uint32_t part_worst(const struct explain *e, enum explain_part part, double *worst, double *middle)
 {
     g_autofree double *share = g_new0(double, e->ranks->len), *node = g_new(double, e->ranks->len);

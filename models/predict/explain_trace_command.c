@@ -37,7 +37,7 @@ struct explain_options {
     struct case_options given, c;
     char **paths;
     char *output, *page, *format;
-    struct profile_case names; /* what the names in the first profile say */
+    struct profile_case names; /* what kernels' names say in the first profile that has known kernels */
 };
 
 static bool options_parse(struct explain_options *o, int argc, char **argv, GError **error)
@@ -181,7 +181,7 @@ static bool predict(const struct explain_options *o, const struct explain *e, co
     struct case_options c = o->c;
     if (!o->names.kernel) return true; /* no kernel that can be predicted: waiting and launching are still reported */
     if (o->c.trace && !loads_predict(o, cluster, p, error)) return false;
-    if (c.trace) { /* in its place, a drawn routing of equal size */
+    if (c.trace) { /* a drawn routing of equal size takes the trace's place */
         c.trace = c.placement = NULL;
         c.layer = c.step = 0;
         const struct record *first = p->loaded[0];

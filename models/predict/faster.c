@@ -59,8 +59,8 @@ static uint64_t rate_of(const struct cluster *c, const char *section, const char
     return value_of(c, key_find(section, name));
 }
 
-/* A nominal rate that is not given follows from another rate.  If that rate is made faster, sets the nominal rate to
- * what it was. */
+/* A nominal rate that is not given follows from another rate.  Sets the nominal rate to its present value, so that it
+ * stays when that other rate is made faster. */
 static void nominal_set(GPtrArray *settings, const struct cluster *c, enum cluster_part kind)
 {
     if (kind == CLUSTER_PART_PEERS && !rate_of(c, "nvlink", "line-rate"))
@@ -69,8 +69,9 @@ static void nominal_set(GPtrArray *settings, const struct cluster *c, enum clust
         rate_set(settings, "nic.line-rate", rate_of(c, "nic", "rate"));
 }
 
-/* Where the rate of links between switches follows from that of NICs, it changes only if these links are the kind that
- * is made faster.  No setting can say it, because an oversubscription below 1 is refused. */
+/* The rate of links between switches follows from that of NICs by the oversubscription.  Sets the oversubscription so
+ * that these links are faster only if they are the kind that is made faster.  A setting cannot do this, because a
+ * file's oversubscription must be at least 1. */
 static void uplinks_set(struct cluster *c, enum cluster_part kind)
 {
     double *over = &c->network.oversubscription;
@@ -103,7 +104,7 @@ static struct cluster *faster_cluster(const struct cluster *cluster, enum cluste
     return faster;
 }
 
-/* Makes a transport of models/backends.ini faster.  Its times are not in the cluster file. */
+/* Makes a backend's transport faster.  Its times are in models/backends.ini, not in the cluster file. */
 static void faster_transport(struct transport *t, enum cluster_part kind)
 {
     uint64_t *const posting[] = { &t->post_ps,   &t->doorbell_ps, &t->library_ps, &t->message_ps,

@@ -1,5 +1,5 @@
-/* faster.h - predictions in which all parts of one kind are twice as fast.  They prove what bounds a phase: the kind
- * that takes most off the slowest rank's time. */
+/* faster.h - predictions in which all parts of one kind are twice as fast.  They prove what bounds a phase: the kind of
+ * parts that shortens the slowest rank's time most. */
 #ifndef MODELS_PREDICT_FASTER_H
 #define MODELS_PREDICT_FASTER_H
 
@@ -14,9 +14,9 @@
  * none of them, like the cores of a host. */
 enum cluster_part faster_of(const char *bottleneck);
 
-/* Predicts the case, with the parts of a kind twice as fast: double rates, half times.  Kernels still choose their
- * settings by the nominal rates that they had.  False and *error if the prediction fails or the cluster's file cannot
- * be read again. */
+/* Predicts the case, with the parts of a kind twice as fast: double rates, half times.  Nominal rates stay, so kernels
+ * choose the settings that they chose before.  False and *error if the prediction fails or the cluster's file cannot be
+ * read again. */
 bool faster_predict(const struct case_options *c, const struct cluster *cluster, const struct case_load *load,
                     enum cluster_part kind, struct record *record, GError **error);
 

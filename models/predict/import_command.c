@@ -89,7 +89,7 @@ static GArray *given_options(const struct case_options *given)
 
 /* ---- the record of one case ---- */
 
-/* Records a phase's times and bandwidths by rank.  Several lines of a rank count with their mean. */
+/* Records a phase's times and bandwidths by rank.  A rank with several lines counts with the mean of them. */
 static void phase_record(struct record *record, const GPtrArray *rows, const char *phase)
 {
     static const struct {
@@ -137,7 +137,7 @@ static void phase_words(struct record *record, const struct import_row *row)
     if (row->cell[IMPORT_COUNTED]) record_add_text(record, phase, RECORD_ALL, "counted", row->cell[IMPORT_COUNTED]);
 }
 
-/* Sets the case's options from the row and those that the user gave, with the checks of simulate. */
+/* Sets the case's options from the user's options and then from the row, with the checks of simulate. */
 static bool case_of_row(const struct import_row *row, const struct case_options *given, struct case_options *c,
                         GError **error)
 {

@@ -7,7 +7,7 @@
 #include "sim/share.h"
 
 struct machines {
-    GHashTable *path; /* [name] */
+    GHashTable *path; /* [name of a cluster] the path of its file */
     bool shipped;     /* the clusters that ship with eptwin are in `path` */
 };
 
@@ -20,8 +20,8 @@ static bool machines_add(struct machines *m, const char *path, GError **error)
     return true;
 }
 
-/* Adds the shipped clusters.  Skips a broken file, so that the page is made all the same: `eptwin cluster check`
- * reports the file. */
+/* Adds the shipped clusters.  Skips a broken file, so that it does not spoil the answer about other clusters; `eptwin
+ * cluster check` reports it. */
 static void machines_add_shipped(struct machines *m)
 {
     g_auto(GStrv) names = m->shipped ? NULL : share_names(SHARE_CLUSTERS);
@@ -39,7 +39,7 @@ static uint32_t header_number(const struct record *record, const char *key)
     return text && g_ascii_string_to_unsigned(text, 10, 1, UINT16_MAX, &number, NULL) ? (uint32_t)number : 0;
 }
 
-/* The values given by --set: "SECTION.KEY=VALUE" each; a value may contain a blank. */
+/* The record's values of --set, each "SECTION.KEY=VALUE".  A value may contain a blank. */
 static char **header_set(const struct record *record)
 {
     g_autoptr(GStrvBuilder) builder = g_strv_builder_new();

@@ -8,8 +8,8 @@
 
 struct machines;
 
-/* Takes the files of paths (NULL-terminated, or NULL), then those that ship with eptwin.  NULL and *error (file,
- * line) if one of paths is not a cluster file.  Free with machines_free(). */
+/* Finds clusters first in the files of paths (NULL-terminated, or NULL), then among those that ship with eptwin.  NULL
+ * and *error (file, line) if one of paths is not a cluster file.  Free with machines_free(). */
 struct machines *machines_new(char *const *paths, GError **error);
 void machines_free(struct machines *machines);
 

@@ -1,8 +1,8 @@
 /* on_cores.h - runs jobs on the cores of this process.
  *
- * All code that simulates several cases at a time uses on_cores_run(), except validate_run.c.  That has processes in
- * place of threads, so that a simulation that ends its process spoils only its own rows.  Knows no case and no
- * world. */
+ * All code that simulates several cases at a time uses on_cores_run(), except validate_run.c.  validate_run.c has
+ * processes in place of threads: a simulation that ends its process then spoils only its own rows.  Knows no case and
+ * no world. */
 #ifndef MODELS_PREDICT_ON_CORES_H
 #define MODELS_PREDICT_ON_CORES_H
 

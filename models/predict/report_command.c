@@ -38,7 +38,7 @@ struct report_run {
     gboolean text;
     char **clusters;
     char **paths;
-    guint first, count; /* the records among paths */
+    guint first, count; /* the records are `count` paths from paths[first] on */
 };
 
 static bool report_run_parse(struct report_run *run, int argc, char **argv, GError **error)

@@ -21,9 +21,9 @@
 #include "sim/stats.h"
 #include "sim/units.h"
 
-/* The busiest part bounds the phase if it is busy for at least PART_BOUND of the slowest rank's time.  Below
- * LATENCY_BOUND, latency bounds it.  A part of another kind that is busy for RIVAL of the busiest part's time would
- * become the bound as soon as the busiest part were faster. */
+/* The busiest part bounds the phase if it is busy for at least PART_BOUND_PERCENT of the slowest rank's time.  Below
+ * LATENCY_BOUND_PERCENT, latency bounds the phase.  A rival is a part of another kind that is busy for RIVAL_PERCENT of
+ * the busiest part's time.  It would become the bound if the busiest part were faster. */
 enum { PART_BOUND_PERCENT = 75, LATENCY_BOUND_PERCENT = 25, RIVAL_PERCENT = 75 };
 enum { LOOP_ROUNDS = 2 };
 
@@ -36,9 +36,9 @@ struct run {
     struct world_result *result;  /* [ranks] results of the phase that is being recorded */
     struct world_result *results; /* [rounds][phases][ranks] results of the program that runs */
     struct kernel_launch *launch; /* [phases] as rank 0 launched them, without their workers */
-    struct kernel_launch *listed; /* the launch whose list of workers the world is still taking; NULL: none */
+    struct kernel_launch *listed; /* the launch whose list of workers the world may still read; NULL: none */
     struct graph *graph;
-    struct loops *loops; /* NULL: the shipped ones */
+    struct loops *loops; /* NULL: the shipped loops */
     struct transport transport;
     uint64_t *arrival_ps;
     uint32_t *slow;
@@ -47,7 +47,7 @@ struct run {
     uint32_t program_kernels; /* how many kernels the program runs: its phases, once or several times */
     uint32_t program_kernel;  /* which kernel of the program is being recorded */
     struct span *span;        /* [ranks] */
-    struct waits **waits;     /* [ranks]; NULL: not wanted */
+    struct waits **waits;     /* [ranks]; NULL: waits are not counted */
     double *waits_us;         /* [phases][ranks][ranks] how long each rank waits for each rank */
     uint32_t *waits_phase;    /* [ranks] 1 + the phase whose waits are being counted; 0: none */
     bool waits_recorded;
@@ -108,7 +108,7 @@ static void machine_record(const struct run *run, const struct case_options *c, 
     record_set(record, "notes", "%s", text);
 }
 
-/* Makes the machine without NVLink for normal kernels: they still map their peers' memory, and CUDA maps it over PCIe.
+/* Removes NVLink from the machine of normal kernels.  They still map their peers' memory, and CUDA maps it over PCIe.
  * Other kernels use the NIC. */
 static bool nvlink_disable(struct run *run, const struct case_options *c, GError **error)
 {
@@ -202,8 +202,8 @@ static void record_masked(struct record *record, const struct run *run, uint32_t
     record_set(record, "ranks-masked", "%s", text);
 }
 
-/* Records a rank's time and bandwidths, or the mean rank's.  If a port is still busy after the kernel's end, its
- * physical bandwidth counts the time until the port is done. */
+/* Records the time and bandwidths of one rank, or of the mean rank.  If a port is still busy after the kernel's end,
+ * the port's physical bandwidth counts the time until the port is done. */
 static void record_rank(struct record *record, const char *phase, int32_t rank, const struct world_result *result,
                         const struct kernel_traffic *traffic)
 {
@@ -318,8 +318,8 @@ static void record_some(struct record *record, const char *phase, const char *na
     if (value > 0) record_add(record, phase, RECORD_ALL, metric, value, unit);
 }
 
-/* Records the busiest part of each kind, if it is busy for a hundredth of the slowest rank's time, and the busiest
- * link: its name, how long it is busy in that time, its bytes and its rate. */
+/* Records the busiest part of each kind: its name, how long it is busy in the slowest rank's time, its bytes and its
+ * rate.  A part that is busy for less than a hundredth of that time is left out, unless it is a link. */
 static void record_parts(struct record *record, const char *phase, const struct bounds *b, double slowest_us)
 {
     for (int i = 0; i < WORLD_RESOURCE_COUNT; i++) {
@@ -334,7 +334,7 @@ static void record_parts(struct record *record, const char *phase, const struct 
     }
 }
 
-/* Whether one change makes parts of both kinds faster: they are the two directions, or the units, of one device. */
+/* Whether both kinds of parts belong to one device, as its directions or units.  One change makes both faster. */
 static bool one_device(const struct cluster *c, enum world_resource a, enum world_resource b)
 {
     const uint32_t pcie = c->nvlink.over == CLUSTER_PEERS_BY_PCIE ? 1U << WORLD_LINK : 0;
@@ -358,10 +358,14 @@ static enum world_resource rival_find(const struct cluster *c, const struct boun
     return rival;
 }
 
-/* Records the bottleneck: the part behind the tightest bound, if it is busy for most of the slowest rank's time and has
- * no rival; "latency", if no part is busy for long, or if none is for half of the time and latency takes longer; else
- * COMPARE_NO_PART.  Also, of the busiest part: its bytes, its rate, the rate that most of its kind have (if that is
- * higher), and its load over the mean. */
+/* Records the bottleneck, which is one of:
+ *     a part           the busiest one, if it is busy for PART_BOUND_PERCENT of the slowest rank's time and has no
+ *                      rival, and if latency takes no longer
+ *     "latency"        if no part is busy for LATENCY_BOUND_PERCENT of this time, or for twice that while latency takes
+ *                      longer than any part
+ *     COMPARE_NO_PART  in all other cases
+ * Also records the busiest part's bytes, its rate, the rate that most parts of its kind have (if that is higher), and
+ * its load over the mean. */
 static void record_bottleneck(struct record *record, const char *phase, const struct run *run, const struct bounds *b,
                               double slowest_us)
 {
@@ -371,7 +375,7 @@ static void record_bottleneck(struct record *record, const char *phase, const st
     const double busy_us = some ? fmin(units_us(part->busy_ps), slowest_us) : 0;
     const double busy_pct = slowest_us > 0 ? 100 * busy_us / slowest_us : 0;
     const enum world_resource rival = some ? rival_find(run->cluster, b) : WORLD_RESOURCE_COUNT;
-    const bool latency_longer = b->tightest == BOUND_LATENCY; /* longer than any part is busy */
+    const bool latency_longer = b->tightest == BOUND_LATENCY; /* latency takes longer than any part is busy */
     const bool waits = busy_pct < LATENCY_BOUND_PERCENT * (latency_longer ? 2 : 1);
     const bool alone = busy_pct >= PART_BOUND_PERCENT && rival == WORLD_RESOURCE_COUNT && !latency_longer;
     record_add_text(record, phase, RECORD_ALL, named,
@@ -484,7 +488,7 @@ static void record_phase(struct record *record, const struct run *run, uint32_t 
     record_masked(record, run, phase_index);
 }
 
-/* The time of a kernel as it is measured, which includes the calls around it. */
+/* The time of a kernel as it is measured, with the calls around it. */
 static uint64_t called_ps(const struct cluster *c, enum kernel_call call, uint64_t time_ps)
 {
     assert(call == KERNEL_BARE || call == KERNEL_CALLED || call == KERNEL_WAITED || time_ps >= c->gpu.launch_ps);
@@ -623,8 +627,8 @@ static void phase_launch(void *context, uint32_t rank, uint32_t kernel, struct f
     *worker_count = launch->worker_count;
 }
 
-/* Runs `kernels` kernels: the `count` phases from `first` on, over and over.  On each rank one follows another without
- * waiting for other ranks.  The first begins on each rank at arrival_ps. */
+/* Runs `kernels` kernels: the `count` phases from `first` on, over and over.  A rank begins a kernel when its previous
+ * kernel ends, and does not wait for other ranks.  It begins its first kernel at arrival_ps. */
 static bool run_kernels(struct run *run, uint32_t first, uint32_t count, uint32_t kernels, GError **error)
 {
     const uint32_t ranks = run->job->ranks;
@@ -664,9 +668,9 @@ static void kernel_record(struct run *run, uint32_t phase, uint32_t kernel, stru
     record_call(record, run, phase);
 }
 
-/* Sets arrival_ps: each rank begins the next program as much later than the first rank as it ended the kernel of
- * `before`.  Returns whether these delays matter to the kernel of `result`: whether they exceed a hundredth of its
- * time. */
+/* Sets arrival_ps from the ends of the kernel with results `before`: each rank begins the next program as much later
+ * than the first rank as it ended that kernel later.  Returns whether these delays exceed a hundredth of the time of
+ * the kernel with results `result`, so that they matter to it. */
 static bool arrive_after(struct run *run, const struct world_result *before, const struct world_result *result)
 {
     enum { PARTS = 100 };
@@ -685,9 +689,9 @@ static bool arrive_after(struct run *run, const struct world_result *before, con
 static bool launches_loop(const struct case_options *c) { return c->launch && !strcmp(c->launch, "loop"); }
 
 /* Runs `count` phases from `first` on together, and records them.  In a loop all ranks begin the first round at once,
- * and the last round is recorded.  If the last phase follows a barrier, it is left out of the last round, because there
- * it differs only in when each rank leaves the barrier.  If that matters, the phase runs once more with those delays;
- * else its first round is recorded. */
+ * and the last round is recorded.  If the last phase follows a barrier, the last round leaves this phase out: it would
+ * differ from the first round only in when each rank leaves the barrier.  If that matters, the phase runs once more
+ * with those delays.  Else its first round is recorded. */
 static bool run_and_record(struct run *run, const struct case_options *c, uint32_t first, uint32_t count,
                            struct record *record, bool per_rank, GError **error)
 {
@@ -708,7 +712,7 @@ static bool run_and_record(struct run *run, const struct case_options *c, uint32
     return true;
 }
 
-/* How many of the phases from `first` on run together, among those that must run. */
+/* How many phases from `first` on run in one program.  The first `needed` phases of the job must run. */
 static uint32_t phases_together(const struct kernel_job *job, const struct case_options *c, uint32_t first,
                                 uint32_t needed)
 {

@@ -17,9 +17,9 @@ struct simulate_wishes {
     bool waits;              /* for each rank a list "waits_us": how long it waited for each rank (models/waits.h) */
     bool usage;              /* for each phase lists such as "used_nic_tx": how busy parts were over time */
     uint32_t threads;        /* the most threads; 0: one.  The number does not change the record */
-    const char **one_thread; /* gets the reason if only one thread could run it, else NULL; may itself be NULL */
+    const char **one_thread; /* gets the reason if only one thread can run the case, else NULL; may itself be NULL */
     const struct transport *transport; /* replaces the transport of the case or of the cluster's [nic]; may be NULL */
-    struct timeline *timeline;         /* gets the operations; may be NULL */
+    struct timeline *timeline;         /* gets what workers and ports do; may be NULL */
     struct progress *progress;         /* a bar that events advance; may be NULL */
     /* NULL-terminated: if the kernel has all of these, the run ends after the last of them.  NULL: it ends after all
      * phases. */

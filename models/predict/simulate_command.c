@@ -108,8 +108,8 @@ static bool same_times(const struct record *a, const struct record *b)
     return true;
 }
 
-/* Adds a note for each setting without which all times are the same, unless there is one already that says why.  No
- * note is added for a setting that other settings need. */
+/* Adds a note for each --set that changes no time, unless a note already says why.  A setting without which the others
+ * are refused gets no note. */
 static void idle_settings_note(const struct case_options *c, const struct arguments *a, const struct case_load *load,
                                struct record *record)
 {
@@ -131,7 +131,7 @@ static void idle_settings_note(const struct case_options *c, const struct argume
     if (notes->len) record_set(record, "notes", "%s", notes->str);
 }
 
-/* Runs the case.  proof gets what --explain says of parts that are twice as fast, unless that took long. */
+/* Runs the case.  proof gets what --explain says of parts that are twice as fast, unless the case takes long. */
 static bool run(const struct case_options *c, const struct arguments *a, const struct cluster *cluster,
                 struct timeline_file *timeline, struct record *record, GString *proof, GError **error)
 {
@@ -221,8 +221,8 @@ static bool run_and_write(const struct case_options *c, const struct arguments *
     return timeline_file_close(timeline, good, error);
 }
 
-/* Says where a load of --compute is beyond what the model knows: on two H100s writes alone at 52 and 84 % of the
- * memory's rate (tests/accuracy, h100_loads). */
+/* Prints a note about a load of --compute that the model does not know: writes alone, from half of the memory's rate
+ * on. Measured were 52 and 84 % of this rate, on two H100s (tests/accuracy, h100_loads). */
 static void writes_note(const struct case_options *c, const struct cluster_gpu *gpu)
 {
     static const char writes[] = "write:";

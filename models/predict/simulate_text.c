@@ -81,7 +81,7 @@ static void wire_append(const struct record *record, const char *phase, GString 
 
 /* ---- the table ---- */
 
-/* What --backend names, for accuracy_find(). */
+/* The `backend` of accuracy_find() for the record's case. */
 static const char *backend_used(const struct record *record)
 {
     const bool inside = g_ascii_strtoull(record_get(record, "num-ranks"), NULL, 10) <=
@@ -91,8 +91,8 @@ static const char *backend_used(const struct record *record)
     return inside ? NULL : named ? named : "";
 }
 
-/* Adds the cells of a phase's times and bandwidths: first the slowest rank's time, which decides, then the median
- * rank's.  For several steps and layers the mean comes last. */
+/* Adds the cells of a phase's times and bandwidths.  First is the slowest rank's time, which decides; then comes the
+ * median rank's.  For several steps and layers the mean takes the median's place. */
 static void phase_cells(const struct record *record, const struct cluster *cluster, const char *phase,
                         struct text_table *table)
 {
@@ -180,7 +180,7 @@ struct phase_facts {
     int32_t slowest_rank;      /* RECORD_ALL: not known */
     struct part_facts busiest; /* name NULL: none */
     double usual_gbs;          /* the rate that most of its kind have; NAN: it is not higher than the part's own */
-    double over_mean;          /* 1: its load is at most the mean */
+    double over_mean;          /* the part's load over the mean load; 1: at most the mean */
     GArray *parts;             /* struct part_facts: the busiest part of each kind, the busiest of all first */
 };
 
@@ -313,7 +313,7 @@ void simulate_explain_append(const struct record *record, GString *out)
     for (guint i = 0; i < phases->len; i++) {
         struct phase_facts f;
         facts_find(record, g_ptr_array_index(phases, i), &f);
-        if (f.slowest_us > 0 && isfinite(f.latency_us)) { /* neither a span nor several layers together */
+        if (f.slowest_us > 0 && isfinite(f.latency_us)) { /* false for a span, and for several layers together */
             g_string_append_printf(out, "\n%s: %.2f us in the median, %.2f us for the slowest rank\n", f.phase,
                                    f.median_us, f.slowest_us);
             parts_append(&f, out);

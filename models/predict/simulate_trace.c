@@ -51,8 +51,8 @@ static bool numbers_parse(const char *text, const char *name, uint32_t only, uin
 
 static bool job_counts(const struct job *job, int64_t layer) { return layer < 0 || job->layer == (uint32_t)layer; }
 
-/* Whether the summary has the metric's mean over jobs: times of the mean rank, bandwidths, busy shares, bounds.  A
- * value that a job lacks counts as 0. */
+/* Whether the summary averages the metric over jobs.  It does so for times of the mean rank, bandwidths, busy shares
+ * and bounds.  A value that a job lacks counts as 0. */
 static bool metric_averages(const char *metric)
 {
     static const char *const prefixes[] = { "logical_", "physical_", "busy_", "bound_", "efficiency_", "wire_" };
@@ -187,7 +187,7 @@ static void jobs_summarise(struct record *record, const struct job *jobs, uint32
     }
 }
 
-/* Copies the values that the trace decides from the first job's header. */
+/* Copies from the first job's header the values that the trace decides. */
 static void header_resolve(struct record *record, const struct record *job)
 {
     for (uint32_t i = 0; i < record_key_count(job); i++) {

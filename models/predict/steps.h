@@ -9,8 +9,8 @@ struct steps_in {
     uint64_t peers_bps, port_bps; /* graph_least_in() */
 };
 
-/* The time of the steps without the kernel, in a job of `ranks` GPUs, of which per_node share NVLink.  in: the slowest
- * ways into any of them.
+/* The time of the steps without the kernel, in a job of `ranks` GPUs, of which per_node share NVLink.  in: the lowest
+ * rates into any of these GPUs.
  *     gather   NCCL's call through PyTorch ([calls] nccl-call), then all ranks' bytes into the GPU over NVLink, and
  *              those of other nodes once into the node by all its NICs; both at once
  *     read     those bytes at [gpu] hbm-rate

@@ -1,5 +1,5 @@
-/* sweep.h - predictions over all combinations of values: a plan of points, run on all cores and on several machines;
- * the rows of each point, kept as soon as they are there; tables of them.
+/* sweep.h - predictions over all combinations of values.  The points of a plan run on all cores and on several
+ * machines.  The rows of a point are kept as soon as they are known.  Tables show them.
  *
  *     plan (names, values) ──► points, numbered, the last name's values in the innermost loop
  *     run: points of this shard that no file has yet ──► FILE.part, a point's rows in one write ──► FILE, sorted
@@ -8,10 +8,10 @@
  *
  * A results file is CSV with header lines: the common values of all points, and digests of inputs.  Then come the
  * columns: point; one for each swept name; phase; phases; metrics; speedup; problem.  phases is how many rows the
- * point has: a point with fewer was cut and is run again.  slowest_us is the slowest rank's time, and speedup is
- * relative to it.  The last row of a point that dispatches and combines has phase "layer": the sum that
- * compare_layer_find() makes.  A step has one row, of phase "step", and metrics of its own.  Equal plans give equal
- * bytes, however they were divided, interrupted or resumed. Private to sweep and tune. */
+ * point must have: a point with fewer rows was cut off and is run again.  slowest_us is the slowest rank's time;
+ * speedup is the baseline's slowest_us over the point's.  The last row of a point that dispatches and combines has
+ * phase "layer": the sum that compare_layer_find() makes.  A step has one row, of phase "step", and metrics of its own.
+ * Equal plans give equal bytes, however they were divided, interrupted or resumed. */
 #ifndef MODELS_PREDICT_SWEEP_H
 #define MODELS_PREDICT_SWEEP_H
 
@@ -44,15 +44,15 @@ struct sweep_name {
 
 struct sweep_plan {
     struct case_options base; /* the values that all points share */
-    struct step_options step; /* those of steps; points are steps only if a net or timed work is given or swept */
+    struct step_options step; /* the step options; points are steps only if a net or timed work is given or swept */
     GPtrArray *settings;      /* char *: keys of the cluster file with one value, "nic.rate=25GB/s" */
     GArray *names;            /* struct sweep_name: the names that have several values */
     char *baseline;           /* "num-sms=24,dtype=fp8"; NULL: the first value of each name */
 };
 
 /* Fills topic[] with the options of a case and of a step, for a command line on which each of them takes a list of
- * values.  `given` keeps what the user enters (char *: name, values, name, values, ...), and sweep_entries_add() adds
- * it to the plan.  That returns false and sets *error as sweep_plan_add() does. */
+ * values.  `given` keeps what the user enters (char *: name, values, name, values, ...).  sweep_entries_add() adds it
+ * to the plan, and returns false and sets *error as sweep_plan_add() does. */
 enum { SWEEP_TOPICS = 1 + CASE_TOPICS };
 void sweep_entries_topics(struct sweep_plan *plan, GPtrArray *given, struct command_topic topic[SWEEP_TOPICS]);
 bool sweep_entries_add(struct sweep_plan *plan, const GPtrArray *given, GError **error);
@@ -79,19 +79,20 @@ const struct sweep_name *sweep_plan_find(const struct sweep_plan *plan, const ch
 uint64_t sweep_plan_points(const struct sweep_plan *plan);
 /* The value of a name at a point. */
 const char *sweep_plan_value(const struct sweep_plan *plan, uint64_t point, uint32_t name);
-/* The values that speedups are relative to: "num-sms=24,dtype=fp8".  For a name that is not in it, a point keeps its
- * own value.  If the user gives no baseline, it is the first value of each setting, because a difference in work is
- * no gain.  "" if no setting is swept.  Freed by the caller. */
+/* The values that speedups are relative to: "num-sms=24,dtype=fp8".  A point is compared with the point that has these
+ * values and shares all others.  If the user gives no baseline, it is the first value of each setting.  Work is no
+ * setting, because a difference in work is no gain.  "" if no setting is swept.  Freed by the caller. */
 char *sweep_plan_baseline(const struct sweep_plan *plan);
-/* The case of a point; clear it. */
+/* Sets *c to the case of a point.  The caller clears it. */
 void sweep_plan_case(const struct sweep_plan *plan, uint64_t point, struct case_options *c);
-/* The step options of a point; clear them. */
+/* Sets *o to the step options of a point.  The caller clears them. */
 void sweep_plan_step(const struct sweep_plan *plan, uint64_t point, struct step_options *o);
 /* The digests of all points' inputs, each as "cluster h800-cx7 0123456789abcdef".  Inputs are clusters, with the
  * keys that all points share (points state swept keys), and the files that options name.  The digest of a cluster
  * that cannot be read is "unreadable".  Free with g_strfreev(). */
 char **sweep_plan_inputs(const struct sweep_plan *plan);
-/* The number of a point's cluster (a file and its keys); how many clusters there are; the cluster with a number. */
+/* A cluster is a file and its keys.  These functions return the number of a point's cluster, how many clusters there
+ * are, and the cluster with a number. */
 uint32_t sweep_plan_cluster_index(const struct sweep_plan *plan, uint64_t point);
 uint32_t sweep_plan_clusters(const struct sweep_plan *plan);
 struct cluster *sweep_plan_cluster(const struct sweep_plan *plan, uint32_t index, GError **error);
@@ -119,7 +120,7 @@ struct sweep_run_options {
     const char *path; /* the results file */
     uint32_t jobs;
     uint32_t shard, shards;    /* runs the points with number % shards == shard */
-    const char *const *phases; /* later phases are not simulated; NULL: all are */
+    const char *const *phases; /* phases after these are not simulated; NULL: all are */
     bool quiet;
 };
 /* Runs the points that `results` lacks, adds them, and writes the file, sorted.  An impossible point has a problem in
@@ -177,7 +178,7 @@ gint sweep_number_order(gconstpointer a, gconstpointer b);
 /* The point's row of the longest of the goal's phases. */
 char *const *sweep_longest_row(const struct sweep_results *results, const GPtrArray *rows,
                                const struct sweep_goal *goal);
-/* A figure with five digits, or more if more stand before the point.  Freed by the caller. */
+/* A figure with five digits, or more if more stand before the decimal point.  Freed by the caller. */
 char *sweep_figure_text(double figure);
 /* Appends how many points are impossible.  possible: how many are not. */
 void sweep_impossible_append(const struct sweep_results *results, guint possible, GString *out);

@@ -37,7 +37,7 @@ int sweep_compare_column(const struct sweep_results *results, const char *name, 
 static char *const *cells_of(const struct side_by_side *s, guint combo)
 {
     const struct sweep_ranked *const *at = g_ptr_array_index(s->combos, combo);
-    while (!*at) at++; /* one is there */
+    while (!*at) at++; /* a combination has at least one point */
     return g_ptr_array_index((*at)->rows, 0);
 }
 
@@ -150,7 +150,7 @@ static void rows_append(const struct side_by_side *s, uint32_t limit, GString *o
     if (s->combos->len > limit) g_string_append_printf(out, "(the first %u of %u)\n", limit, s->combos->len);
 }
 
-/* ---- from where on ---- */
+/* ---- gains along the other name ---- */
 
 enum { BAR_COLUMNS = 20 };
 
@@ -162,7 +162,7 @@ static double gain_pct(const struct side_by_side *s, const struct sweep_ranked *
     return 100 * ((s->goal->more_is_better ? own / first : first / own) - 1);
 }
 
-/* The only other name, if its values are numbers that rise from combination to combination; else -1. */
+/* The index of the only other name, if its values are numbers that rise from combination to combination; else -1. */
 static int along_find(const struct side_by_side *s)
 {
     if (s->results->names != 2 || s->combos->len < 2) return -1;
@@ -181,7 +181,8 @@ static const char *along_value(const struct side_by_side *s, guint combo, int al
     return cells_of(s, combo)[1 + along];
 }
 
-/* Appends "schedule stages is better than sequential from batch 128 on", if the gain's sign changes at most once. */
+/* Appends "schedule stages is better than sequential from batch 128 on".  If the gain's sign changes more than once,
+ * appends at how many values there is a gain. */
 static void verdict_append(const struct side_by_side *s, guint value, int along, GString *out)
 {
     const char *name = s->results->column[1 + s->name], *other = s->results->column[1 + along];

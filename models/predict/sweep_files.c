@@ -43,7 +43,8 @@ static char *plan_header(const struct sweep_plan *plan)
     g_string_append_printf(text, "# version: %s\n", eptwin_version());
     for (uint32_t i = 0; case_option_name(i); i++) {
         const char *name = case_option_name(i);
-        const bool said = !sweep_plan_of_steps(plan) || case_option_given(&plan->base, name); /* else the net says it */
+        /* of a step, the net decides options that are not given */
+        const bool said = !sweep_plan_of_steps(plan) || case_option_given(&plan->base, name);
         g_autofree char *value = said ? case_option_text(&plan->base, i) : NULL;
         if (value && !sweep_plan_find(plan, name)) g_string_append_printf(text, "# %s: %s\n", name, value);
     }
@@ -266,7 +267,8 @@ static char *baseline_key(const struct sweep_results *results, char *const *cell
     return g_string_free(key, FALSE);
 }
 
-/* How many times faster the phase is than at the baseline, on the slowest rank.  Empty if there is no baseline. */
+/* Sets the row's speedup: how many times faster the slowest rank ends the phase than at the baseline.  It is empty if
+ * there is no baseline. */
 static void row_speedup(struct sweep_results *results, char **cell)
 {
     const int phase = sweep_results_column(results, "phase"), time = sweep_results_column(results, "slowest_us");
@@ -298,7 +300,7 @@ bool sweep_results_write(struct sweep_results *results, const struct sweep_plan 
     const uint64_t points = plan ? sweep_plan_points(plan) : 0;
     for (uint64_t i = 0; i < points; i++) point_number(results, plan, i);
     for (guint i = 0; i < results->row->len; i++) row_speedup(results, g_ptr_array_index(results->row, i));
-    g_ptr_array_sort(results->row, row_order); /* stable */
+    g_ptr_array_sort(results->row, row_order); /* the sort is stable */
     g_autofree char *begin = sweep_results_begin(results);
     g_autoptr(GString) text = g_string_new(begin);
     for (guint i = 0; i < results->row->len; i++) {

@@ -28,9 +28,9 @@ struct sweep_threads {
     struct cluster **cluster;
     GArray *todo;     /* uint64_t: points */
     uint32_t threads; /* threads of a point: its share of the cores, if there are more cores than points */
-    GMutex lock;      /* guards what follows */
+    GMutex lock;      /* guards the fields that follow */
     bool failed;      /* error is set */
-    int part;         /* the part file */
+    int part;         /* the part file's descriptor; -1: there is no part file */
     const char *part_path;
     struct sweep_results *results;
     GError *error;
@@ -165,8 +165,8 @@ static bool part_write(int part, const char *path, const char *text, size_t size
     return true;
 }
 
-/* Adds a point's rows to the results.  If there is a part file, first writes them there.  False if that failed, now or
- * before. */
+/* Adds a point's rows to the results.  If there is a part file, first writes them there.  False if this write or an
+ * earlier one failed. */
 static bool point_keep(struct sweep_threads *t, const char *text)
 {
     g_mutex_lock(&t->lock);
@@ -215,8 +215,8 @@ static void point_estimate(const struct sweep_threads *t, uint64_t point, uint32
     else estimate_many_add(many, &c, cluster, count);
 }
 
-/* Prints how long the points will take.  Of many points only some are looked at, because making a step's schedule takes
- * time. */
+/* Prints how long the points will take.  Estimates many points from some of them, because making a step's schedule
+ * takes time. */
 static void estimate_say(const struct sweep_threads *t, uint32_t jobs)
 {
     enum { POINTS_SEEN = 4096, STEPS_SEEN = 16 };
@@ -244,7 +244,8 @@ static void threads_run(struct sweep_threads *t)
 
 /* ---- files ---- */
 
-/* Whether a sweep may write and read this file.  A link or a special file belongs to somebody else. */
+/* Whether a sweep may write and read this file.  A special file belongs to somebody else, and so does a link unless
+ * `links` is set. */
 static bool own_file(const char *path, bool links, GError **error)
 {
     struct stat status;

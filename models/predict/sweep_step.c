@@ -47,7 +47,7 @@ void sweep_step_estimate(const struct sweep_plan *plan, uint64_t point, const st
     struct case_options c;
     struct step_options o;
     struct step_plan step;
-    g_autoptr(GError) error = NULL; /* goes to the point's row */
+    g_autoptr(GError) error = NULL; /* the point's row gets its own copy of the error */
     sweep_plan_case(plan, point, &c);
     sweep_plan_step(plan, point, &o);
     if (step_plan_make(&step, &o, &c, cluster, &error))

@@ -211,8 +211,8 @@ static struct range range_of(const struct tune *t, int phase, int value)
     return value == NVL_CHUNK ? intra[phase] : (struct range){ 0, 0, 1 };
 }
 
-/* The value number `part` of `parts` values spread over a range, with both ends, because the best value is often at an
- * end. */
+/* Spreads `parts` values over a range, and returns value number `part`.  Both ends are among them, because the best
+ * value is often at an end. */
 static uint32_t coarse(const struct range *range, uint32_t part, uint32_t parts)
 {
     const uint32_t steps = (range->most - range->least) / range->step;
@@ -295,7 +295,7 @@ static uint32_t sms_choose(const struct tune *t)
     return t->max_sms;
 }
 
-/* The smallest ring with which the phase takes hardly longer than with the best ring. */
+/* Chooses the smallest ring with which the phase takes at most ring_slack longer than with the best ring. */
 static void ring_choose(struct tune *t, int phase, int ring, struct setting *chosen)
 {
     static const uint32_t slots[] = { 16, 32, 64, 128, 192, 256, 384, 512, 768 };
@@ -334,7 +334,7 @@ static bool options_find(const struct tune *t, struct moe_options *o, GError **e
     return true;
 }
 
-/* The library's defaults for both phases, with its SMs. */
+/* Finds and tries the library's defaults for both phases, with the library's number of SMs. */
 static bool standard_find(struct tune *t, GError **error)
 {
     struct moe_options o;
@@ -490,7 +490,7 @@ static bool tune_parse(struct arguments *a, int argc, char **argv, GError **erro
     return true;
 }
 
-/* For only dispatch and combine, no option may have several values. */
+/* Prepares a search for dispatch and combine alone, without a step.  Here no option may have several values. */
 static bool kernels_check(struct arguments *a, struct tune *t, GError **error)
 {
     const char *kernel = a->plan.base.kernel;

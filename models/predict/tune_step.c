@@ -53,8 +53,8 @@ static double metric_of(const struct search *s, uint64_t point, const char *metr
     return row ? sweep_cell_number(row, sweep_results_column(s->results, metric)) : NAN;
 }
 
-/* The merit of a point: tokens a second, so more is better.  Steps over the limit have negative merits, by their time.
- * Impossible steps rank last. */
+/* The merit of a point: tokens a second, so more is better.  A step over the limit has its negative time as merit, so
+ * all steps within the limit are better.  Impossible steps rank last. */
 static double merit_of(const struct search *s, uint64_t point)
 {
     const double us = metric_of(s, point, "slowest_us");
@@ -213,10 +213,10 @@ static bool words_append(struct search *s, GString *out, GError **error)
     return true;
 }
 
-/* ---- what is open ---- */
+/* ---- names that the user left open ---- */
 
-/* Whether the swept names can be chosen.  A name that changes the amount of work can be chosen only if the whole work
- * stays equal in the end: it is done in smaller parts, or on more GPUs. */
+/* Whether the swept names can be chosen.  Of names that change a step's work, only the batch and the number of ranks
+ * can: they divide the whole work into other steps, or over other GPUs. */
 static bool choices_check(const struct sweep_plan *plan, GError **error)
 {
     for (guint i = 0; i < plan->names->len; i++) {

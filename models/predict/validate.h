@@ -1,9 +1,9 @@
-/* validate.h - a table of measured cases, predicted row by row: read from CSV, simulated on all cores, written back
- * with predictions, and summed up as distributions of the error.
+/* validate.h - a table of measured cases.  It is read from CSV, simulated on all cores, written back with predictions,
+ * and summed up as distributions of the error.
  *
  * A column with the name of an option of a case (case.h) sets that option.  "phase", "measured_us", "measured_gbs",
  * "measured_pct", "outside_us", "seeds" and "metric" say what was measured.  Every other column is a label, kept
- * unchanged.  No two columns may name one option, in whatever spelling.  Private to the validate command. */
+ * unchanged.  No two columns may name one option, in whatever spelling.  For validate and diagnose. */
 #ifndef MODELS_VALIDATE_H
 #define MODELS_VALIDATE_H
 

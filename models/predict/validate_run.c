@@ -212,7 +212,7 @@ static void worker_main(const struct run *run)
 
 /* ---- the parent ---- */
 
-/* Loads the clusters of all rows before workers are forked, so that these share them. */
+/* Loads the clusters of all rows before workers are forked, so that the workers share the clusters. */
 static void clusters_load(struct run *run)
 {
     for (uint32_t i = 0; i < run->table->row_count; i++) {
@@ -291,7 +291,7 @@ static void run_clear(struct run *run)
     g_hash_table_destroy(run->cluster);
 }
 
-/* A worker ended before its job did.  The job's rows get the reason, and the job counts as done. */
+/* Gives up the job of a worker that ended too early.  The job's rows get the reason, and the job counts as done. */
 static void job_abandon(struct run *run, pid_t worker, int status)
 {
     for (uint32_t j = 0; j < run->table->job_count; j++) {
@@ -344,7 +344,7 @@ static bool workers_run(struct run *run, uint32_t workers, GError **error)
 static void row_finish(struct validate_row *row, const struct shared_row *out)
 {
     if (validate_row_idle(row)) return;
-    g_clear_pointer(&row->problem, g_free); /* an earlier run may have set them */
+    g_clear_pointer(&row->problem, g_free); /* an earlier run may have set both strings */
     g_clear_pointer(&row->bottleneck, g_free);
     if (*out->problem) {
         row->problem = g_strdup(out->problem);

@@ -24,7 +24,7 @@ static const char *const result_names[] = { "predicted_us", "predicted_gbs", "er
 struct reader {
     struct validate_table *table;
     const struct case_options *base;
-    GPtrArray *cell; /* of the line so far */
+    GPtrArray *cell; /* cells of the current row */
     GArray *row;     /* struct validate_row */
     uint32_t line;   /* the line on which the current row began */
     GError *error;   /* the error of the header */
@@ -74,7 +74,7 @@ static bool seeds_parse(const char *text, uint32_t *seeds, char **problem)
     return good;
 }
 
-/* Returns a text that says what is wrong with the row's values, or NULL.  A row has exactly one measured value, and a
+/* Returns a text that says what is wrong with the row's values, or NULL.  A row has at most one measured value, and a
  * share needs a metric that names it. */
 static char *row_values_refuse(const struct validate_row *row)
 {
@@ -108,8 +108,8 @@ static bool row_cell_take(struct validate_row *row, const char *name, const char
     return false;
 }
 
-/* Replaces a '?', a value that was unknown when the table was written, by the command line's.  False and a problem if
- * that gives none. */
+/* Replaces a '?', which stands for an unknown value, by the command line's value.  If the command line gives no value,
+ * returns false and sets row->problem. */
 static bool unknown_fill(struct validate_row *row, const char *name, char **cell)
 {
     if (strcmp(*cell, "?") != 0 || !case_has(name)) return true;
@@ -148,7 +148,7 @@ static const char *column_meaning(const char *name)
     return option ? option : name;
 }
 
-/* The known column of which a label may be a misspelling. */
+/* The known column whose name a label may misspell; NULL: none. */
 static const char *label_nearest(const char *name)
 {
     for (uint32_t i = 0; measured_names[i]; i++)
@@ -158,13 +158,13 @@ static const char *label_nearest(const char *name)
     return measured ? measured : case_option_nearest(name);
 }
 
-/* Refuses two columns for one option, because the last would silently win.  Warns of misspelt columns, for which the
- * default would silently be used. */
+/* Refuses two columns for one option, because the last would win without a word.  Warns of misspelt columns, because
+ * their options would keep the defaults without a word. */
 static void header_check(struct reader *reader)
 {
     struct validate_table *table = reader->table;
     GString *warning = g_string_new(NULL);
-    g_autoptr(GHashTable) seen = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL); /* meaning: column */
+    g_autoptr(GHashTable) seen = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL); /* name by meaning */
     for (uint32_t i = 0; i < table->column_count && !reader->error; i++) {
         const char *name = table->column[i], *nearest = label_nearest(name);
         g_autofree char *meaning = g_ascii_strdown(column_meaning(name), -1);
@@ -224,7 +224,7 @@ static bool reader_parse(struct reader *reader, const char *text, size_t size_by
     csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI);
     bool good = true;
     uint32_t line = 1;
-    const char *at = g_str_has_prefix(text, "\xef\xbb\xbf") ? text + 3 : text; /* as spreadsheets begin */
+    const char *at = g_str_has_prefix(text, "\xef\xbb\xbf") ? text + 3 : text; /* skips a byte-order mark */
     for (const char *end = text + size_bytes; good && !reader->error && at < end; line++) {
         const char *newline = memchr(at, '\n', (size_t)(end - at));
         const size_t line_bytes = (size_t)((newline ? newline + 1 : end) - at);

@@ -18,11 +18,11 @@ enum {
     IONIC = 1 << CLUSTER_PROVIDER_IONIC,
 };
 
-/* Who posts, by library: DeepEP's V1 by NVSHMEM's IBGDA or by NCCL's GIN (its pull request 521), V2 by GIN, UCCL by its
- * own threads, NIXL EP by UCX, MoRI by the GPU's threads like IBGDA (PROTOCOLS.md 1.5, 1.7, 1.8, 1.10, 1.13, 1.16).
- * NCCL's collectives reach any NIC by a thread of the host, which is modelled as the thread of NCCL's GIN.  On AMD's
- * GPUs the collectives are RCCL's.  Within a node UCCL's kernels are DeepEP's, so they are listed only for AMD's
- * GPUs. */
+/* How libraries post.  DeepEP's V1 posts by NVSHMEM's IBGDA or by NCCL's GIN (its pull request 521), and V2 by GIN.
+ * UCCL posts by its own threads, NIXL EP by UCX, and MoRI by the GPU's threads, like IBGDA (PROTOCOLS.md 1.5, 1.7, 1.8,
+ * 1.10, 1.13, 1.16).  NCCL's collectives reach any NIC by a thread of the host, which is modelled as the thread of
+ * NCCL's GIN.  On AMD's GPUs the collectives are RCCL's.  Within a node UCCL's kernels are DeepEP's, so they are listed
+ * only for AMD's GPUs. */
 static const struct which_backend table[] = {
     { "deepep-ll", "ll", WHICH_NVIDIA, NULL, 0 },
     { "deepep-normal", "normal", WHICH_NVIDIA, NULL, 0 },

@@ -33,8 +33,8 @@ struct which_answer {
     uint32_t sms;             /* SMs of its kernels */
     char *phase[WHICH_TIMES]; /* the longest kernel of the layer, of dispatch, of combine */
     char *bound[WHICH_TIMES]; /* what bounds that kernel: "NIC of rank 0, sending, 97 % busy" */
-    char *problem;            /* why there is no time, so that the fields above are not set; NULL: there is one */
-    bool absent;              /* the backend is no candidate at this point, and the fields above are not set */
+    char *problem;            /* why there is no time; then the fields above are not set.  NULL: there is a time */
+    bool absent;              /* the backend is no candidate at this point; then the fields above are not set */
 };
 
 struct which_point {
@@ -66,7 +66,7 @@ void which_estimate(const struct which *which, const uint32_t *ranks, const uint
 /* The fastest backend at a point; NULL: none is possible. */
 const struct which_backend *which_first(const struct which *which, const struct which_point *point);
 
-/* which_text.c: in words, and as a record. */
+/* Give the answers in words, and as rows of a record (which_text.c). */
 void which_text_append(const struct which *which, GString *out);
 void which_record(const struct which *which, struct record *record);
 

@@ -1,4 +1,4 @@
-/* which_command.c - eptwin which: the library's kernels, and the poster, that suit a cluster and a routing. */
+/* which_command.c - eptwin which: ranks libraries' kernels, with their transports, for a cluster and a routing. */
 #include <glib.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static const char which_details[] =
     "and\n"
     "--backend leave only theirs.  Every backend has its library's settings, but for those that are said.";
 
-/* The points at which backends are compared if the user names none: the batch times these factors, in 64ths. */
+/* If the user names no batches, backends are compared at the case's batch times these factors, which are in 64ths. */
 static const uint32_t ladder[] = { 1, 4, 16, 256 };
 enum { LADDER_ONE = 64, LADDER_TOKENS_MAX = 4096, POINTS_MAX = 64, TOKENS_MAX = 1 << 20, RANKS_MAX = 65535 };
 /* A change of the order is narrowed down until the batches on its two sides differ by at most a third. */

@@ -12,7 +12,8 @@ static char *backend_text(const struct which_backend *b)
 
 static const struct which_point *own_point(const struct which *w) { return w->points->pdata[0]; }
 
-/* The errors of a backend's dispatch or combine at a point; of some libraries only the span of kernels was measured. */
+/* The errors of a backend's dispatch or combine at a point.  If no dispatch or combine was measured alone, these are
+ * the errors of its span of kernels. */
 static bool half_errors_find(const struct which *w, const struct which_point *p, uint32_t place, enum which_time half,
                              struct accuracy *errors)
 {
@@ -23,8 +24,7 @@ static bool half_errors_find(const struct which *w, const struct which_point *p,
            accuracy_find(w->cluster, b->kernel, span, b->transport, errors);
 }
 
-/* The errors of the time that the order is by.  Of a layer they are those of its worse half; rows 0 if a half has none.
- */
+/* The errors of the time that the order is by.  A layer has those of its worse half; rows 0 if a half has no errors. */
 static void errors_find(const struct which *w, const struct which_point *p, uint32_t place, struct accuracy *errors)
 {
     struct accuracy combine = { 0 };
@@ -42,7 +42,7 @@ static double slower_pct(const struct which *w, const struct which_point *p, uin
     return 100 * (p->answer[p->order[place]].us[w->by] / p->answer[p->order[0]].us[w->by] - 1);
 }
 
-/* Whether the second is slower than the first by more than what predictions of either were off by. */
+/* Whether the second backend is slower than the first by more than the errors of either's predictions. */
 static bool first_sure(const struct which *w, const struct which_point *p)
 {
     struct accuracy first, second;
@@ -86,9 +86,10 @@ static void refused_append(const struct which *w, const struct which_point *poin
     }
 }
 
-/* ---- where it turns ---- */
+/* ---- where the order changes ---- */
 
-/* Orders points by ranks, then tokens.  Those that are sorted differ from the case's own point in only one of them. */
+/* Orders points by ranks, then tokens.  The points of one list differ from the case's own only in ranks, or only in
+ * tokens. */
 static gint point_order(gconstpointer one, gconstpointer other)
 {
     const struct which_point *a = *(struct which_point *const *)one, *b = *(struct which_point *const *)other;
