@@ -40,7 +40,7 @@ struct cluster_bulk {
 /* Pairs of SMs (TPCs), in the order in which they get thread blocks, and the CPC of each pair. */
 enum { CLUSTER_PAIRS_MAX = 128, CLUSTER_CPCS_MAX = 32, CLUSTER_DIES_MAX = 4 };
 struct cluster_cpcs {
-    uint8_t pairs, cpcs; /* the largest number of any pair's CPC, plus one */
+    uint8_t pairs, cpcs; /* cpcs: the largest number of a pair's CPC, plus one */
     uint8_t cpc[CLUSTER_PAIRS_MAX];
     uint8_t round[CLUSTER_PAIRS_MAX]; /* the round of each pair: every pair of a round gets a block before any of
                                        * them gets a second one */

@@ -42,8 +42,7 @@ static void links_place(struct sketch *s, uint32_t from)
     for (guint i = 0; i < out->len; i++) {
         const struct link *link = graph_link(s->graph, g_array_index(out, uint32_t, i));
         if (!s->place[link->to] || link->to < from) continue;
-        if (graph_part(s->graph, from)->node != graph_part(s->graph, link->to)->node)
-            continue; /* a link between nodes */
+        if (graph_part(s->graph, from)->node != graph_part(s->graph, link->to)->node) continue; /* between nodes */
         g_autofree char *tip = link_tip(s->graph, link);
         g_autofree char *name = g_strconcat(name_of(s->graph, from), "-", name_of(s->graph, link->to), NULL);
         drawing_link_add(s->drawing, s->place[from] - 1, s->place[link->to] - 1, name, tip, NULL);

@@ -5,7 +5,7 @@
 
 #include "models/cluster.h"
 
-/* A time or a rate says which kind of part it is of.  KEY refuses those at compile time. */
+/* A row of a time or a rate names the kind of part that it is of.  KEY, which names none, does not compile for them. */
 #define ROW(section, name, kind, part, optional, field, choices, meaning) \
     { \
         section, name, kind, part, optional, offsetof(struct cluster, field), choices, meaning \

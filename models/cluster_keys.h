@@ -18,20 +18,21 @@ enum cluster_part {
     CLUSTER_PART_POSTING,
     CLUSTER_PART_LINKS,
     CLUSTER_PART_LATENCIES,
-    CLUSTER_PART_NONE /* their number; a key: of none, like what calls of the host take and nominal rates */
+    CLUSTER_PART_NONE /* the number of kinds.  Of a key: no part, as for times of the host's calls and for nominal
+                       * rates */
 };
 
 struct cluster_key {
     const char *section, *name;
     enum cluster_kind kind;
-    enum cluster_part part; /* whose time or rate it is */
+    enum cluster_part part; /* the kind of part whose time or rate the key gives */
     bool optional;
     size_t offset;       /* of the member in struct cluster */
     const char *choices; /* KIND_CHOICE: "a|b|c" in the order of an enum; else NULL */
-    const char *meaning; /* sentences */
+    const char *meaning; /* the meaning, in sentences */
 };
 
-/* The choices of enum cluster_provider. */
+/* The choices of enum cluster_provider, in its order. */
 #define CLUSTER_PROVIDERS "unknown|mlx5|efa|cxi|bnxt_re|ionic"
 
 /* The key with that index, in the order of sections; NULL after the last. */

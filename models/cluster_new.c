@@ -36,14 +36,15 @@ struct arguments {
 /* The options, parsed. */
 struct plan {
     const struct arguments *a;
-    struct cluster *gpu; /* as the shipped file describes it */
+    struct cluster *gpu; /* the GPU's cluster, as the shipped file describes it */
     guint64 nics, ports, gbit;
     double over;
     bool roce;
     uint32_t topology; /* index of topologies */
 };
 
-/* The ports of a switch; and, for NICs of other rates, the share of the line rate that payload and headers use. */
+/* The ports of a switch.  LINE_SHARE: for NICs that are neither of 200 nor of 400 Gbit/s, the share of the line rate
+ * that payload and headers use. */
 enum { SWITCH_PORTS = 64 };
 #define LINE_SHARE 0.934
 
@@ -91,8 +92,8 @@ static bool over_parse(const char *text, double *over, GError **error)
     return refuse(error, "oversubscription", "a ratio such as 2:1", text);
 }
 
-/* Loads the shipped file of this name, if its NIC and network can be replaced: it has none, or its NICs are ConnectX
- * with one port each on one switch.  Otherwise returns NULL. */
+/* Loads the shipped file of this name, if its NIC and network can be replaced.  They can be if the file has none, or
+ * if its NICs are ConnectX with one port each on one switch.  Otherwise returns NULL. */
 static struct cluster *gpu_load(const char *name)
 {
     g_autofree char *path = share_find(SHARE_CLUSTERS, name);
@@ -201,7 +202,7 @@ static void nic_append(const struct plan *p, GString *out)
     if (p->ports > 1)
         line(out, "QPs are dealt out over the ports: hash, round-robin or queue", "port-map = round-robin");
     line(out, "of a port", "line-rate = %u Gbit/s", (guint)p->gbit);
-    if (p->gbit == 400 || p->gbit == 200) return; /* the part has this rate already */
+    if (p->gbit == 400 || p->gbit == 200) return; /* the NIC's shipped part has this rate already */
     line(out, "[D] of the line what ConnectX-7 moves of 400 Gbit/s: measure yours", "rate = %.4g GB/s",
          LINE_SHARE * (double)p->gbit / 8);
 }

@@ -30,7 +30,7 @@ static const struct idle_key {
     { "nic", "window", IDLE_BACKEND },
 };
 
-/* How many switches have ports of NICs. */
+/* How many switches have links to ports of NICs. */
 static uint32_t leaves_count(const struct graph *g)
 {
     uint32_t leaves = 0;
@@ -108,8 +108,8 @@ static bool is_set(const struct graph *g, const char *head)
     return false;
 }
 
-/* Notes that an oversubscription changes nothing because there is only one leaf, or that switches behind the first take
- * no time because hop is 0. */
+/* Notes that an oversubscription changes nothing if there is only one leaf, and that switches after the first take
+ * no time if hop is 0. */
 static void network_note(const struct notes *n)
 {
     const struct cluster_network *network = &n->graph->cluster->network;

@@ -8,9 +8,9 @@
 #include "models/hardware/machine/transport.h"
 
 /* Returns sentences about the graph's cluster, in an array that frees them.  The graph has as many nodes as the run.
- * backend is the transport that --backend names; NULL: the file's own.  nics_used: ranks reach each other by NICs.  The
- * sentences say how many values are assumed.  They name every key without effect that a setting gave (settings of
- * struct cluster).  Of the file's own keys, they name only those that promise a slower network. */
+ * backend is the transport that --backend names; NULL: the file's own.  nics_used: ranks reach each other by NICs.
+ * One sentence says how many values are assumed.  Others name keys without effect: every such key that the user set
+ * (settings of struct cluster), and of the file's own keys only those that promise a slower network. */
 GPtrArray *cluster_notes(const struct graph *graph, const struct transport *backend, bool nics_used);
 
 #endif

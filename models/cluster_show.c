@@ -1,4 +1,4 @@
-/* cluster_show.c - prints a cluster: which part is attached to which, and what each way between two GPUs carries. */
+/* cluster_show.c - prints a cluster: which parts are linked to each other, and the rates of paths between two GPUs. */
 #include "models/cluster_show.h"
 
 #include <string.h>
@@ -31,7 +31,7 @@ uint32_t cluster_show_nodes(const struct cluster *c)
 
 /* ---- node ---- */
 
-/* Prints the rate and the far end of each link of a way: " -57 GB/s- n0.pcie0". */
+/* Prints the rate and the far end of each link of a path: " -57 GB/s- n0.pcie0". */
 static void towards_print(const struct graph *g, const struct route *way, FILE *out)
 {
     for (uint32_t i = 0; i < way->count; i++) {
@@ -74,7 +74,7 @@ static void node_print(const struct cluster *c, const struct graph *g, FILE *out
 
 /* ---- network ---- */
 
-/* Prints the ports and lower switches below a switch with their rates, and then its other links with theirs. */
+/* Prints the ports and lower switches below a switch, and then its other links, each with its rate. */
 static void switch_print(const struct graph *g, uint32_t part, FILE *out)
 {
     const struct part *p = graph_part(g, part);
@@ -129,9 +129,9 @@ static void network_print(const struct cluster *c, const struct graph *g, FILE *
         if (graph_part(g, i)->kind == PART_SWITCH) switch_print(g, i, out);
 }
 
-/* ---- ways ---- */
+/* ---- paths ---- */
 
-/* Prints a way with the rates and latencies of its links.  more_ps is the way's time beyond these latencies. */
+/* Prints a path with the rates and latencies of its links.  more_ps is the path's time beyond these latencies. */
 static void way_print(const struct graph *g, const struct route *way, uint64_t more_ps, FILE *out)
 {
     const struct link *first = graph_link(g, way->link[0]);
@@ -155,7 +155,7 @@ static bool way_append(const struct graph *g, uint32_t from, uint32_t to, struct
     return true;
 }
 
-/* Finds the way by NVLink from the node's first GPU to another. */
+/* Finds the path by NVLink from the node's first GPU to another. */
 static bool way_by_nvlink(const struct graph *g, uint32_t to, struct route *way)
 {
     const uint32_t first = graph_gpu(g, 0, 0);
@@ -187,7 +187,7 @@ bool cluster_show_way(const struct graph *g, uint32_t node, uint32_t gpu, struct
            way_append(g, in, graph_gpu(g, node, gpu), way, ways);
 }
 
-/* Prints ways to GPUs of the same node: by NVLink, or over PCIe one way for each number of links. */
+/* Prints paths to GPUs of the same node: one by NVLink or, over PCIe, one for each number of links. */
 static void ways_inside_print(const struct graph *g, FILE *out)
 {
     bool seen[ROUTE_LINKS_MAX + 1] = { false };
@@ -202,7 +202,7 @@ static void ways_inside_print(const struct graph *g, FILE *out)
     }
 }
 
-/* Prints one way for each number of links, the one to the nearest node first. */
+/* Prints one path for each number of links.  It leads to the node with the lowest number. */
 static void ways_print(const struct graph *g, FILE *out)
 {
     bool seen[ROUTE_LINKS_MAX + 1] = { false };
@@ -227,7 +227,7 @@ static bool assumed_alike(const struct cluster_assumed *a, const struct cluster_
     return !strcmp(a->section, b->section) && !strcmp(a->file, b->file);
 }
 
-/* Prints the keys of one section that are assumed from one file, from the first of them on. */
+/* Prints the keys of one section that are assumed from one file.  first is the index of the first such key. */
 static void assumed_print(const struct cluster *c, uint32_t first, FILE *out)
 {
     enum { COLUMNS = 100 };

@@ -7,15 +7,16 @@
 #include "models/hardware/machine/graph.h"
 #include "models/hardware/machine/route.h"
 
-/* Prints one node, the switches, and each kind of way between two GPUs, with the rate and latency of every link of
- * the way.  Last come the keys whose values are assumed. */
+/* Prints one node, the switches, and each kind of path between two GPUs, with the rate and latency of every link of
+ * the path.  Last come the keys whose values are assumed. */
 void cluster_show(const struct cluster *cluster, const struct graph *graph, FILE *out);
 
-/* How many nodes a drawing needs to show every kind of way in the cluster. */
+/* How many nodes a drawing needs to show every kind of path in the cluster. */
 uint32_t cluster_show_nodes(const struct cluster *cluster);
 
-/* Finds the way from the first GPU of the first node to a GPU of another node, through the first port of each.  Where
- * parts of the way have equally short alternatives, *ways is the largest number of them.  False if there is no way. */
+/* Finds the path from the first GPU of the first node to a GPU of another node, through the first port of each node.
+ * *ways is the largest number of equally short alternatives that some section of the path has.  False if there is no
+ * path. */
 bool cluster_show_way(const struct graph *graph, uint32_t node, uint32_t gpu, struct route *way, uint32_t *ways);
 
 #endif

@@ -36,9 +36,9 @@ static const struct {
               "fit` write it." },
 };
 
-/* The most important keys.  The first describe a machine's shape.  The others change times most: half or twice their
- * value changes dispatch or combine on H100s by 20 to 90 %, or by 8 % for the GPU's memory rate (low latency on 8 and
- * 32 ranks, normal on 8 and 16, V2 on 8). */
+/* The most important keys.  The first of them describe a machine's shape.  Half or twice the value of any other
+ * changes dispatch or combine on H100s by 20 to 90 %, or by 8 % for the GPU's memory rate.  These are changes of low
+ * latency on 8 and 32 ranks, normal on 8 and 16, V2 on 8. */
 static const char *const first[] = {
     "nvlink.gpus",
     "node.nics",
@@ -187,8 +187,7 @@ bool cluster_teach(const char *what, GString *out, GError **error)
 
 /* ---- the manual page ---- */
 
-/* Appends text, with escapes for what roff would interpret: backslashes and dashes, and a dot or a quote at the
- * start. */
+/* Appends text.  Escapes what roff would interpret: backslashes and dashes, and a dot or a quote at the start. */
 static void roff_append(GString *out, const char *text)
 {
     if (*text == '.' || *text == '\'') g_string_append(out, "\\&");

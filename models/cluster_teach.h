@@ -5,8 +5,9 @@
 #include <glib.h>
 #include <stdbool.h>
 
-/* Appends the keys of a section ("nic"), the keys of one name ("rate", "nic.rate"), all keys ("all"), or the most
- * important ones (NULL). False and *error (with the nearest name) for any other name. */
+/* Appends an explanation of the keys of a section ("nic"), the keys of one name ("rate", "nic.rate"), all keys
+ * ("all"), or the most important keys (NULL).  For any other name returns False and sets *error, which has the
+ * nearest name. */
 bool cluster_teach(const char *what, GString *out, GError **error);
 
 /* Appends eptwin-cluster(5): the file's form and all keys, for man(1). */

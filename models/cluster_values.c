@@ -14,7 +14,7 @@
 #define RATE_BPS_MIN    1000000ull
 #define RATE_BPS_MAX    8000000000000000ull
 #define SIZE_BYTES_MAX  1000000000000ull
-/* The simulation follows each tick of DCQCN's clocks, so they must not tick too often. */
+/* The shortest interval of DCQCN's clocks.  The simulation follows each tick, so ticks must not be too many. */
 #define INTERVAL_PS_MIN (100 * PS_PER_NS)
 #define PIECE_BYTES_MIN 1000ull
 enum { FRAME_BYTES_MAX = 4096, MTU_BYTES_MIN = 64, MTU_BYTES_MAX = 65536, COUNT_MAX = 65535 };
@@ -115,7 +115,7 @@ static bool parse_flag(const char *text, bool *flag)
     return *flag || !strcmp(text, "no");
 }
 
-/* Parses "2", "1.5" or "2:1": a factor from 1 to 1000. */
+/* Parses "2", "1.5" or "2:1" as a factor.  It must be from 1 to 1000. */
 static bool parse_factor(const char *text, double *factor)
 {
     char *end;
@@ -124,7 +124,7 @@ static bool parse_factor(const char *text, double *factor)
     return end != text && !*end && *factor >= 1 && *factor <= 1000;
 }
 
-/* Parses "0.01" or "1/256", above 0 and at most 1. */
+/* Parses "0.01" or "1/256" as a share.  It must be above 0 and at most 1. */
 static bool parse_share(const char *text, double *share)
 {
     char *end;

@@ -5,8 +5,8 @@
 
 #include <stdbool.h>
 
-/* The type of a kind's field is uint64_t, but uint32_t for counts, choices and the enum of posters, double for factors
- * and shares, bool for flags, and a struct of cluster.h for curves, CPCs, passes and NICs of GPUs. */
+/* A kind's field is a uint64_t, except for some kinds: uint32_t for counts, choices and the enum of posters; double
+ * for factors and shares; bool for flags; a struct of cluster.h for curves, CPCs, passes and NICs of GPUs. */
 enum cluster_kind {
     KIND_TIME,
     KIND_RATE,

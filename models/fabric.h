@@ -58,24 +58,26 @@
 
 enum fabric_path { FABRIC_SELF, FABRIC_NVLINK, FABRIC_RDMA };
 
-/* A site is a place in a kernel's code (models/kernels/sites.h).  The library's sheet has a line for it, which says
- * what the code does there.  The world decides what that costs; a live world ignores it.  At SITE_NONE a row takes one
- * access after another, wherever it lies, and a signal costs nothing special.
+/* A site is a place in a kernel's code (models/kernels/sites.h).  The library's sheet has a line for each site,
+ * which says what the code does there.  A simulated world decides what that costs; a live world ignores the site.
+ * At SITE_NONE the accesses of a row follow one another, wherever the row lies, and a signal has no extra cost.
  *
- * The kernel gives the sizes that the sheet's line names in brackets, in that order: sizes of the launch and facts
- * about the data, such as how many bytes it reads altogether.  NULL means that all sizes are 0.  Each struct belongs to
- * one site and one rank, must outlive the run, and must not change while a kernel runs. */
+ * The kernel gives the sizes that the sheet's line names in brackets, in the line's order.  They are sizes of the
+ * launch and facts about the data, such as how many bytes the kernel reads altogether.  NULL means that all sizes
+ * are 0.  Each struct belongs to one site and one rank, must outlive the run, and must not change while a kernel
+ * runs. */
 enum { FABRIC_SIZES = 4 };
 struct fabric_given {
     uint64_t size[FABRIC_SIZES];
-    uint32_t launch, slot; /* for the world alone; the kernel sets both to 0 */
+    uint32_t launch, slot; /* only the world uses them; the kernel sets both to 0 */
 };
 
-/* Who must see a word to which a worker adds. */
+/* Which warps must see a worker's addition to a word. */
 enum fabric_scope {
     FABRIC_BLOCK,  /* the warps of its SM: the word is in shared memory */
     FABRIC_DEVICE, /* its whole GPU: an atomic, which releases earlier stores */
-    FABRIC_ALONG,  /* like DEVICE, but another lane makes this addition at the same time as the previous one */
+    FABRIC_ALONG,  /* like DEVICE, but another lane of the warp adds at the same time as in the worker's previous
+                    * addition */
 };
 
 /* Writes size_bytes at a peer.  The link carries charge_bytes.  In a live world both are equal.  A simulated world that
@@ -83,19 +85,20 @@ enum fabric_scope {
 struct fabric_write {
     uint64_t target_offset; /* in the peer's heap */
     uint64_t charge_bytes;
-    const void *data; /* the bytes; with fill(), what fill() needs */
-    /* NULL, or for store(): makes the bytes in target, which it does not read.  A store() that returns 0 has called it
-     * once.  So bytes from many places go straight to the peer, as a kernel's stores do. */
+    const void *data; /* the bytes to write; with fill(), the argument of fill() */
+    /* May be set for store(), and is NULL for other operations.  Makes the bytes in target, which it does not read.
+     * A store() that returns 0 has called it once.  With fill(), bytes from many places go straight to the peer, as
+     * a kernel's stores do. */
     void (*fill)(const void *data, uint8_t *target);
     struct fabric_given *given;
     uint32_t size_bytes;
     uint16_t peer;
-    uint16_t queue; /* put(): QP of this peer */
+    uint16_t queue; /* put(): the number of a QP to this peer */
     bool defer;     /* put(): hold back the doorbell */
-    uint8_t warps;  /* 0: all of the worker's */
-    uint8_t rows;   /* how many rows of tokens it has; 0 counts as 1 */
+    uint8_t warps;  /* how many warps write; 0: all of the worker's */
+    uint8_t rows;   /* how many rows of tokens are written; 0 counts as 1 */
     uint8_t first;  /* store(): the warp that takes the first row; later warps take the other rows in rotation */
-    uint8_t site;   /* enum site */
+    uint8_t site;   /* enum site: the place in the kernel's code */
 };
 
 /* Reads bytes of a peer into the rank's own heap.  charge_bytes is as in struct fabric_write. */
@@ -105,18 +108,18 @@ struct fabric_read {
     uint64_t charge_bytes;
     uint32_t size_bytes;
     uint16_t peer;
-    uint16_t queue; /* QP of this peer; ignored by NVLink */
-    uint8_t warps;  /* NVLink; 0: all of the worker's */
+    uint16_t queue; /* the number of a QP to this peer; NVLink ignores it */
+    uint8_t warps;  /* NVLink: how many warps read; 0: all of the worker's */
 };
 
 struct fabric_signal {
     uint64_t value; /* the word's new value; with add: the amount to add to it */
-    uint32_t word;  /* of the peer */
+    uint32_t word;  /* number of a word of the peer */
     uint16_t peer;
     uint16_t queue; /* RDMA: the QP; the signal arrives after the puts on it */
-    uint16_t warps; /* RDMA; 0: all of the worker's */
+    uint16_t warps; /* RDMA: how many warps signal; 0: all of the worker's */
     bool add;       /* the word is a counter */
-    uint8_t site;   /* enum site; its line names no sizes */
+    uint8_t site;   /* enum site; the site's line names no sizes */
 };
 
 enum fabric_work_kind {
@@ -125,21 +128,22 @@ enum fabric_work_kind {
     FABRIC_WORK_REDUCE,  /* sum rows in FP32 */
     FABRIC_WORK_SCAN,    /* read index arrays, count, prefix sums */
     FABRIC_WORK_COMPUTE, /* arithmetic of another kernel; takes busy_ps if nothing else runs on the SM */
-    FABRIC_WORK_CALL,    /* what the host asks a stream for beside copies and words; the site says what */
-    FABRIC_WORK_STAGE,   /* read rows into the warp's shared memory with the bulk copy engine, once earlier stores from
-                          * there are written; the model reads their bytes only when they are stored */
+    FABRIC_WORK_CALL,    /* a request of the host to a stream other than copies and words; the site says which */
+    FABRIC_WORK_STAGE,   /* read rows into the warp's shared memory with the bulk copy engine, after earlier stores
+                          * from that memory are written.  The model reads the rows' bytes only when they are stored */
 };
 
 struct fabric_work {
     enum fabric_work_kind kind;
-    uint16_t warps; /* 0: all of the worker's */
-    uint32_t place; /* SCAN of words that the real kernel has in the host's memory: index of the first, of 8 B each;
-                     * the model keeps them among the rank's own words */
-    uint32_t rows;  /* rows of tokens, or parts of rows, one for each warp at a time; SCAN: loads of each lane, words */
+    uint16_t warps; /* how many warps work; 0: all of the worker's */
+    uint32_t place; /* SCAN of words that the real kernel has in the host's memory: number of the first word, where
+                     * a word has 8 B; the model keeps these words among the rank's own */
+    uint32_t rows;  /* rows of tokens or parts of rows, of which a warp works on one at a time; SCAN: loads of each
+                     * lane, or words of the host's memory */
     uint8_t site;   /* enum site */
     struct fabric_given *given;
     uint64_t read_bytes, write_bytes;
-    uint64_t busy_ps;                              /* COMPUTE */
+    uint64_t busy_ps;                              /* COMPUTE: time of the work if nothing else runs on the SM */
     void (*run)(void *context, uint64_t argument); /* does the work in a world that stores payload; other worlds do not
                                                     * call it */
     void *context;
@@ -151,12 +155,13 @@ struct fabric_needs {
     uint64_t heap_bytes;
     uint32_t word_count;
     uint16_t queue_count;   /* QPs to each peer */
-    uint32_t queue_depth;   /* work requests on one QP */
-    uint64_t touched_bytes; /* about how many bytes a rank reads and writes before it touches the same ones again;
-                             * UINT64_MAX: its caches are flushed in between; 0: not known */
+    uint32_t queue_depth;   /* the most work requests in flight on one QP */
+    uint64_t touched_bytes; /* about how many bytes a rank reads and writes before it touches the same bytes again;
+                             * UINT64_MAX: caches are flushed in between; 0: not known */
 };
 
-/* What a world implements: eleven operations, two of them also with rows in turn, and two hints. */
+/* What a world implements: eleven operations, of which two also have a form that takes rows in turn, and three
+ * hints. */
 struct fabric_ops {
     const char *name;
     uint64_t (*now_ps)(const struct fabric *f);
@@ -175,7 +180,7 @@ struct fabric_ops {
     /* See fabric_store_in_turn() and fabric_copy_in_turn().  NULL: the world does all rows at once. */
     int (*store_in_turn)(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write);
     void (*copy_in_turn)(struct fabric *f, struct fabric_worker *w, const struct fabric_work *work);
-    /* NULL: the world takes no such hint. */
+    /* The hint of fabric_await().  NULL: the world ignores it. */
     void (*await)(struct fabric *f, struct fabric_worker *w, uint32_t word, uint64_t least);
     /* Hints: a worker will soon post on this QP, or add to this word, so the world may prefetch the memory of either.
      * NULL: the world does not prefetch. */
@@ -187,13 +192,13 @@ enum { FABRIC_GROWN = 3 };
 
 struct fabric {
     const struct fabric_ops *ops;
-    uint64_t *words; /* own signal words; other ranks raise them, so read them with fabric_load() */
-    uint8_t *heap;   /* own heap */
+    uint64_t *words; /* the rank's own signal words; other ranks raise them, so read them with fabric_load() */
+    uint8_t *heap;   /* the rank's own heap */
     uint64_t heap_bytes;
     uint32_t word_count;
-    /* Kept by the kernels.  launches: how many kernels were launched.  grown: some private words only grow; the values
-     * that they will have once these kernels have ended.  A fabric has them because rank states of several routings may
-     * be launched on it in turns. */
+    /* Kept by the kernels.  launches: how many kernels were launched.  grown: some private words only grow; these
+     * are the values that they will have once the launched kernels have ended.  The fabric has both because rank
+     * states of several routings may be launched on it in turns. */
     uint32_t launches;
     uint64_t grown[FABRIC_GROWN];
     uint16_t rank, rank_count;
@@ -236,7 +241,7 @@ static inline enum fabric_path fabric_path(const struct fabric *f, uint16_t peer
     return (uint16_t)(peer - f->node_first) < f->ranks_per_node ? FABRIC_NVLINK : FABRIC_RDMA;
 }
 
-/* For the worlds: stores the bytes of a write. */
+/* For the worlds: writes the bytes of a store or put to target. */
 static inline void fabric_write_copy(const struct fabric_write *write, uint8_t *target)
 {
     if (write->fill) write->fill(write->data, target);
@@ -343,8 +348,8 @@ static inline void fabric_wake_at(struct fabric_worker *w, uint64_t time_ps)
     w->fabric->ops->wake_at(w->fabric, w, time_ps);
 }
 
-/* Says that the worker's next step will find nothing to do while the own word, which it watches, is below `least`.  A
- * world may leave out such a step, or take no notice. */
+/* Says that the worker's next step will find nothing to do while this word of its rank, which it watches, is below
+ * `least`. A world may leave out such a step, or ignore the hint. */
 static inline void fabric_await(struct fabric_worker *w, uint32_t word, uint64_t least)
 {
     if (w->fabric->ops->await) w->fabric->ops->await(w->fabric, w, word, least);

@@ -24,8 +24,8 @@ static inline void *kernel_alloc(uint64_t count, uint64_t size_bytes)
     _Exit(EXIT_FAILURE);
 }
 
-/* Returns from the calling function with a reason for refusing options, in printf's form.  Uses the caller's variables
- * text and text_size.  For a family's check, which otherwise returns NULL. */
+/* Returns from the calling function with a reason for refusing options, in printf's form.  Uses the caller's
+ * variables text and text_size.  It is for a family's check of options, which returns NULL if it refuses nothing. */
 #define KERNEL_REFUSE(...) return snprintf(text, text_size, __VA_ARGS__), text
 
 /* A launch: the workers of one kernel on one rank. */
@@ -33,30 +33,30 @@ struct kernel_launch {
     struct kernel_rank *rank; /* kernel_rank_launch() fills it */
     const char *phase;        /* "dispatch", "combine", "notify", ... */
     struct fabric_worker **worker;
-    struct fabric_worker ***remade; /* the rank's pointer to the list of workers, if each launch makes a new list; else
-                                     * NULL */
+    struct fabric_worker ***remade; /* the rank's pointer to the list of workers, if each launch makes a new list;
+                                     * otherwise NULL */
     uint32_t worker_count;
     bool leaves;      /* the kernel ends before its data have arrived, and a later phase waits for them */
-    bool follows;     /* the kernel is launched as soon as all SMs of the previous kernel allow it (programmatic
-                       * launch), and waits for that kernel's end */
+    bool follows;     /* the kernel is launched before the previous kernel's end, as soon as all SMs of that kernel
+                       * allow it (programmatic launch), and then waits for that end */
     const char *span; /* the name of the span that ends with this kernel; NULL: no span ends here.  A span starts with
                        * the last kernel that has `follows` unset */
 };
 
 /* What a rank moved in a phase of its last iteration, in the units of the family's public tests. */
 struct kernel_traffic {
-    uint64_t logical_rdma_bytes, logical_nvl_bytes; /* bytes of the phase, local traffic included */
-    uint64_t tokens_sent, tokens_received;          /* rows; 0 if there are none */
-    uint64_t messages; /* how many messages the phase's time is divided by; 0: the mean time of a message says
+    uint64_t logical_rdma_bytes, logical_nvl_bytes; /* logical bytes that the phase moves, including local traffic */
+    uint64_t tokens_sent, tokens_received;          /* rows of tokens; 0 if the phase has none */
+    uint64_t messages; /* how many messages the phase's time is divided by; 0: a mean time of a message would say
                         * nothing */
 };
 
 /* The steps of a library's call around a kernel, on the same stream. */
 struct kernel_steps {
-    const char *call; /* the name of the call, which is the kernel with these steps ("dispatch_call"); NULL: there is no
-                       * such call */
-    uint64_t gathered_bytes; /* bytes of each rank that all ranks gather before the kernel and then read; 0: none */
-    bool host_waits;         /* the host waits for the gathered values before it launches the rest */
+    const char *call;        /* the name of the call, which is the kernel together with these steps ("dispatch_call");
+                              * NULL: there is no call */
+    uint64_t gathered_bytes; /* bytes of each rank that all ranks gather and read before the kernel; 0: none */
+    bool host_waits;         /* the host waits for the gathered values before it launches the kernel */
     uint64_t copied_bytes;   /* bytes copied within the GPU before and after the kernel, in `copies` copies */
     uint32_t copies;
 };
@@ -74,31 +74,32 @@ struct routing;
 /* What the measured time of a phase contains in addition to its kernel. */
 enum kernel_call {
     KERNEL_BARE,           /* nothing */
-    KERNEL_CALLED,         /* the rest of the call, on machines where calls were measured and not kernels */
-    KERNEL_WAITED,         /* the call of a host, which then waits for the kernel's end */
-    KERNEL_COPIED,         /* likewise, with a copy engine in the kernel's place */
+    KERNEL_CALLED,         /* all other steps of the library's call, on machines where calls were measured in place
+                            * of kernels */
+    KERNEL_WAITED,         /* the host's call, which waits for the kernel's end */
+    KERNEL_COPIED,         /* like KERNEL_WAITED, with a copy engine in the kernel's place */
     KERNEL_STREAMED,       /* nothing: the host fills streams, which run the phase.  Nothing is launched, and the host
                             * does not wait */
     KERNEL_PROCESS,        /* nothing: a process of the host runs the phase by calls of MPI */
-    KERNEL_PROCESS_COPIED, /* a copy of the process's own part by a copy engine, for which it waits before its calls of
-                            * MPI */
-    KERNEL_NCCL, /* NCCL's own steps.  The call through PyTorch does not wait for them; if it takes longer, its time is
+    KERNEL_PROCESS_COPIED, /* a copy of the process's own part by a copy engine, which the process awaits before its
+                            * calls of MPI */
+    KERNEL_NCCL, /* NCCL's own steps.  PyTorch's call does not wait for them; if the call takes longer, its time is
                   * the measured one */
 };
 
-/* A piece of memory that a rank keeps.  The piece follows. */
+/* The head of a piece of memory that a rank keeps.  The piece comes right after it. */
 struct kernel_memory {
     _Alignas(16) struct kernel_memory *next;
 };
 
-/* Each family's own rank struct begins with it. */
+/* A rank's state.  Each family's own rank struct begins with it. */
 struct kernel_rank {
     const struct kernel_job *job; /* kernel_rank_new() fills it */
     struct kernel_memory *memory;
 };
 
-/* Returns memory as kernel_alloc() does, which lasts as long as the rank, a struct that begins with its
- * struct kernel_rank. */
+/* Returns zeroed memory as kernel_alloc() does, and keeps it as long as the rank.  rank is a struct that begins with
+ * a struct kernel_rank. */
 static inline void *kernel_keep(void *rank, uint64_t count, uint64_t size_bytes)
 {
     struct kernel_rank *keeper = rank;
@@ -126,31 +127,31 @@ struct kernel_family {
     const char *const *phases;
     uint32_t (*phase_count)(const struct kernel_job *job);
     const char *(*phase_name)(const struct kernel_job *job, uint32_t phase);
-    /* A rank's state on a connected fabric, by kernel_alloc() and, for what it points to, kernel_keep().  job and
-     * fabric must outlive it. */
+    /* Makes a rank's state on a connected fabric.  The state comes from kernel_alloc(), and what it points to from
+     * kernel_keep().  job and fabric must outlive it. */
     struct kernel_rank *(*rank_new)(const struct kernel_job *job, struct fabric *fabric);
     /* Prepares phase for its next launch and returns it.  The rank owns it, and it is valid until the next call.
      * Phases must be launched in order, iteration after iteration.  A rank may be ahead of its peers.  Without
      * payload the phases of a loop (begins_loop) may be launched several times before the phases that follow. */
     struct kernel_launch *(*launch)(struct kernel_rank *rank, uint32_t phase);
     void (*traffic)(const struct kernel_rank *rank, uint32_t phase, struct kernel_traffic *traffic);
-    /* Writes the outputs of the last iteration in a canonical order, at most max, and returns their number.  Only
-     * with payload. */
+    /* Writes the outputs of the last iteration in a canonical order, at most max, and returns their number.  Needs a
+     * fabric with payload. */
     uint32_t (*outputs)(struct kernel_rank *rank, struct kernel_tensor *tensor, uint32_t max);
-    /* Returns how many checks of the last iteration's outputs failed.  text gets the first failure.  Only with
-     * payload. */
+    /* Returns how many checks of the last iteration's outputs failed.  text gets the first failure.  Needs a fabric
+     * with payload. */
     uint32_t (*check)(const struct kernel_rank *rank, char *text, size_t text_size);
-    /* Fills in the steps of a phase's call in the last iteration.  *steps is zero before.  NULL: no phase has a
-     * call. */
+    /* Fills in the steps of a phase's call in the last iteration.  The caller has set *steps to zero.  NULL: no
+     * phase has a call. */
     void (*steps)(const struct kernel_rank *rank, uint32_t phase, struct kernel_steps *steps);
-    /* NULL: KERNEL_BARE for all phases. */
+    /* What the measured time of a phase contains.  NULL: KERNEL_BARE for all phases. */
     enum kernel_call (*called)(const struct kernel_job *job, uint32_t phase);
     /* Whether a phase begins a loop that public tests time.  NULL: one loop has all phases. */
     bool (*begins_loop)(const struct kernel_job *job, uint32_t phase);
     /* Whether the previous phase ends with a barrier of all ranks.  NULL: no phase does. */
     bool (*behind_barrier)(const struct kernel_job *job, uint32_t phase);
-    /* Whether a rank has no part in a phase of an iteration (from 0), because it has failed, as planned, or has nothing
-     * to do.  Its time then says nothing.  NULL: all ranks have a part in all phases. */
+    /* Whether a rank takes no part in a phase of an iteration (counted from 0).  Such a rank has failed, as planned,
+     * or has nothing to do, and its time says nothing.  NULL: all ranks take part in all phases. */
     bool (*absent)(const struct kernel_job *job, uint32_t rank, uint32_t phase, uint32_t iteration);
     /* Gives the rank another routing from its next iteration on.  Every rank must have as many tokens as before.  NULL:
      * a rank keeps its routing, but ranks of several routings may be made on one fabric and launched in turns. */
@@ -160,12 +161,12 @@ struct kernel_family {
     bool (*masks)(const struct kernel_rank *rank, uint32_t peer);
 };
 
-/* Embedded first in each family's own job. */
+/* A job.  Each family's own job struct begins with it. */
 struct kernel_job {
     const struct kernel_family *family;
     uint32_t ranks, ranks_per_node;
     uint32_t num_sms;         /* SMs that the kernels use */
-    uint64_t mask_timeout_ps; /* a rank that keeps another waiting for longer is masked; 0: no rank is */
+    uint64_t mask_timeout_ps; /* how long a rank may keep another waiting before it is masked; 0: no rank is masked */
 };
 
 static inline void kernel_job_needs(const struct kernel_job *job, bool payload, struct fabric_needs *needs)

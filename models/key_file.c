@@ -19,7 +19,8 @@ static bool syntax_error(const struct scan *scan, const char *found, GError **er
                        scan->file->path, scan->line, found);
 }
 
-/* Remembers the line of a section or key, and takes over name.  False and *error if it had one already. */
+/* Remembers the line of a section or key, and becomes the owner of name.  False and *error if the section or key had
+ * a line already. */
 static bool note_line(const struct scan *scan, char *name, GError **error)
 {
     const uint32_t first = GPOINTER_TO_UINT(g_hash_table_lookup(scan->file->lines, name));

@@ -14,23 +14,23 @@
 struct key_file {
     char *path;
     GKeyFile *keys;
-    GHashTable *lines; /* from "section" or "section\nkey" to its line */
-    GHashTable *paths; /* from those that came from another file to its path */
+    GHashTable *lines; /* from each "section" and "section\nkey" to its line */
+    GHashTable *paths; /* from each such name that came from another file to that file's path */
 };
 
-/* Reads a file.  Returns NULL and sets *error, "path:line: ...", on failure. */
+/* Reads a file.  On failure returns NULL and sets *error, "path:line: ...". */
 struct key_file *key_file_load(const char *path, GError **error);
-/* Likewise a file's text.  path is where it comes from, for messages. */
+/* Reads the text of a file as key_file_load() reads a file.  Messages name the text by path. */
 struct key_file *key_file_parse(const char *path, const char *text, size_t size, GError **error);
 void key_file_free(struct key_file *file);
 
-/* The line of a section (key NULL) or of a key, counted from 1.  0: it is not there.  KEY_FILE_SETTING: it came from
- * key_file_set(). */
+/* The line of a section (key NULL) or of a key, counted from 1.  0: the file lacks it.  KEY_FILE_SETTING: it came
+ * from key_file_set(). */
 #define KEY_FILE_SETTING UINT32_MAX
 uint32_t key_file_line(const struct key_file *file, const char *section, const char *key);
 
-/* Returns "path:line" of a section or key, in whichever file it is.  For a key that was set, returns the place given to
- * key_file_set(); if it is in no file, the file's path.  Free with g_free(). */
+/* Returns "path:line" of a section or key, in whichever file it is.  For a key that was set, returns the place given
+ * to key_file_set().  For a key that is in no file, returns the file's path.  Free with g_free(). */
 char *key_file_place(const struct key_file *file, const char *section, const char *key);
 
 /* Adds the keys that `other` has and file lacks, except those of the section named `except`. */

@@ -1,10 +1,10 @@
-/* waits.c - workers around workers, which measure how long each waits for which rank.  Knows no world and no
+/* waits.c - wraps workers in other workers, which measure how long each waits for which rank.  Knows no world and no
  * protocol.
  *
  * In a live world, measuring slows what is measured, and there are many more steps than waits.  So the clock is read
  * only once in a round of steps, and after operations.  When other workers have done operations, a worker that
- * continues to wait is asked what it waits for only once its wait has become an eighth longer.  So at most an eighth of
- * a wait is attributed to the wrong rank. */
+ * continues to wait is asked what it waits for only once its wait has become an eighth longer.  So at most an eighth
+ * of a wait is attributed to the wrong rank. */
 #include "models/waits.h"
 
 #include <assert.h>
@@ -100,7 +100,7 @@ static void wait_finish(struct waiter *w, uint64_t end_ps)
                 .worker = w->inner, .begin_ps = w->since_ps, .end_ps = end_ps, .peer = w->peer, .text = w->text });
 }
 
-/* What the worker says that it waits for, up to a colon.  After the colon come counts, which change all the time. */
+/* What the worker says that it waits for, up to a colon.  After the colon come counts, which change often. */
 static void worker_say(const struct waiter *w, char text[WAITS_TEXT_BYTES])
 {
     text[0] = '\0';
@@ -123,8 +123,9 @@ static uint64_t clock_read(struct waits *waits, uint32_t worker, uint64_t operat
     return waits->now_ps;
 }
 
-/* Whether a worker that continues to wait counts as waiting for the same event as before, without being asked: the rank
- * has done no operations since it was last asked, or it is too early to ask again (ask_ps). */
+/* Whether a worker that continues to wait counts as waiting for the same event as before, without being asked.  It
+ * does if the rank has done no operations since the worker was last asked, or if it is too early to ask again
+ * (ask_ps). */
 static bool waits_on(const struct waiter *w, uint64_t now_ps, uint64_t operations)
 {
     return w->waiting && w->waits->options.operations && (operations == w->operations || now_ps < w->ask_ps);

@@ -17,8 +17,8 @@ enum { WAITS_NOBODY = -1, WAITS_TEXT_BYTES = 96 };
 struct waits_note {
     const struct fabric_worker *worker;
     uint64_t begin_ps, end_ps; /* begin < end */
-    int32_t peer;              /* the rank; WAITS_NOBODY if the words name no rank */
-    const char *text;          /* what it waited for, without counts; valid during the call of note() */
+    int32_t peer;              /* the awaited rank; WAITS_NOBODY if the worker's words name no rank */
+    const char *text;          /* what the worker waited for, without counts; valid during the call of note() */
 };
 
 struct waits_options {
@@ -46,8 +46,8 @@ struct fabric_worker **waits_wrap(struct waits *waits, struct fabric_worker *con
 void waits_end(struct waits *waits);
 double waits_us(const struct waits *waits, uint32_t peer);
 
-/* The rank for which a worker waits according to describe(): the first "rank N" after "waits"; without that word the
- * first "rank N".  WAITS_NOBODY if none is below rank_count. */
+/* The rank for which a worker waits according to describe(): the first "rank N" after the word "waits" or, without
+ * that word, the first "rank N".  WAITS_NOBODY if that N is not below rank_count. */
 int32_t waits_peer(const char *text, uint32_t rank_count);
 /* Whether the text says that the worker waits for "any rank". */
 bool waits_anybody(const char *text);

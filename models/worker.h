@@ -48,13 +48,13 @@ struct fabric_worker {
     uint16_t sm;         /* the SM that it runs on */
     uint8_t warps;       /* how many warps of that SM it has */
     uint8_t role;        /* number of its role, from fabric_role() */
-    uint32_t index : 27; /* its number among the workers of this rank, unique, from 0 */
+    uint32_t index : 27; /* the worker's number among those of this rank, from 0 */
     uint32_t moment : 2; /* enum worker_moment: what happens when it ends */
     bool whole : 1;      /* its operations describe all that its warps do, from the first instruction to the last */
     bool paired : 1;     /* its thread block is one of a cluster of two, which run on a pair of SMs */
-    bool stream : 1;     /* it is a stream of the host: it has no warps, and its operations are copies by a copy engine,
-                          * and words.  While a kernel runs on the stream, the owner clears this, and the operations are
-                          * the kernel's */
+    bool stream : 1;     /* the worker is a stream of the host: it has no warps, and its operations are words, and
+                          * copies by a copy engine. While a kernel runs on the stream, the owner clears this bit,
+                          * and the operations are the kernel's */
 };
 _Static_assert(sizeof(struct fabric_worker) <= 16, "large worlds have millions");
 

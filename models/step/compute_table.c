@@ -29,7 +29,7 @@ struct reader {
     const char *source;
     GPtrArray *cell;
     uint32_t line;
-    int place[COLUMNS]; /* index of each column in a line; -1: not there */
+    int place[COLUMNS]; /* index of each column in a line; -1: the table lacks it */
     GError *error;
 };
 
@@ -147,7 +147,7 @@ struct compute_table *compute_table_parse(const char *source, const char *text, 
     return NULL;
 }
 
-/* The GEMMs of a record of `eptwin measure --fabric cuda`, as a table of the GPU that its header names. */
+/* Makes a table of the GEMMs in a record of `eptwin measure --fabric cuda`, for the GPU that its header names. */
 static struct compute_table *record_table(const char *path, const char *text, size_t size_bytes, GError **error)
 {
     g_autoptr(record) record = record_parse(path, text, size_bytes, error);
@@ -212,8 +212,8 @@ static double between(double x0, double y0, double x1, double y1, double x)
     return exp(log(y0) + (log(y1) - log(y0)) * (log(x) - log(x0)) / (log(x1) - log(x0)));
 }
 
-/* The time beyond the last point: each token adds as much as between the last two points.  With a single point, time is
- * proportional to tokens. */
+/* The time beyond the last point: each token adds as much time as between the last two points.  If there is one
+ * point, time is proportional to tokens. */
 static double further(const struct point *p, guint first, guint last, double tokens)
 {
     const double x = p[last].tokens, y = p[last].us;
@@ -221,7 +221,7 @@ static double further(const struct point *p, guint first, guint last, double tok
     return y + fmax((y - p[last - 1].us) / (x - p[last - 1].tokens), 0) * (tokens - x);
 }
 
-/* The time along tokens at one context, from the points [first, end). */
+/* Interpolates over tokens at one context, between the points [first, end). */
 static double along_tokens(const struct point *p, guint first, guint end, double tokens, bool *beyond)
 {
     *beyond |= tokens < p[first].tokens || tokens > p[end - 1].tokens;
@@ -265,7 +265,7 @@ double compute_table_us(const struct compute_table *table, const struct compute_
             continue;
         }
         const double us = along_tokens(p, first, end, at->tokens, beyond);
-        if (context < at->context) { /* the largest context, and still too small */
+        if (context < at->context) { /* even the largest context is too small */
             *beyond = true;
             return us * at->context / context;
         }

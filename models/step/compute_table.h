@@ -30,7 +30,7 @@ struct compute_table;
  * number is not positive, or a point has two different times. */
 struct compute_table *compute_table_load(const char *path, GError **error);
 struct compute_table *compute_table_parse(const char *source, const char *text, size_t size_bytes, GError **error);
-/* The alphabetically first op of the table that is not in `ops`.  NULL: there is none.  Free with g_free(). */
+/* The alphabetically first op of the table that is not in `ops`.  NULL: all are.  Free with g_free(). */
 char *compute_table_stranger(const struct compute_table *table, const char *const *ops);
 void compute_table_free(struct compute_table *table);
 
@@ -44,7 +44,7 @@ struct compute_point {
  * grows with tokens as between the last two points, and in proportion to the context.  *beyond: whether the point is
  * outside the measured ones.  NAN: the table has no such surface. */
 double compute_table_us(const struct compute_table *table, const struct compute_point *point, bool *beyond);
-/* The largest number of tokens that was measured on the surface.  NAN: there is no such surface. */
+/* The largest number of tokens that was measured on the point's surface.  NAN: the table has no such surface. */
 double compute_table_last(const struct compute_table *table, const struct compute_point *point);
 
 #endif

@@ -14,7 +14,8 @@ struct work {
 
 static double bytes_of(const struct costs_options *o) { return o->fp8 ? 1 : 2; }
 
-/* A GEMM of `rows` rows with `weights` weights, which are read once.  A row has `in` numbers before and `out` after. */
+/* The work of a GEMM of `rows` rows with `weights` weights, which are read once.  Each row has `in` numbers before
+ * the GEMM and `out` numbers after it. */
 static struct work gemm_work(const struct costs_options *o, double rows, double weights, double in, double out)
 {
     return (struct work){ .flops = 2 * rows * weights,
@@ -40,7 +41,7 @@ static double value_size(const struct costs_options *o)
 
 static double core_flops(const struct costs_options *o, double tokens)
 {
-    const double seen = o->prefill ? o->context / 2 : o->context; /* causal: half of the tokens, on average */
+    const double seen = o->prefill ? o->context / 2 : o->context; /* causal: a token sees half, on average */
     return 2 * tokens * seen * o->net->heads * (score_size(o) + value_size(o));
 }
 
@@ -66,7 +67,7 @@ static struct work ffn_work(const struct costs_options *o, double rows, double w
     return w;
 }
 
-/* In prefill the head is computed only for the last token. */
+/* The rows of the net's head.  Prefill without training computes the head only for the last token. */
 static double head_rows(const struct costs_options *o, double tokens) { return o->prefill && !o->train ? 1 : tokens; }
 
 static struct work work_of(const struct costs_options *o, enum step_op op, double tokens, double rows, double experts)
@@ -98,7 +99,7 @@ static struct work work_of(const struct costs_options *o, enum step_op op, doubl
         w.read_bytes = w.write_bytes = rows * n->hidden * bytes_of(o);
         w.kernels = 3;
         return w;
-    case STEP_RESTORE: /* counts a row for each expert of a token */
+    case STEP_RESTORE: /* `rows` counts a row for each expert of a token */
         w.read_bytes = rows * n->hidden * 2;
         w.write_bytes = rows / n->topk * n->hidden * 2;
         return w;
@@ -131,7 +132,7 @@ static char *op_name(enum step_op op, enum step_pass pass)
     return g_strconcat(step_op_name(op), step_pass_suffix(pass), NULL);
 }
 
-/* The names of ops for a message.  Instead of the names of a backward pass it has the two endings. */
+/* The names of ops, for a message.  It gives the two endings of a backward pass once, and not with every name. */
 static char *known_ops(char **all)
 {
     g_autoptr(GString) text = g_string_new(NULL);
@@ -159,8 +160,8 @@ bool costs_table_check(const struct compute_table *table, const char *source, GE
     return error_input(error, "%s: op: expected one of %s; found \"%.40s\"", source, known, found);
 }
 
-/* The time by the first table and GPU that have the op; source gets their names.  NAN: none has it.  *last gets the
- * largest number of tokens that was measured. */
+/* The time from the first table and GPU that have the op; source gets their names.  NAN: none has it.  *last gets
+ * the largest number of tokens that was measured. */
 static double table_find(const struct costs_options *o, const char *op, const char *dtype, const char *shape,
                          double tokens, double context, char source[64], double *last)
 {
@@ -205,7 +206,7 @@ static double attention_us(const struct costs_options *o, double tokens, char so
 {
     const struct net *n = o->net;
     const double rows = tokens * o->attention_tp;
-    const double context = o->prefill ? fmin(o->context, rows) : o->context; /* a batch may have less than a sequence */
+    const double context = o->prefill ? fmin(o->context, rows) : o->context; /* a batch may be below a sequence */
     const double sequences = o->prefill ? rows / context : rows;
     g_autofree char *shape = n->latent ? g_strdup_printf("%u", n->heads / o->attention_tp)
                                        : g_strdup_printf("%u/%u/%u", n->heads / o->attention_tp,
@@ -216,11 +217,11 @@ static double attention_us(const struct costs_options *o, double tokens, char so
     return table_us(o, op, o->fp8 ? "fp8" : "bf16", shape, sequences, context, source);
 }
 
-/* The time of both GEMMs of an inference engine's layer; *ordering: whether it includes the ordering of rows.
- * experts_contiguous was measured with the ordering and launched by a host: 0.4 to 0.8 ms for few rows, with one expert
- * as with 32.  Decode is a graph, which a host does not slow, so it takes experts_masked, which has only the GEMMs.
- * For more rows than the table has, its largest number of rows is looked up with fewer experts, so that each expert has
- * its true number of rows.  The time is then scaled up. */
+/* The time of both GEMMs of an inference engine's layer.  *ordering: whether the time includes the ordering of rows.
+ * experts_contiguous was measured with the ordering, and launched by a host: it takes 0.4 to 0.8 ms for few rows,
+ * with one expert as with 32.  Decode runs as a graph, which a host does not slow, so it takes experts_masked, which
+ * has only the GEMMs.  If there are more rows than the table has, the time of its largest number of rows is scaled
+ * up.  That time is looked up with fewer experts, so that each expert has its true number of rows. */
 static double layer_us(const struct costs_options *o, const char *shape, double rows, double experts, char source[64],
                        bool *ordering)
 {
@@ -241,7 +242,7 @@ static double layer_us(const struct costs_options *o, const char *shape, double 
     return fmax(us, table_us(o, masked, dtype, shape, last, experts * last / rows, part) * rows / last);
 }
 
-/* The time of the experts' op: by a table's line for both GEMMs, or by a line for each. */
+/* The time of the experts' op: from a table's line for both GEMMs, or from a line for each. */
 static double experts_us(const struct costs_options *o, enum step_op op, double rows, double experts, char source[64])
 {
     const struct net *n = o->net;
@@ -257,15 +258,15 @@ static double experts_us(const struct costs_options *o, enum step_op op, double 
                           restore = work_of(o, STEP_RESTORE, 0, rows, experts);
         us = fmax(us - bytes_us(o, &order) - bytes_us(o, &restore), us / 2);
     }
-    if (!isnan(us)) return op == STEP_UP ? us * 2 / 3 : us / 3; /* as the weights divide */
+    if (!isnan(us)) return op == STEP_UP ? us * 2 / 3 : us / 3; /* up has two thirds of the weights */
     const struct work gated = { .read_bytes = 4 * rows * n->expert_inter, .write_bytes = 2 * rows * n->expert_inter };
     const double up_us = op == STEP_DOWN ? 0 : table_us(o, "grouped", dtype, up, rows, experts, source);
     const double down_us = op == STEP_UP ? 0 : table_us(o, "grouped", dtype, down, rows, experts, source);
     return up_us + down_us + (op == STEP_DOWN ? 0 : bytes_us(o, &gated) + o->gpu->small_us);
 }
 
-/* The time by the op's own name in the user's table, which takes precedence over the general names ("gemm", ...).
- * NAN: the table does not have it. */
+/* The time under the op's own name in the user's table.  It takes precedence over times under general names ("gemm",
+ * ...). NAN: the table does not have it. */
 static double named_us(const struct costs_options *o, enum step_op op, enum step_pass pass, double tokens, double rows,
                        double experts, char source[64])
 {
@@ -299,7 +300,7 @@ static double op_table_us(const struct costs_options *o, enum step_op op, double
     }
 }
 
-/* ---- together ---- */
+/* ---- the cost of an op ---- */
 
 static enum step_occupancy occupancy_of(enum step_op op)
 {
@@ -334,12 +335,12 @@ static bool leaves_sms(const struct costs_options *o, enum step_op op)
     return o->train ? occupancy_of(op) != OCCUPANCY_SHORT : op_is_gemm_of_experts(op);
 }
 
-/* DeepGEMM aligns each expert's rows to 128 (get_m_alignment_for_contiguous_layout); PyTorch's grouped GEMM of BF16
- * works by clusters of two tiles of 128 (GroupMM.cu). */
+/* The rows of a tile.  DeepGEMM aligns each expert's rows to 128 (get_m_alignment_for_contiguous_layout).  PyTorch's
+ * grouped GEMM of BF16 works by clusters of two tiles of 128 rows (GroupMM.cu). */
 uint32_t costs_tile_rows(const struct costs_options *o) { return o->fp8 ? 128 : 256; }
 
-/* By what factor drawn rows are slower than equal rows, which fill their tiles.  Only the share that arithmetic bounds
- * grows: rows that do not exist are not read. */
+/* By what factor rows as drawn are slower than equal rows, which fill their tiles.  Only the share of time that
+ * arithmetic bounds grows, because rows that only fill tiles are not read. */
 static double tiles_factor(const struct costs_options *o, struct costs_rows rows, double experts, double clock_share)
 {
     const double equal = fmax(rows.all, experts * costs_tile_rows(o));
@@ -359,7 +360,7 @@ double costs_clock_lift(const struct costs_options *o)
     return o->clock_ghz > 0 ? fmax(o->gpu->clock_ghz / o->clock_ghz, 1) : 1;
 }
 
-/* The cost of the op in the pass if the user's table has it, else in a forward pass. */
+/* Returns the op's cost in the pass if the user's table has it, and otherwise its cost in a forward pass. */
 static struct step_cost cost_forward(const struct costs_options *o, enum step_op op, enum step_pass pass, double tokens,
                                      struct costs_rows rows, double experts)
 {
@@ -384,7 +385,7 @@ static struct step_cost cost_forward(const struct costs_options *o, enum step_op
         snprintf(cost.source, sizeof cost.source, "roofline");
     }
     if ((op == STEP_PROJECT || op == STEP_CORE) &&
-        !strstr(cost.source, step_op_name(op))) { /* a part of attention's time */
+        !strstr(cost.source, step_op_name(op))) { /* the time is attention's, of which this op is a part */
         const double before = project_share(o, tokens, &w), share = op == STEP_PROJECT ? before : 1 - before;
         cost.us *= share;
         cost.read_bytes *= share;
@@ -392,7 +393,7 @@ static struct step_cost cost_forward(const struct costs_options *o, enum step_op
     }
     cost.clock_share = bound_share(arithmetic_us, memory_us);
     if (op_is_gemm_of_experts(op) && !named) cost.us *= tiles_factor(o, rows, experts, cost.clock_share);
-    if (other_gpu) /* the part that memory bounds scales with the memories' rates */
+    if (other_gpu) /* the share that memory bounds scales with the memories' rates */
         cost.us *= cost.clock_share + (1 - cost.clock_share) * o->gpu->tables_memory_gbs / o->gpu->memory_gbs;
     if (o->clock_ghz > 0) cost.us *= 1 + cost.clock_share * (o->gpu->clock_ghz / o->clock_ghz - 1);
     if (leaves_sms(o, op) && o->leave_sms && o->leave_sms < o->sms) {
@@ -417,7 +418,7 @@ static double pass_factor(const struct costs_options *o, enum step_op op, enum s
     return 1 - share + (pass == PASS_DGRAD ? share * (3 * score + 2 * value) / (score + value) : 0);
 }
 
-/* How many numbers the op's GEMMs read as input, without weights; *out gets how many they write. */
+/* How many numbers the op's GEMMs read as input, not counting weights.  *out gets how many numbers they write. */
 static double gemm_numbers(const struct costs_options *o, enum step_op op, double tokens, double rows, double *out)
 {
     const struct net *n = o->net;

@@ -1,10 +1,11 @@
-/* costs.h - the times of a step's compute kernels on a rank: from tables, else from a roofline.
+/* costs.h - the times of a step's compute kernels on a rank, from tables or, for ops that no table has, from a
+ * roofline.
  *
- * The user's own table takes precedence over the shipped one.  In a table, the GPU's own surfaces take precedence over
- * those of the GPU whose tables it uses (tables/gpus.ini).  A roofline is the longer of two times: for arithmetic (at
- * the share of the data sheet's rate that large GEMMs reach) and for bytes (at the cluster file's rates of HBM), plus
- * the time of an empty kernel for each kernel of the op.  For times from tables, too, the roofline says which share
- * depends on the clock, and gives the power and the bytes.
+ * The user's own table takes precedence over the shipped one.  In a table, the GPU's own surfaces take precedence
+ * over those of the GPU whose tables it uses (tables/gpus.ini).  A roofline is the longer of two times, one for
+ * arithmetic (at the share of the data sheet's rate that large GEMMs reach) and one for bytes (at the cluster file's
+ * rates of HBM).  The time of an empty kernel is added for each kernel of the op.  For times from tables, too, the
+ * roofline gives the power, the bytes, and the share of time that depends on the clock.
  *
  * Tables are measured with equally many rows for each expert.  Drawn rows begin more tiles, so they take longer. */
 #ifndef MODELS_STEP_COSTS_H
@@ -38,7 +39,7 @@ struct costs_options {
                                       * timed work */
 };
 
-/* False and *error if a table has an op that no step asks for. */
+/* Checks that steps ask for every op of the table.  False and *error if the table has another op. */
 bool costs_table_check(const struct compute_table *table, const char *source, GError **error);
 
 /* The rows that come to a rank's experts, and their number when each expert's rows are filled up to whole tiles: a
@@ -48,7 +49,7 @@ struct costs_rows {
 };
 uint32_t costs_tile_rows(const struct costs_options *o);
 
-/* The clock of the tables over the clock under continuous load, at least 1. */
+/* The clock of the tables over the clock under continuous load.  It is at least 1. */
 double costs_clock_lift(const struct costs_options *o);
 
 /* The cost of a layer's op on a rank with `tokens` tokens and `experts` experts, to which `rows` rows come (rows and
@@ -61,12 +62,12 @@ struct step_cost costs_of(const struct costs_options *o, enum step_op op, enum s
  * of the forward pass.  What a kernel computes again does not count. */
 double costs_train_flops(const struct costs_options *o, double tokens);
 
-/* The cost of a GEMM of rows by k by n on all SMs.  With experts > 0, of that many such GEMMs in one kernel.  Needs no
- * net. */
+/* The cost of a GEMM of rows by k by n on all SMs.  With experts > 0, the cost of one kernel with that many such
+ * GEMMs. o needs no net. */
 struct step_cost costs_of_gemm(const struct costs_options *o, uint32_t experts, uint32_t rows, uint32_t k, uint32_t n);
 
-/* The bytes of weights on a GPU; the bytes of its key-value cache for `tokens` tokens, which in decode means for as
- * many sequences. */
+/* The bytes of weights on a GPU; and the bytes of its key-value cache for `tokens` tokens of a batch.  In decode
+ * each of these tokens is of another sequence. */
 double costs_weight_bytes(const struct costs_options *o, uint32_t ranks, uint32_t experts);
 double costs_cache_bytes(const struct costs_options *o, double tokens);
 

@@ -22,8 +22,8 @@ struct group {
 };
 
 struct running {
-    uint32_t kernel, have, wanted; /* the kernel; SMs that it has; SMs that it wants in addition */
-    double left_ps, rate, slow;    /* remaining work, as time at rate 1 */
+    uint32_t kernel, have, wanted; /* the kernel; the SMs that it has; the further SMs that it wants */
+    double left_ps, rate, slow;    /* left_ps: remaining work, as time at rate 1 */
     double power;                  /* as in step_cost */
     double one_ps;                 /* the work of each of the op's kernels in sequence, if there are several */
     uint32_t kernels_after;        /* kernels of the sequence after the one that runs */
@@ -41,8 +41,8 @@ struct rank {
     uint64_t host_ps; /* when the host has launched all kernels before kernel `host` */
     bool host_blocked;
     uint64_t last_ps;
-    double passed_ps, full_ps; /* time of this step so far and of the step before it; how long full power would take
-                                * to draw the same energy */
+    double passed_ps, full_ps; /* passed_ps: time of this step so far and of the step before it.  full_ps: how long
+                                * full power would take to draw the energy of that time */
     bool *done;                /* [kernels] */
     uint64_t *told_ps;         /* [kernels] when the host launched each; UINT64_MAX: it has not yet */
     struct device_times *times;
@@ -119,7 +119,7 @@ double device_alone_us(const struct device *d, uint32_t rank, uint32_t kernel)
     return work_ps(d, rank, kernel) / (double)PS_PER_US;
 }
 
-/* ---- what has happened since the last event ---- */
+/* ---- accounting for the time since the last event ---- */
 
 static void kernel_end(struct device *d, struct rank *rank, uint32_t place, uint64_t now)
 {
@@ -165,7 +165,8 @@ static bool shares_work(struct rank *rank, struct running *run, double worked_ps
 
 static double before_next_ps(const struct running *run) { return run->left_ps - run->one_ps * run->kernels_after; }
 
-/* If one of the op's kernels has ended, returns its SMs, so that waiting kernels get them before the next. */
+/* If one of an op's kernels has ended, returns its SMs, so that waiting kernels get them before the op's next
+ * kernel. */
 static void sms_hand_on(struct rank *rank, struct running *run)
 {
     if (!run->kernels_after || before_next_ps(run) > nothing_left_ps) return;
@@ -194,7 +195,7 @@ static void work_done(struct device *d, struct rank *rank, uint64_t now)
     }
 }
 
-/* ---- what begins ---- */
+/* ---- starting kernels ---- */
 
 static void host_go_on(struct device *d, struct rank *rank, uint64_t now)
 {
@@ -213,7 +214,7 @@ static void host_go_on(struct device *d, struct rank *rank, uint64_t now)
     (void)now;
 }
 
-/* When the kernel is launched and all kernels that it names have ended; UINT64_MAX: not yet known. */
+/* The time when the kernel is launched and all kernels that it waits for have ended.  UINT64_MAX: not yet known. */
 static uint64_t ready_ps(const struct device *d, const struct rank *rank, uint32_t kernel)
 {
     const struct schedule_kernel *k = schedule_kernel(d->options.schedule, kernel);
@@ -246,8 +247,8 @@ static void kernel_start(struct device *d, uint32_t r, uint32_t kernel, uint64_t
     rank->stream_busy[schedule_kernel(d->options.schedule, kernel)->stream] = true;
 }
 
-/* Starts each stream's next kernel if it is ready.  Returns the earliest time at which another becomes ready, as far
- * as is known; UINT64_MAX: none. */
+/* Starts each stream's next kernel if it is ready.  Returns the earliest known time at which another becomes ready;
+ * UINT64_MAX: none is known. */
 static uint64_t streams_start(struct device *d, uint32_t r, uint64_t now)
 {
     struct rank *rank = &d->rank[r];
@@ -285,8 +286,8 @@ static void sms_take(struct device *d, uint32_t r, struct running *run, uint64_t
     if (run->meeting ? run->wanted == 0 : *begin == UINT64_MAX) *begin = now;
 }
 
-/* Shares the SMs anew: kernels of short blocks return theirs, then other kernels take what they want, and kernels of
- * short blocks take the rest.  In both groups, streams take by priority. */
+/* Shares the SMs anew.  First kernels of short blocks return their SMs.  Then other kernels take what they want, and
+ * kernels of short blocks take what is left.  In both groups, streams take SMs by priority. */
 static void sms_share(struct device *d, uint32_t r, uint64_t now)
 {
     struct rank *rank = &d->rank[r];
@@ -305,7 +306,7 @@ static void sms_share(struct device *d, uint32_t r, uint64_t now)
             }
 }
 
-/* ---- how fast it goes on ---- */
+/* ---- rates and clocks ---- */
 
 static double share_rate(const struct step_cost *cost, double share)
 {
@@ -425,7 +426,7 @@ void device_ended(struct device *d, uint32_t r)
     while (place < rank->running_count && !(rank->running[place].meeting && rank->running[place].begun)) place++;
     assert(place < rank->running_count);
     const uint64_t now = d->options.now_ps(d->options.context, r);
-    work_done(d, rank, now); /* it may end kernels and so move the meeting, which is searched again */
+    work_done(d, rank, now); /* this may end kernels, so the meeting is searched again */
     for (place = 0; !(rank->running[place].meeting && rank->running[place].begun);) place++;
     kernel_end(d, rank, place, now);
     rank_go_on(d, r);

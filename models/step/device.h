@@ -57,7 +57,7 @@ enum { DEVICE_RUNNING_MAX = SCHEDULE_STREAMS_MAX };
 struct device_running {
     uint32_t kernel;
     double sms_share; /* the SMs that it has, as a share of those that it wants */
-    double slow;      /* by what factor it takes longer while the others run; 1 until contend() sets it */
+    double slow;      /* by what factor the kernel takes longer while others run; 1 until contend() sets it */
 };
 
 struct device_options {
@@ -86,7 +86,7 @@ struct device;
 struct device *device_new(const struct device_options *options);
 void device_free(struct device *device);
 
-void device_start(struct device *device); /* all ranks, now */
+void device_start(struct device *device); /* starts all ranks now */
 void device_timer(struct device *device, uint32_t rank);
 void device_ended(struct device *device, uint32_t rank); /* the rank's meeting has ended */
 
@@ -94,7 +94,7 @@ void device_ended(struct device *device, uint32_t rank); /* the rank's meeting h
 double device_clock(const struct device *device, uint32_t rank);
 /* The time of a compute kernel alone on this rank, at the rank's clock. */
 double device_alone_us(const struct device *device, uint32_t rank, uint32_t kernel);
-/* Valid once the kernel has ended on the rank. */
+/* The times of a kernel.  They are valid once the kernel has ended on the rank. */
 const struct device_times *device_times(const struct device *device, uint32_t rank, uint32_t kernel);
 /* Whether every kernel has ended on every rank.  If not, text names a rank and the first kernel that has not. */
 bool device_finished(const struct device *device, char *text, size_t text_size);

@@ -125,7 +125,7 @@ struct net *net_parse(const char *source, const char *text, size_t size_bytes, G
     return NULL;
 }
 
-/* The net's name: the file's without its ending or, if it is config.json like Hugging Face's, the folder's. */
+/* The net's name: the file's name without its ending.  For config.json, as Hugging Face names it, the folder's name. */
 static char *name_of(const char *path)
 {
     g_autofree char *file = g_path_get_basename(path), *folder = g_path_get_dirname(path);

@@ -10,14 +10,14 @@
 #include <stdint.h>
 
 struct net {
-    char *name;                    /* of the file, without its ending */
+    char *name;                    /* the file's name without its ending, or the folder's name (net.c) */
     uint32_t layers, dense_layers; /* all layers; those of them, the first ones, that have no experts */
     uint32_t hidden, vocabulary;
     uint32_t inter; /* size of a dense layer's feed-forward */
     uint32_t experts, topk, expert_inter;
     uint32_t shared_inter; /* total size of all shared experts; 0: none */
     uint32_t heads, kv_heads, head_size;
-    bool latent; /* MLA: the next sizes are used in place of kv_heads and head_size */
+    bool latent; /* the attention is MLA, with the sizes below in place of kv_heads and head_size */
     uint32_t q_rank, kv_rank, nope_size, rope_size, value_size;
 };
 

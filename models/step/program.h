@@ -27,9 +27,9 @@ bool program_is_receive(const struct kernel_job *job, uint32_t phase);
  * for a receive, its send.  SCHEDULE_NONE: the kernel needs no other rank. */
 uint32_t program_meeting(const struct schedule *schedule, const struct kernel_job *job, uint32_t kernel);
 
-/* Timed work: the duration of each op, such as "attention=500us,experts=20us".  The experts' is for each row that comes
- * to the rank.  Attention may be given in two parts, project and core, which STEP_STAGES needs.  Other schedules use
- * their sum. */
+/* Timed work: the duration of each op, such as "attention=500us,experts=20us".  The experts' duration is for each
+ * row that comes to the rank.  Attention may be given in two parts, project and core, which STEP_STAGES needs.
+ * Other schedules use the sum of both. */
 struct program_work {
     double us[STEP_COMPUTE_OPS]; /* 0: the op takes next to no time */
 };
@@ -38,7 +38,8 @@ bool program_work_parse(const char *text, struct program_work *work, GError **er
 /* False and *error if the schedule needs parts that the work lacks. */
 bool program_work_fits(const struct program_work *work, enum step_overlap overlap, GError **error);
 double program_work_us(const struct program_work *work, enum step_op op, double rows);
-/* The layers of timed work, all with experts.  They have a shared expert, and the step a head, if the work has. */
+/* The layers of timed work, all with experts.  They have a shared expert if the work gives its time.  The step has a
+ * head if the work gives the head's time. */
 struct schedule_layers program_work_layers(const struct program_work *work, uint32_t layers);
 
 /* Returns [routing->ranks] how many rows come to each rank's experts, when each expert's rows are filled up to whole

@@ -62,7 +62,7 @@ static uint32_t add(struct maker *m, uint8_t stream, enum step_op op, uint32_t l
     return m->schedule->kernels->len - 1;
 }
 
-/* Adds phases [first, end) one after another; returns the last kernel. */
+/* Adds the phases [first, end) one after another.  Returns the last kernel. */
 static uint32_t comm(struct maker *m, uint8_t stream, uint32_t layer, uint32_t batch, uint32_t first, uint32_t end,
                      uint32_t after)
 {
@@ -126,10 +126,10 @@ static uint32_t batch_return(struct maker *m, uint32_t layer, uint32_t batch, ui
     return combine(m, STREAM_COMM, layer, batch, experts_end);
 }
 
-/* Adds layers in the order of SGLang's prefill: stage by stage, in each stage one batch after the other.  The first
- * stage has the kernels that follow the experts of the previous layer, then attention and the gate.  The second has
- * dispatch and the experts.  So the other batch computes while a batch communicates. returned[]: the kernels that the
- * batches wait for first; then the last kernels of their combines. */
+/* Adds layers in the order of SGLang's prefill.  Each layer has two stages, and in a stage one batch follows the
+ * other.  The first stage has the kernels that follow the experts of the previous layer, then attention and the gate.
+ * The second has dispatch and the experts.  So one batch computes while the other communicates.  returned[b] holds
+ * the kernel that batch b waits for first, and then gets the last kernel of its last combine. */
 static void layers_two_batch(struct maker *m, uint32_t first, uint32_t layers, uint32_t returned[2])
 {
     uint32_t gate[2], experts_end[2];
@@ -144,9 +144,13 @@ static void layers_two_batch(struct maker *m, uint32_t first, uint32_t layers, u
     for (uint32_t b = 0; b < 2; b++) returned[b] = batch_return(m, first + layers - 1, b, experts_end[b]);
 }
 
-/* Adds one of DeepSeek's stages of decode: 0 all kernels before attention's core; 1 the core and the gate; 2 dispatch's
- * send and the shared expert; 3 dispatch's receive, the experts and combine's send; 4 combine's receive.  The second
- * batch is two stages behind the first.  All is on one stream. */
+/* Adds one of DeepSeek's five stages of decode:
+ *     0  all kernels before attention's core
+ *     1  the core and the gate
+ *     2  dispatch's send and the shared expert
+ *     3  dispatch's receive, the experts and combine's send
+ *     4  combine's receive
+ * The second batch is two stages behind the first.  All kernels are on one stream. */
 static void stage(struct maker *m, uint32_t stage, uint32_t layer, uint32_t batch)
 {
     switch (stage) {
@@ -179,7 +183,7 @@ static void layers_in_stages(struct maker *m, uint32_t first, uint32_t layers)
 
 /* ---- training ---- */
 
-enum { FORWARD, BACKWARD }; /* batches */
+enum { FORWARD, BACKWARD }; /* the numbers of the two batches */
 
 /* Adds the experts' kernels of a backward pass, with the second GEMM before the first.  Returns the last kernel. */
 static uint32_t experts_back(struct maker *m, uint32_t layer, uint32_t after)
@@ -211,9 +215,10 @@ static uint32_t comm_back(struct maker *m, uint8_t stream, uint32_t layer, bool 
     return last;
 }
 
-/* Adds a layer of each batch, in DualPipe's order (deepseek-ai/profile-data, train.json): dispatch backward during
- * attention forward; dispatch forward during the experts' dgrad; combine backward during their wgrad and the experts
- * forward; combine forward during attention backward.  before[]: what the next layer of a batch waits for. */
+/* Adds a layer of each batch, in DualPipe's order (deepseek-ai/profile-data, train.json).  During attention forward
+ * comes dispatch backward.  During the experts' dgrad comes dispatch forward.  During their wgrad and the experts
+ * forward comes combine backward.  During attention backward comes combine forward.  before[]: what each batch's
+ * next layer waits for. */
 static void layer_train(struct maker *m, uint8_t stream, uint32_t layer, uint32_t before[2])
 {
     const uint32_t gradients = comm_back(m, stream, layer, false, before[BACKWARD]);
@@ -236,8 +241,8 @@ static void layer_train(struct maker *m, uint8_t stream, uint32_t layer, uint32_
 }
 
 /* Adds the layers without experts, forward and backward, then the layers with experts, then the head.  In truth the
- * backward pass comes to the layers without experts last; their place does not matter, because they exchange nothing
- * with other ranks. */
+ * backward pass comes to the layers without experts last.  Their place does not matter, because they exchange
+ * nothing with other ranks. */
 static void train(struct maker *m, const struct schedule_layers *layers, bool overlap)
 {
     uint32_t before[2] = { SCHEDULE_NONE, SCHEDULE_NONE };

@@ -11,13 +11,13 @@
 
 enum step_op {
     STEP_ATTENTION,
-    STEP_PROJECT, /* schedules that divide attention: what precedes its core; STEP_CORE is the core */
+    STEP_PROJECT, /* what precedes attention's core, which is STEP_CORE, in schedules that divide attention */
     STEP_CORE,
     STEP_GATE,
     STEP_SHARED,
-    STEP_EXPERTS, /* both GEMMs; schedules that put rows in order have the next four ops instead */
+    STEP_EXPERTS, /* both GEMMs; schedules that put rows in order have the next four ops in place of this one */
     STEP_ORDER,
-    STEP_UP, /* with the product with the gate */
+    STEP_UP, /* the first GEMM, and the product with the gate */
     STEP_DOWN,
     STEP_RESTORE, /* returns rows to where they came from, and sums the rows of a token */
     STEP_DENSE,   /* the feed-forward of a layer without experts */
@@ -49,9 +49,9 @@ enum { SCHEDULE_WAITS_MAX = 3, SCHEDULE_STREAMS_MAX = 3, SCHEDULE_NONE = UINT32_
 enum { STREAM_MAIN, STREAM_COMM, STREAM_SIDE };
 
 struct schedule_kernel {
-    uint8_t stream, op, pass, batch, phase; /* phase: for STEP_COMM, its number in the kernel family */
+    uint8_t stream, op, pass, batch, phase; /* phase: of STEP_COMM, the number of its phase in the kernel family */
     uint8_t num_waits;
-    bool host_waits; /* the host launches no further kernel before this one has ended */
+    bool host_waits; /* the host launches the next kernel only after this one's end */
     uint16_t layer;
     uint32_t wait[SCHEDULE_WAITS_MAX]; /* indexes of earlier kernels */
 };

@@ -11,10 +11,10 @@
 
 enum {
     BATCH_DECODE = 128,
-    BATCH_PREFILL = 4096, /* and of training */
+    BATCH_PREFILL = 4096, /* also for training */
     CONTEXT_DEFAULT = 4096,
     LAYERS_DECODE = 12,
-    LAYERS_PREFILL = 4, /* and of training */
+    LAYERS_PREFILL = 4, /* also for training */
     LAYERS_WORK = 4,
     LAYERS_MAX = 1000,
     DRAWS_TWO_BATCH = 3
@@ -56,7 +56,7 @@ static bool experts_divide(const struct case_options *c, uint32_t experts, GErro
     return refuse(error, "redundant", expected, found);
 }
 
-/* Whether --routing says how popular each expert is, not what ranks get. */
+/* Whether --routing says how popular each expert is.  Other routings say what each rank gets. */
 static bool experts_unequal(const char *routing)
 {
     static const char *const by_expert[] = { "zipf", "lognormal:", "hot-expert:", "power-law:", "sampled-power-law:" };
@@ -107,7 +107,8 @@ static bool net_says(struct step_plan *p, const struct step_options *o, const st
     return redundant_settle(p, o, error);
 }
 
-/* Makes the kernels' options of the backward pass.  It has the forward pass's layout, so its dispatch is cached. */
+/* Makes the kernels' options of the backward pass.  Its layout is that of the forward pass, so its dispatch is
+ * cached. */
 static bool backward_make(struct step_plan *p, GError **error)
 {
     if (strcmp(p->c.kernel, "normal") != 0 && strcmp(p->c.kernel, "v2") != 0)
@@ -292,11 +293,11 @@ static bool clocks_settle(struct step_plan *p, const char *text, GError **error)
     return true;
 }
 
-/* Sets the number of draws, and how much GPUs and kernels differ: as the user says.  Else, where two whole batches
- * overlap, there are several draws, because small leads tip such a step into another order of kernels.  In several
- * draws GPUs differ by 2 % and kernels by 1 %.  Two H100s ran one GEMM 2.6 % apart at full clock (1.8 % deviation), two
- * H200s 5.6 % (tests/accuracy/measured, h100-x2-rows; tests/accuracy/steps).  There, kernels differ by 1 % from layer
- * to layer. */
+/* Sets the number of draws, and how much GPUs and kernels differ.  The user's values count first.  By default there
+ * are several draws where two whole batches overlap, because small leads tip such a step into another order of
+ * kernels.  In several draws GPUs differ by 2 % and kernels by 1 %.  Sources: two H100s ran one GEMM 2.6 % apart at
+ * full clock (1.8 % deviation), two H200s 5.6 % (tests/accuracy/measured, h100-x2-rows; tests/accuracy/steps).
+ * There, kernels differ by 1 % from layer to layer. */
 static bool differ_settle(struct step_plan *p, const struct step_options *o, GError **error)
 {
     const bool tips = p->run.overlap == STEP_TWO_BATCH && !o->work;
@@ -359,7 +360,7 @@ static bool work_settle(struct step_plan *p, const struct step_options *o, const
     return true;
 }
 
-/* Whether the net has everything that the schedule runs during communication. */
+/* Whether the net has the shared expert that the schedule runs during communication. */
 static bool schedule_fits(const struct step_plan *p, GError **error)
 {
     if (p->run.overlap != STEP_SHARED_ASIDE || p->net->shared_inter) return true;
@@ -382,7 +383,7 @@ bool step_plan_make(struct step_plan *p, const struct step_options *o, const str
     if (!o->net && !o->work) return refuse(error, "net", "a config.json or the name of a shipped net", "none");
     if (!words_settle(p, o, error)) return false;
     if (o->work ? !work_settle(p, o, c, error) : !net_settle(p, o, cluster, error)) return false;
-    p->batches = p->phase == STEP_TRAIN ? 1 : step_overlap_batches(p->run.overlap); /* both train whole batches */
+    p->batches = p->phase == STEP_TRAIN ? 1 : step_overlap_batches(p->run.overlap); /* training: whole batches */
     p->batch = o->work ? p->batches * c->num_tokens
                        : value_or(o->batch, p->phase == STEP_DECODE ? BATCH_DECODE : BATCH_PREFILL);
     if (o->work && !c->num_tokens) return refuse(error, "num-tokens", "the tokens of a rank with --work", "none");
@@ -431,7 +432,7 @@ void step_plan_clear(struct step_plan *p)
 double step_tokens_per_s(const struct step_plan *p, double step_us)
 {
     assert(step_us > 0);
-    const double full = tokens_mean(step_routing(p)) / p->c.num_tokens; /* below 1 if ranks of a trace have fewer */
+    const double full = tokens_mean(step_routing(p)) / p->c.num_tokens; /* below 1 if a trace has fewer tokens */
     return 1e6 * p->batch * full * step_routing(p)->ranks / step_us;
 }
 

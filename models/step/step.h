@@ -25,17 +25,18 @@ struct step_plan {
     struct program_work work; /* what costs.work points to, if timed work is given in place of a net */
     char *work_text;          /* timed work as the user gave it; NULL: none */
     struct step_run_options run;
-    struct case_options c, backward;  /* the kernels of one batch; those of its backward pass, in training */
+    struct case_options c, backward;  /* the kernels of one batch; in training, those of its backward pass */
     struct case_load *load;           /* [run.loads] the routings of layers with experts */
-    uint32_t batch, batches;          /* how many tokens a rank has in a step; into how many batches they are divided */
+    uint32_t batch, batches;          /* how many tokens a rank has in a step; into how many batches these are
+                                       * divided */
     uint32_t layers;                  /* how many layers with experts the net has */
-    uint32_t draws;                   /* draws of GPUs and kernels; 1: equal ones, or one draw */
+    uint32_t draws;                   /* how often GPUs and kernels are drawn; 1: once, or all are equal */
     double *speed;                    /* [ranks] the clock of a rank's GPU over the mean clock; NULL: all are equal */
     double weight_bytes, cache_bytes; /* bytes on a GPU; 0: not known (training, timed work) */
 };
 
-/* Makes the plan.  c: the kernels' options that the user gave.  False and *error if something does not fit.  Clear the
- * plan in both cases. */
+/* Makes the plan.  c: the kernels' options that the user gave.  False and *error if options do not fit each other or
+ * the cluster.  Clear the plan in both cases. */
 bool step_plan_make(struct step_plan *plan, const struct step_options *o, const struct case_options *c,
                     const struct cluster *cluster, GError **error);
 void step_plan_clear(struct step_plan *plan);
@@ -48,7 +49,7 @@ struct step_answer *step_plan_answer(struct step_plan *plan, struct timeline *ti
 /* How often dispatch and combine run in all draws.  The running time grows with this number. */
 uint32_t step_plan_rounds(const struct step_plan *plan);
 
-/* Adds rows and header lines of the step.  total_ms: the times of all draws. */
+/* Adds rows and header lines of the step.  total_ms[plan->draws] has the times of all draws. */
 void step_record(struct record *record, const struct step_plan *plan, const struct step_answer *answer,
                  const double *total_ms);
 /* Appends a table and, with explain, sentences about where the time goes. */

@@ -22,11 +22,12 @@ struct summing {
     const struct step_run *run;
     const struct schedule *schedule;
     uint32_t ranks, kernels;
-    double *last_begin_us; /* [kernels] for communication: when the last rank began step_run_meeting()'s kernel */
+    double *last_begin_us; /* [kernels] of communication: when the last rank began the kernel that
+                            * step_run_meeting() returns */
     uint32_t *last_rank;   /* [kernels] which rank that was */
     struct step_answer *answer;
-    double *awaited_us;               /* [ranks] */
-    double from_us, until_us, counts; /* the time of the steady layers; how often it counts in the whole step */
+    double *awaited_us;               /* [ranks] how long others wait for the rank */
+    double from_us, until_us, counts; /* begin and end of the steady layers; how often they count in the whole step */
 };
 
 /* How long the simulated time from from_us until until_us is in the whole step: steady layers count `counts` times. */
@@ -61,9 +62,10 @@ static void meetings_find(struct summing *s)
     }
 }
 
-/* When the kernel waits for the last rank.  A kernel that meets the others itself waits from its begin until the last
- * rank began.  A receive meets them by its send.  If all ranks had begun with this one, its rows would be here as long
- * after its send's begin as alone; they come later by as much as the last rank began later. */
+/* When the kernel waits for the last rank.  A kernel that meets other ranks itself waits from its begin until the
+ * last rank begins.  A receive meets them by its send.  Its own rows come a fixed time after the send's begin, as
+ * long as send and receive take alone.  From then on it waits, for as long as the last rank's send began after its
+ * own. */
 struct wait {
     double from_us, until_us;
 };
@@ -90,7 +92,7 @@ static double waited_us(const struct summing *s, uint32_t rank, uint32_t kernel)
 
 /* ---- exposed time ---- */
 
-/* From at_us on, the part has one kernel more (change 1) or one less (-1). */
+/* From at_us on, one kernel more (change 1) or one less (change -1) counts for the part. */
 struct edge {
     double at_us;
     int part, change;
@@ -108,8 +110,8 @@ static void part_add(GArray *edges, double from_us, double to_us, enum step_part
     if (to_us > from_us) g_array_append_vals(edges, both, 2);
 }
 
-/* Divides a communication kernel's time: it waits for SMs, then for the last rank, and moves bytes for as long as it
- * takes alone.  A receive moves bytes before it waits, too.  The rest is contention. */
+/* Divides a communication kernel's time.  First it waits for SMs, and then for the last rank.  Then it moves bytes,
+ * for as long as it takes alone.  A receive moves bytes before it waits, too.  What remains is contention. */
 static void comm_parts_add(const struct summing *s, GArray *edges, uint32_t rank, uint32_t kernel)
 {
     const struct step_span span = step_run_span(s->run, rank, kernel);
@@ -123,8 +125,8 @@ static void comm_parts_add(const struct summing *s, GArray *edges, uint32_t rank
     part_add(edges, alone_us, span.end_us, PART_CONTENTION);
 }
 
-/* Divides the rank's time, up to end_us, among the parts, and adds it to the answer.  Compute hides communication.  Of
- * several communication kernels, one that moves bytes hides one that waits. */
+/* Divides the rank's time, up to end_us, among the parts, and adds it to the answer.  Compute hides communication.
+ * If several communication kernels run, one that moves bytes hides one that waits. */
 static void rank_parts_count(const struct summing *s, uint32_t rank, double end_us)
 {
     static const enum step_part order[] = { PART_COMPUTE, PART_WIRE, PART_CONTENTION, PART_WAITING, PART_SMS };
@@ -135,7 +137,8 @@ static void rank_parts_count(const struct summing *s, uint32_t rank, double end_
     for (uint32_t k = 0; k < s->kernels; k++) {
         const struct step_span span = step_run_span(s->run, rank, k);
         const uint32_t meeting = step_run_meeting(s->run, k);
-        if (meeting != SCHEDULE_NONE && meeting != k) /* a receive: bytes that came since its send were hidden */
+        if (meeting != SCHEDULE_NONE && meeting != k) /* a receive: bytes that came between its send and its begin
+                                                       * were hidden */
             a->hidden_us += whole_counts(s, span.end_us) *
                             fmax(step_run_alone_us(s->run, rank, k) - (span.end_us - span.begin_us), 0) / s->ranks;
         if (is_comm(s, k)) comm_parts_add(s, edges, rank, k);
@@ -159,13 +162,14 @@ static void rank_parts_count(const struct summing *s, uint32_t rank, double end_
 /* ---- which ranks are waited for, and why they are late ---- */
 
 /* Why rank `late` was late for the kernel.  Compares the compute kernels that ran on this rank since the previous
- * communication with the mean of all ranks: their work, the time that the rank's GPU adds, and the time that other
- * kernels on this GPU add.  The largest excess is the reason. */
+ * communication with the mean of all ranks, in three respects: their work, the time that the rank's GPU adds, and
+ * the time that other kernels on this GPU add.  The largest excess is the reason.  If none is above 0.1 us, the rank
+ * came late: LATE_ARRIVAL. */
 static enum step_late late_of(const struct summing *s, uint32_t kernel, uint32_t late)
 {
     double more_us[LATE_ARRIVAL] = { 0 };
     uint32_t k = step_run_meeting(s->run, kernel);
-    while (k > 0 && is_comm(s, k - 1)) k--; /* skips the phases right before it */
+    while (k > 0 && is_comm(s, k - 1)) k--; /* skips the phases right before the kernel */
     while (k > 0 && !is_comm(s, k - 1)) {
         k--;
         for (uint32_t r = 0; r < s->ranks; r++) {
@@ -237,8 +241,8 @@ static uint32_t first_layer(const struct summing *s)
     return schedule_kernel(s->schedule, k)->layer;
 }
 
-/* Sets end_us[layer] to when the last rank ended the layer's last communication kernel, for layers with experts.
- * Returns their number; `most` is the room. */
+/* For layers with experts, sets end_us[layer] to when the last rank ended the layer's last communication kernel.
+ * Returns the number of these layers.  end_us has room for `most`. */
 static uint32_t layer_ends(const struct summing *s, double *end_us, uint32_t most)
 {
     const uint32_t first = first_layer(s);
@@ -264,10 +268,10 @@ static double before_layers_us(const struct summing *s)
     return end_us;
 }
 
-/* The error of the time of `rest` layers, each of which counts as the mean of the steady layers.  If layers have
- * routings of their own, the simulated ones are a sample of all layers, and the error is two standard deviations of the
- * sum of the others.  If all layers have one routing, their times settle, and the error is half of the difference
- * between the last two quarters. */
+/* The error in us of the time of `rest` layers that were not simulated, each of which counts as the mean of the
+ * steady layers.  If layers have routings of their own, the simulated ones are a sample of all layers, and the error
+ * is two standard deviations of the sum of the others.  If all layers have one routing, their times settle.  The
+ * error of a layer is then half of the difference between the last two quarters of the simulated layers. */
 static double repeated_error_us(const struct summing *s, const double *layer_end_us, uint32_t last, bool alike,
                                 uint32_t rest)
 {
@@ -284,8 +288,8 @@ static double repeated_error_us(const struct summing *s, const double *layer_end
 }
 
 /* Finds the steady layers and the step's time.  The last layer is not steady, because no next layer or other batch
- * hides any of it.  If all layers have the same routing, those of the later half are steady.  If routings differ, all
- * layers but the first and the last are steady, or the second layer if there are only two. */
+ * hides any of it.  If all layers have the same routing, half of them are steady: those just before the last.  If
+ * routings differ, all layers but the first and the last are steady, or the second layer if there are only two. */
 static void total_find(struct summing *s, double end_us)
 {
     struct step_answer *a = s->answer;

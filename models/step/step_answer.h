@@ -3,13 +3,13 @@
  *
  * On each rank, time in which a communication kernel runs or waits and no compute kernel runs is exposed:
  *
- *     sms         its blocks wait for SMs that another kernel holds
- *     waiting     it runs, but another rank has not begun the corresponding kernel yet; a receive: its own rows would
- *                 be here, but not those of a rank that began its send later
- *     wire        all ranks have begun it; this part is as long as the kernel takes alone
- *     contention  the rest: other kernels, or the clock that power leaves, make it take longer
+ *     sms         the kernel's blocks wait for SMs that another kernel holds
+ *     waiting     the kernel runs, but another rank has not begun the corresponding kernel yet; a receive: the rows
+ *                 have not come from a rank that began its send later, but would have if all had begun together
+ *     wire        all ranks have begun the kernel; this part is as long as the kernel takes alone
+ *     contention  the kernel takes longer than alone, because of other kernels or of the clock that power allows
  *
- * Time in which nothing runs is the host's.
+ * Time in which nothing runs counts as the host's.
  *
  * Times of the whole step include layers that were not simulated.  Each of these counts as the mean of the steady
  * layers. */
@@ -26,7 +26,7 @@ const char *step_part_name(enum step_part part);
 enum step_late { LATE_TOKENS, LATE_CLOCK, LATE_BESIDE, LATE_ARRIVAL, STEP_LATES };
 const char *step_late_name(enum step_late late);
 
-/* The kernels of one op, or of one phase of communication, on all ranks. */
+/* One op, or one phase of communication: its kernels on all ranks. */
 struct step_line {
     const char *name;
     uint32_t kernels;                            /* on each rank */
@@ -35,8 +35,8 @@ struct step_line {
     char source[64];
 };
 
-/* A kernel of the last two simulated layers with experts, on one of a few ranks.  Times count from the first begin of
- * these kernels.  met_us: when the last rank began it; for a compute kernel, its own begin. */
+/* A kernel of the last two simulated layers with experts, on one of a few ranks.  Times count from the first begin
+ * of these kernels.  met_us: of communication, when the last rank began it; of compute, its own begin. */
 struct step_shown {
     uint32_t rank;
     const char *name;
@@ -45,18 +45,19 @@ struct step_shown {
 };
 
 struct step_answer {
-    double layer_us;         /* a layer with experts, in the steady state */
-    double total_us;         /* the whole step; layers that were not simulated count as steady ones */
-    double steady_error_pct; /* by how much total_us may be wrong because layers were not simulated, as a share of it:
-                              * two standard deviations where layers have routings of their own, else half of how
-                              * much the last two quarters of the simulated layers differ, for each such layer; 0:
-                              * not known, or all layers were simulated */
+    double layer_us;            /* a layer with experts, in the steady state */
+    double total_us;            /* the whole step; each layer that was not simulated counts as a steady one */
+    double steady_error_pct;    /* how wrong total_us may be because layers were not simulated, in percent of it.  If
+                                 * layers have routings of their own, it is two standard deviations.  Otherwise it is,
+                                 * for each such layer, half of how much the last two quarters of the simulated layers
+                                 * differ.  0: not known, or all layers were simulated */
     uint32_t layers, simulated; /* layers with experts: all of the net's; those that were simulated */
     uint32_t steady;            /* how many simulated layers are averaged to layer_us */
     double part_us[STEP_PARTS]; /* parts of the whole step, means over ranks; their sum is the step's time */
-    double hidden_us; /* communication during compute, and bytes that came between send and receive; mean over ranks */
-    double late_us[STEP_LATES]; /* waiting by the reason why the awaited rank was late, whether or not compute hides
-                                 * it; means over ranks */
+    double hidden_us; /* mean over ranks of communication during compute, and of bytes that came between send and
+                       * receive */
+    double late_us[STEP_LATES]; /* waiting by the reason why the awaited rank was late, including waiting that
+                                 * compute hides; means over ranks */
     uint32_t awaited;           /* the rank that others wait for most */
     double awaited_pct;         /* the share of all waiting that is for this rank */
     GArray *lines;              /* struct step_line, in the order of the layer */

@@ -25,8 +25,8 @@ static const struct key {
     { "copies-power", offsetof(struct step_gpu, copies_power) },
 };
 
-/* The value of a key in the GPU's own section or, if it is not there, in the section that the key `like` names, and so
- * on.  NULL: none has it. */
+/* The value of a key in the GPU's own section.  If that section lacks the key, the section that its key `like` names
+ * is searched, and so on.  NULL: none has it. */
 static char *text_of(const struct key_file *file, const char *section, const char *key)
 {
     g_autofree char *at = g_strdup(section);

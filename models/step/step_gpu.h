@@ -12,10 +12,12 @@ struct step_gpu {
     double small_us;   /* time of a kernel that does almost nothing */
     double gap_us;     /* from the end of a kernel to the begin of the next */
     double memory_gb;
-    double memory_gbs, tables_memory_gbs;  /* rate of reads of its memory; that of the GPU that `tables` names */
-    double clock_ghz, sustained_clock_ghz; /* clock at which tables were measured; clock under the load of whole
-                                            * layers */
-    /* The power that tiles of zeros draw, and copies of memory, as shares of the power of tiles of random numbers. */
+    double memory_gbs, tables_memory_gbs;  /* rate in GB/s at which the GPU reads its memory; that of the GPU that
+                                            * `tables` names */
+    double clock_ghz, sustained_clock_ghz; /* clock at which tables were measured; clock under the continuous load
+                                            * of whole layers */
+    /* The power that tiles of zeros draw, and that copies of memory draw, as shares of the power of tiles of random
+     * numbers. */
     double zeros_power, copies_power;
 };
 

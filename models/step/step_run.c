@@ -16,10 +16,10 @@
 #include "sim/rng.h"
 #include "sim/units.h"
 
-/* SMs of a device whose work is timed: so many that no kernel waits for one.  Timed work only takes time. */
+/* SMs of a device whose work is timed.  They are so many that no kernel waits for one: timed work only takes time. */
 enum { WORK_SMS = 1 << 16 };
 
-/* The ops of compute, by pass.  Phases have the numbers after them. */
+/* The number of compute ops over all passes.  Phases are numbered after them. */
 enum { COMPUTE_WHATS = STEP_COMPUTE_OPS * STEP_PASSES };
 
 /* The kernels of one routing, forward or backward. */
@@ -27,7 +27,7 @@ struct comm {
     struct kernel_job *job;
     const struct routing *routing;
     struct kernel_rank **rank;  /* [ranks] */
-    bool borrows;               /* rank is the first routing's; phase_launch() gives it this routing */
+    bool borrows;               /* `rank` belongs to the first routing; phase_launch() gives it this routing */
     struct step_cost *cost;     /* [ranks][COMPUTE_WHATS + phases] */
     struct world_result *alone; /* [phases][ranks] */
     double *rows, *tiles;       /* [ranks] rows that come to the rank's experts; their number when each expert's rows
@@ -59,8 +59,8 @@ static struct comm *comm_at(const struct step_run *run, uint32_t load, bool back
     return &run->comm[load * run->passes + backward];
 }
 
-/* The communication of the kernel's layer.  The n-th layer with experts has routing n modulo loads.  k->layer counts
- * layers as the pass comes to them, so a backward pass counts from the last. */
+/* The communication of the kernel's layer.  Layer n of those with experts has routing n modulo loads.  A pass counts
+ * k->layer in the order in which it comes to layers, so a backward pass counts from the last layer. */
 static const struct comm *comm_of(const struct step_run *run, uint32_t kernel)
 {
     const struct schedule_kernel *k = schedule_kernel(run->schedule, kernel);
@@ -72,7 +72,7 @@ static const struct comm *comm_of(const struct step_run *run, uint32_t kernel)
 
 static const struct comm *first_comm(const struct step_run *run) { return &run->comm[0]; }
 
-/* Whether there are several routings, and one rank object can take them one after another. */
+/* Whether there are several routings, which the state of one rank can take one after another. */
 static bool routes(const struct step_run *run)
 {
     return run->options->loads > 1 && first_comm(run)->job->family->route != NULL;
@@ -127,7 +127,7 @@ static void speeds_draw(struct step_run *run)
     }
 }
 
-/* The largest needs of any job, because all jobs share words and heap.  The number of a launch tells which kernel a
+/* The largest needs of any job, because all jobs share words and heap.  The launch's number tells which kernel a
  * word belongs to.  touched_bytes stays 0 for GPUs: between two calls a GPU's L2 sees weights and other data. */
 static struct fabric_needs needs_of(const struct step_run *run)
 {
@@ -215,7 +215,7 @@ static struct kernel_launch *phase_launch(struct step_run *run, const struct com
 struct alone {
     struct step_run *run;
     const struct comm *comm;
-    uint32_t phase; /* the first of the program's */
+    uint32_t phase; /* the phase that the program's first kernel launches */
 };
 
 static void alone_launch(void *context, uint32_t rank, uint32_t kernel, struct fabric_worker ***worker,
@@ -305,7 +305,7 @@ static struct pressure_load load_of(const struct step_run *run, uint32_t rank, c
     const struct step_cost *cost = step_run_cost(run, rank, k->kernel);
     const struct schedule_kernel *kernel = schedule_kernel(run->schedule, k->kernel);
     const double seconds = cost->us / 1e6;
-    if (seconds <= 0) return (struct pressure_load){ 0 }; /* timed work of an op that was given no time */
+    if (seconds <= 0) return (struct pressure_load){ 0 }; /* timed work gave the op no time */
     if (kernel->op == STEP_COMM) {
         const struct world_result *alone = &comm_of(run, k->kernel)->alone[(size_t)kernel->phase * run->ranks + rank];
         const double bps = (double)alone->use[WORLD_HBM].bytes / 2 / seconds;
@@ -479,7 +479,7 @@ void step_run_free(struct step_run *run)
     g_free(run);
 }
 
-/* ---- what it says ---- */
+/* ---- results ---- */
 
 uint32_t step_run_ranks(const struct step_run *run) { return run->ranks; }
 uint32_t step_run_loads(const struct step_run *run) { return run->options->loads; }

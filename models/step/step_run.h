@@ -27,8 +27,8 @@ struct step_run_options {
     struct schedule_layers layers;
     enum step_overlap overlap;
     const double *speed; /* [ranks] the clock of a rank's GPU over the mean clock; NULL: all are 1 */
-    double spread;       /* deviation of the GPUs' clocks, as a share of the mean; 0: none */
-    double jitter;       /* deviation of each compute kernel's time */
+    double spread;       /* standard deviation of the GPUs' clocks, as a share of the mean; 0: none */
+    double jitter;       /* standard deviation of the logarithm of each compute kernel's time */
     uint64_t seed;
     uint32_t threads;        /* the most threads that run the step; 0: one.  The number does not change the result */
     const char **one_thread; /* gets the reason if only one thread can run the step, else NULL; may itself be NULL */
@@ -47,7 +47,7 @@ struct step_run *step_run_new(const struct step_run_options *options, GError **e
 void step_run_free(struct step_run *run);
 
 uint32_t step_run_ranks(const struct step_run *run);
-uint32_t step_run_loads(const struct step_run *run); /* the routings that layers have in rotation */
+uint32_t step_run_loads(const struct step_run *run); /* the number of routings that layers take in rotation */
 const struct schedule *step_run_schedule(const struct step_run *run);
 /* The kinds of kernels are numbered from 0 to below step_run_whats(): compute kernels by op and pass, then the phases
  * of communication, forward and then backward.  step_run_what() returns the kind of a kernel, and step_run_what_name()

@@ -17,7 +17,7 @@ static void add(struct record *record, const char *phase, const char *metric, do
     record_add(record, phase, RECORD_ALL, metric, round(1000 * value) / 1000, unit);
 }
 
-/* How long a rank waits, whether or not compute hides it. */
+/* How long a rank waits, including time that compute hides. */
 static double waited_us(const struct step_answer *a)
 {
     double us = 0;
@@ -25,7 +25,7 @@ static double waited_us(const struct step_answer *a)
     return us;
 }
 
-/* Appends `more` to a list of option names in the header.  Removes num-tokens for a net's step, where --batch gives
+/* Appends `more` to the header's list of option names.  For a net's step removes num-tokens, because --batch gives
  * the number of tokens. */
 static void keys_add(struct record *record, const char *list, bool net, const char *more)
 {
@@ -185,7 +185,7 @@ static void clock_append(GString *out, const struct step_plan *p)
                            p->gpu->clock_ghz);
 }
 
-/* Says for whom ranks wait, and why; nothing more where the table's waiting is 0.0 %. */
+/* Says for whom ranks wait, and why.  If the table's waiting is 0.0 %, says only that ranks hardly wait. */
 static void waits_append(GString *out, const struct step_answer *a)
 {
     const double late_us = waited_us(a);
