@@ -397,9 +397,9 @@ TEST("kernels hold SMs in their ways")
     beside_meeting(OCCUPANCY_SHORT, 1, 30 + (60 - 30 * 0.6));
     beside_meeting(OCCUPANCY_TILES, 0, 60);  /* moving bytes needs no more than 0.6 of the SMs */
     beside_meeting(OCCUPANCY_SHARES, 1, 90); /* blocks that begin late have as much work as the others */
-    /* The kernel only moves bytes.  The first six of ten blocks take 0.6 of the time, 36 us.  From 30 us on, four
-     * blocks catch up.  From 30 to 36 us all ten blocks run at their own rate, so 60 - 6 is left at the rate 1 /
-     * 0.6. */
+    /* The kernel only moves bytes.  Until 30 us, six of ten blocks run at 1 / 0.6 of their rate, so 10 us of their 60
+     * us are left.  All ten blocks do these 10 us at their own rate.  Then four blocks have 50 us left, at 1 / 0.6 of
+     * their rate. */
     beside_meeting(OCCUPANCY_SHARES, 0, 30 + (60 - 30 / 0.6) + (60 - (60 - 30 / 0.6)) * 0.6);
 }
 

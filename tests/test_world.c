@@ -1,8 +1,8 @@
 /* test_world.c - does the simulated hardware take as long as its parameters say?
  *
- * Aim: models/hardware.  Method: small workers that play a script of operations, on the cluster of
- * support_sim.h, whose numbers are round, so that every expected time is added up by hand next to the check, in
- * ns.  All times are of kernels: 1000 of launch (GPUs), then the step (10), then what the script does. */
+ * Aim: models/hardware.  Method: small workers play a script of operations on the cluster of support_sim.h.  Its
+ * numbers are round, so every expected time is added up by hand next to the check.  These sums are in ns.  A kernel's
+ * time begins with a launch of 1000 (on GPUs only) and a step of 10.  Then comes what the script does. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,20 +25,20 @@ enum verb { END, REST, STORE, PUT, PUT_SIGNAL, SIGNAL, ADD, TOUCH, WAIT, FLUSH, 
 struct operation {
     enum verb verb;
     uint16_t peer, queue;
-    uint32_t word; /* SIGNAL, ADD: raised to 1; TOUCH: by nothing; WAIT: until it is at least 1 */
+    uint32_t word; /* SIGNAL, ADD: raised to 1; TOUCH: left unchanged; WAIT: until it is at least 1 */
     uint64_t size_bytes;
     uint8_t warps, rows;
-    const char *loop; /* not for ADD, TOUCH, CAST: as a sheet says it; NULL: no site */
-    uint8_t places;   /* COPY: to so many */
-    bool defer;       /* PUT */
-    uint8_t first;    /* STORE */
+    const char *loop; /* as in a sheet; not for ADD, TOUCH, CAST; NULL: no site */
+    uint8_t places;   /* COPY: number of targets */
+    bool defer;       /* for PUT */
+    uint8_t first;    /* for STORE: the first warp */
 };
 
 /* A worker that does its operations in one step, as long as none makes it wait.  A REST ends the step. */
 struct player {
     struct fabric_worker worker;
     struct stage *stage;
-    const uint8_t *source; /* PUT: of these bytes, or NULL */
+    const uint8_t *source; /* PUT: the bytes to send, or NULL for sizes only */
     uint16_t rank;
     uint32_t at, steps;
     struct operation operation[OPERATIONS_MAX];
@@ -49,16 +49,16 @@ struct stage {
     struct world_options options;
     uint32_t player_count;
     struct player player[WORKERS_MAX];
-    bool counts;             /* WAIT: the word is watched for the value 1, not for any change */
-    const char *loop[SITES]; /* by site */
+    bool counts;             /* WAIT: the worker watches for the value 1 instead of any change */
+    const char *loop[SITES]; /* the loop of each site */
     struct world_result result[RANKS_MAX];
     char text[200];
-    const uint8_t *watched; /* LOOK: at this byte, at these times; what was there */
+    const uint8_t *watched; /* LOOK reads this byte at alarm_ps[] and stores it in looked[] */
     uint64_t alarm_ps[OPERATIONS_MAX];
     uint8_t looked[OPERATIONS_MAX];
 };
 
-/* Notes the byte at its time; waits until then. */
+/* Waits until the operation's time, then notes the byte.  Returns false while it waits. */
 static bool byte_look(struct player *p)
 {
     struct stage *s = p->stage;
@@ -68,7 +68,7 @@ static bool byte_look(struct player *p)
     return true;
 }
 
-/* The site that has the operation's loop in the stage's sheet. */
+/* Returns the site that has the operation's loop in the stage's sheet. */
 static uint8_t site_of(const struct stage *s, const struct operation *o)
 {
     uint8_t site = SITE_NONE;
@@ -168,14 +168,14 @@ static struct stage *stage_new(uint32_t ranks, uint32_t ranks_per_node)
     return s;
 }
 
-/* Another stage in its place. */
+/* Replaces a stage by a new one. */
 static void stage_renew(struct stage **s, uint32_t ranks, uint32_t ranks_per_node)
 {
     free(*s);
     *s = stage_new(ranks, ranks_per_node);
 }
 
-/* Adds a player with warps on its own SM, and its operations up to the first END. */
+/* Adds a player with `warps` warps on an SM of its own, and its operations up to the first END. */
 static void stage_add(struct stage *s, uint16_t rank, uint16_t warps, const struct operation *operation, uint32_t count)
 {
     CU_ASSERT_FATAL(s->player_count < WORKERS_MAX && count <= OPERATIONS_MAX);
@@ -224,7 +224,7 @@ static bool stage_launch(struct stage *s, struct world *world)
     return world_run(world, (struct fabric_worker * *const *)by_rank, count, s->result, s->text, sizeof s->text);
 }
 
-/* A sheet has lines of the form of the shipped ones. */
+/* Whether a line for the site may be this loop.  It must have the form of the site's shipped line. */
 static bool site_fits(uint32_t site, const char *loop)
 {
     struct loop shipped;
@@ -233,7 +233,7 @@ static bool site_fits(uint32_t site, const char *loop)
            shipped.staged == (strstr(loop, "from-shared") != NULL);
 }
 
-/* The sheet with the loops of all operations; free it after the world. */
+/* Makes a sheet with the loops of all operations.  Free it after the world. */
 static struct loops *stage_loops(struct stage *s)
 {
     GError *error = NULL;
@@ -259,7 +259,7 @@ static struct world *stage_world(const struct stage *s)
     return world;
 }
 
-/* Runs the stage in a new world; frees nothing of it.  Returns how many events ran. */
+/* Runs the stage in a new world.  Does not free the stage.  Returns how many events ran. */
 static uint64_t stage_run(struct stage *s)
 {
     g_autoptr(loops) loops = stage_loops(s);
@@ -282,7 +282,7 @@ static bool took(const struct stage *s, uint32_t rank, uint64_t time_ps)
     return as_expected;
 }
 
-/* Runs the stage; the kernel of the rank took this time. */
+/* Runs the stage.  Asserts that the kernel of the rank took this time. */
 static void stage_takes(struct stage *s, uint32_t rank, uint64_t time_ps)
 {
     stage_run(s);
@@ -291,8 +291,8 @@ static void stage_takes(struct stage *s, uint32_t rank, uint64_t time_ps)
 
 /* ---- GPUs and NVLink ---- */
 
-/* GPUs without NVLink store over the PCIe of their node, which others use too: four GPUs below two roots, 0.5 GB/s from
- * root to root. */
+/* GPUs without NVLink store over the PCIe of their node, which they share.  Four GPUs are below two PCIe roots, with
+ * 0.5 GB/s from root to root. */
 TEST("stores over PCIe")
 {
     g_autofree struct stage *s = stage_new(4, 4);
@@ -300,15 +300,15 @@ TEST("stores over PCIe")
     s->cluster.node = (struct cluster_node){
         .gpus = 4, .nics = 1, .sockets = 2, .pcie_rate_bps = 32000000000, .socket_rate_bps = 4000000000
     };
-    PLAY(s, 0, 1, STORES(1, 4000)); /* below one root: the warp's 1 GB/s */
-    stage_takes(s, 0, 5110000);     /* 1000 + 10 + 4000 B at 1 GB/s + row 100 */
+    PLAY(s, 0, 1, STORES(1, 4000)); /* both GPUs are below one root, so the warp's 1 GB/s is the limit */
+    stage_takes(s, 0, 5110000);     /* launch 1000 + step 10 + 4000 B at 1 GB/s + row 100 */
     s->player[0].operation[0].peer = 2;
-    stage_takes(s, 0, 9100000); /* 1000 + 8000 from root to root, in which the step goes by, + row 100 */
+    stage_takes(s, 0, 9100000); /* launch 1000 + 8000 from root to root, while the step passes, + row 100 */
     PLAY(s, 1, 1, STORES(3, 4000));
-    stage_run(s); /* both cross, one after the other */
+    stage_run(s); /* both stores cross the roots, one after the other */
     CU_ASSERT(took(s, 0, 9100000) && took(s, 1, 17100000));
     uint64_t seen_ps[2];
-    for (uint16_t peer = 1; peer < 3; peer++) { /* a flag crosses the sockets 300 later */
+    for (uint16_t peer = 1; peer < 3; peer++) { /* a flag arrives 300 ns later across the sockets */
         stage_renew(&s, 4, 4);
         s->cluster.nvlink.over = CLUSTER_PEERS_BY_PCIE;
         s->cluster.node =
@@ -321,7 +321,7 @@ TEST("stores over PCIe")
     CU_ASSERT_EQUAL(seen_ps[1], seen_ps[0] + 300 * PS_PER_NS);
 }
 
-/* xGMI: each of five GPUs has a quarter of its 100 GB/s to each other one. */
+/* With xGMI, each of five GPUs has a quarter of its 100 GB/s for each other GPU. */
 TEST("stores over a link for each pair")
 {
     for (uint16_t peers = 1; peers < 3; peers++) {
@@ -329,7 +329,7 @@ TEST("stores over a link for each pair")
         s->cluster.nvlink.over = CLUSTER_PEERS_BY_XGMI;
         s->cluster.nvlink.gpus = 5;
         for (int i = 0; i < 16; i++) PLAY(s, 0, 16, STORES((uint16_t)(1 + i % peers), 10000, .rows = 16));
-        stage_takes(s, 0, peers == 1 ? 7500000 : 4300000); /* 16 or 8 * 400, row 100 */
+        stage_takes(s, 0, peers == 1 ? 7500000 : 4300000); /* 16 or 8 stores of 400, row 100 */
         CU_ASSERT_EQUAL(s->result[0].use[WORLD_NVLINK_EGRESS].busy_ps, 1600000);
     }
 }
@@ -338,8 +338,8 @@ TEST("one store")
 {
     g_autofree struct stage *s = stage_new(2, 2);
     PLAY(s, 0, 1, STORES(1, 1000));
-    stage_takes(s, 0, 2110000);     /* 1000 + 10 + 1000 B at 1 GB/s + row 100 */
-    CU_ASSERT(took(s, 1, 1000000)); /* nothing but a launch */
+    stage_takes(s, 0, 2110000);     /* launch 1000 + step 10 + 1000 B at 1 GB/s + row 100 */
+    CU_ASSERT(took(s, 1, 1000000)); /* a launch alone */
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_SM].busy_ps, 100000);
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_HBM].busy_ps, 1000);
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_NVLINK_EGRESS].busy_ps, 10000);
@@ -350,7 +350,7 @@ TEST("one store")
     PLAY(s, 0, 1, STORES(1, 0));
     PLAY(s, 1, 1, STORES(1, 1000));
     stage_takes(s, 0, 1110000);     /* a row without bytes */
-    CU_ASSERT(took(s, 1, 2110000)); /* to itself: over no link */
+    CU_ASSERT(took(s, 1, 2110000)); /* a store to the rank itself uses no link */
     CU_ASSERT_EQUAL(s->result[1].use[WORLD_NVLINK_EGRESS].bytes, 0);
 }
 
@@ -358,18 +358,19 @@ TEST("rows and warps")
 {
     g_autofree struct stage *s = stage_new(1, 1);
     PLAY(s, 0, 4, COPIES(8, 8000));
-    stage_takes(s, 0, 3210000); /* 8000 B on 4 warps 2000, two rows a warp 200 */
+    stage_takes(s, 0, 3210000); /* 8000 B on 4 warps 2000, two rows for each warp 200 */
     stage_renew(&s, 1, 1);
     PLAY(s, 0, 4, COPIES(1, 1000, .warps = 1), COPIES(1, 1000, .warps = 1), COPIES(1, 1000, .warps = 1),
          COPIES(1, 1000, .warps = 1));
-    stage_takes(s, 0, 2110000); /* side by side, each on a warp */
+    stage_takes(s, 0, 2110000); /* the copies run at the same time, each on a warp of its own */
     stage_renew(&s, 1, 1);
     PLAY(s, 0, 1, COPIES(1, 1000, .warps = 1), COPIES(1, 1000, .warps = 1));
-    stage_takes(s, 0, 3210000); /* one warp: one after the other */
+    stage_takes(s, 0, 3210000); /* on one warp, the copies run one after the other */
 }
 
-/* What an H200 was measured to move, GB/s by one SM, where rows read start at .line of a 128-byte line and the buffers
- * in shared memory at .shared: every kind of mismatch (rows `bulk ... source=` and `shared=` of `measure`). */
+/* GB/s that one SM of an H200 was measured to move.  Rows that are read start at byte .line of a 128-byte line, and the
+ * buffers in shared memory at byte .shared.  Every kind of mismatch is here (rows `bulk ... source=` and `shared=` of
+ * `measure`). */
 static const struct {
     uint8_t line, shared;
     double gbs;
@@ -385,7 +386,8 @@ static double bulk_gbs(uint64_t shared_align_bytes, const char *data)
 {
     enum { SIZE = 24 * 64 * 14336 };
     g_autofree struct stage *s = stage_new(1, 1);
-    s->cluster.gpu.load_ps = s->cluster.gpu.load_l2_ps = s->cluster.gpu.cycle_ps = 1; /* no wait to speak of */
+    s->cluster.gpu.load_ps = s->cluster.gpu.load_l2_ps = s->cluster.gpu.cycle_ps = 1; /* so short that waits take no
+                                                                                       * time */
     s->cluster.gpu.engine =
         (struct cluster_bulk){ .in_rate_bps = 252 * 8000000000ull,
                                .out_rate_bps = 631 * 800000000ull,
@@ -401,7 +403,7 @@ static double bulk_gbs(uint64_t shared_align_bytes, const char *data)
 
 TEST("bulk copies")
 {
-    double spread_s = 0; /* of eight bytes, each from another of the places of a line */
+    double spread_s = 0; /* seconds for eight bytes, each at another place of a line */
     for (size_t i = 0; i < sizeof bulk_measured / sizeof bulk_measured[0]; i++) {
         char data[40];
         snprintf(data, sizeof data, "source-line %u, shared %u", bulk_measured[i].line, bulk_measured[i].shared);
@@ -430,29 +432,30 @@ static void bulk_halves(struct stage *s)
                                                    .put_rate_bps = 32000000000 };
 }
 
-/* One load feeds several stores: the engine takes 1000 B in for 100 ns, out for 200, to a peer for 250. */
+/* One load feeds several stores.  The engine takes 100 ns to bring 1000 B in, 200 ns to write them to its own GPU, and
+ * 250 ns to write them to a peer. */
 TEST("bulk halves")
 {
     g_autofree struct stage *s = stage_new(2, 2);
     bulk_halves(s);
     PLAY(s, 0, 1, STAGE_ROW);
-    stage_takes(s, 0, 1210000); /* 1000 + 10 + waits 200 for it */
+    stage_takes(s, 0, 1210000); /* launch 1000 + step 10 + wait for the row 200 */
     stage_renew(&s, 2, 2);
     bulk_halves(s);
     PLAY(s, 0, 1, STAGE_ROW, STAGED_TO(0), STAGED_TO(1));
     PLAY(s, 1, 1, STAGE_ROW);
-    stage_takes(s, 0, 1550000); /* 1000 + 100 + 200 + 250 of the engine */
+    stage_takes(s, 0, 1550000); /* launch 1000 + the engine's 100 + 200 + 250 */
     CU_ASSERT(took(s, 1, 1210000));
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_NVLINK_EGRESS].busy_ps, 10000);
-    /* The row is written at the peer 50 ns later, and the way there and back takes 2 us. */
+    /* The row is written at the peer 50 ns later, and the path there and back takes 2 us. */
     CU_ASSERT_EQUAL(s->result[0].let_ps, 3600000);
     stage_renew(&s, 2, 2);
     bulk_halves(s);
     PLAY(s, 0, 1, STAGE_ROW, STAGED_TO(1), STAGE_ROW);
-    stage_takes(s, 0, 3600000); /* 1000 + 350 + 50 + 2000 until the buffer is free, 200 */
+    stage_takes(s, 0, 3600000); /* launch 1000 + 350 + 50 + 2000 until the buffer is free, + 200 */
 }
 
-/* Links carry less for a buffer that is not at a 128-byte line in shared memory, both out of a GPU and into the
+/* A buffer in shared memory may not begin at a 128-byte line.  Then links carry less, both out of a GPU and into the
  * peer. */
 TEST("bulk sectors")
 {
@@ -463,10 +466,10 @@ TEST("bulk sectors")
     PLAY(s, 0, 1, STAGE_ROW, STAGED_TO(1));
     PLAY(s, 1, 1, STAGE_ROW, STAGED_TO(0));
     s->player[1].operation[0].loop = "bulk 1, shared 32";
-    stage_takes(s, 0, 2000000);     /* 1000 + 1000 B at 1 GB/s; a step has no other time */
-    CU_ASSERT(took(s, 1, 3000000)); /* at half of it */
+    stage_takes(s, 0, 2000000);     /* launch 1000 + 1000 B at 1 GB/s; the step is hidden */
+    CU_ASSERT(took(s, 1, 3000000)); /* 1000 B at half of that rate */
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_NVLINK_INGRESS].busy_ps - s->result[1].use[WORLD_NVLINK_INGRESS].busy_ps,
-                    1000000); /* as much longer in as out */
+                    1000000); /* the ingress takes as much longer as the egress */
 }
 
 static bool about(uint64_t time_ps, uint64_t expected_ps)
@@ -476,7 +479,7 @@ static bool about(uint64_t time_ps, uint64_t expected_ps)
     return as_expected;
 }
 
-/* Rows just written are in the L2, as far as it holds them. */
+/* Rows that were just written are in the L2, as far as it can hold them. */
 TEST("fresh rows")
 {
     static const struct {
@@ -500,7 +503,8 @@ TEST("fresh rows")
     }
 }
 
-/* Warps take rows in rounds.  If there are more rows than warps, each warp takes its part of a round. */
+/* Warps take rows in rounds.  If there are more rows than warps, a last round with fewer rows takes only its share of
+ * the time of a round. */
 TEST("rounds of warps")
 {
     static const struct {
@@ -517,10 +521,10 @@ TEST("rounds of warps")
     }
 }
 
-/* Two rows of 1024 B are summed into one.  By one warp each stretch of 512 B of the sum takes a wait of 200 and 312
- * instructions, and 256 a row of it.  In loops compiled for three rows, each of the four stretches of 512 B takes two
- * looks of 128.  The SM reads them in 2048, or 4096 if two workers share it: in addition each waits for its stretches
- * for share^2 / (share + alone). */
+/* Two rows of 1024 B are summed into one.  One warp takes for each 512 B of the sum a wait of 200, 312 instructions,
+ * and 256 instructions for each row.  Loops compiled for three rows also look twice for each of the four pieces of 512
+ * B, 128 instructions each.  The SM reads the rows in 2048 ns, or in 4096 ns if two workers share it.  In addition,
+ * each worker waits for share^2 / (share + alone). */
 TEST("sums")
 {
     static const struct {
@@ -552,13 +556,14 @@ TEST("sums")
     }
 }
 
-/* Two rows of 1250 each, stored by one of four warps; each is then released.  While the first warp releases, another
- * begins the next row; the first warp's own next row waits for the release, and so does the next release. */
+/* Two rows are stored, each in 1250 ns by one of four warps, and each is then released.  While the first warp releases,
+ * another warp begins the next row.  If the first warp itself has the next row, it waits for its release.  The next
+ * release also waits for the first one. */
 TEST("a release apart")
 {
     static const struct {
         bool apart;
-        uint8_t first; /* the second row's warp */
+        uint8_t first; /* the warp of the second row */
         uint64_t fence_ns, ns;
     } rows[] = {
         { false, 2, 300, 1250 + 300 + 1250 + 300 }, { true, 2, 300, 1250 + 1250 + 300 },
@@ -572,7 +577,7 @@ TEST("a release apart")
         g_autofree struct stage *s = stage_new(1, 1);
         s->cluster.gpu.load_ps = 1250 * PS_PER_NS;
         s->cluster.gpu.cycle_ps = 1;
-        s->cluster.gpu.store.sm_rate_bps = UINT64_C(8000000000000000); /* nobody shares the SM */
+        s->cluster.gpu.store.sm_rate_bps = UINT64_C(8000000000000000); /* so fast that sharing the SM takes no time */
         s->cluster.nvlink.fence_ps = rows[i].fence_ns * PS_PER_NS;
         struct operation second = store;
         second.first = rows[i].first;
@@ -581,8 +586,8 @@ TEST("a release apart")
     }
 }
 
-/* The time of a rank whose worker stores a row to rank 1, waits and releases.  Two other workers have stored a row to
- * `peer` and also wait, or have ended.  Alone, the release takes fence_ns. */
+/* Returns the time of a rank whose worker stores a row to rank 1, waits and releases.  Two other workers have stored a
+ * row to `peer`, and also wait or have ended.  Without others, the release takes fence_ns. */
 static uint64_t crowded_ps(uint16_t peer, bool ended, uint64_t fence_ns, uint64_t crowd_ns)
 {
     const struct operation rest = { .verb = REST }, release = SIGNALS(1, 3);
@@ -602,9 +607,9 @@ static uint64_t crowded_ps(uint16_t peer, bool ended, uint64_t fence_ns, uint64_
     return s->result[0].time_ps;
 }
 
-/* While two other workers store to peers, a release takes a round trip (2 us) and two thirds of `fence-crowd`. (With
- * one other worker it would be half of `fence-crowd`.) If its time alone is longer, it takes that time.  Workers that
- * store to their own memory, or that have ended, do not count. */
+/* While two other workers store to peers, a release takes a round trip (2 us) and two thirds of `fence-crowd`.  With
+ * one other worker it would be half of `fence-crowd`.  If the release alone takes longer than that, it takes its own
+ * time.  Workers that store to their own memory, or that have ended, do not count. */
 TEST("releases in a crowd")
 {
     CU_ASSERT_EQUAL(crowded_ps(1, false, 2000, 900), crowded_ps(1, false, 2000, 0) + 600 * PS_PER_NS);
@@ -614,9 +619,9 @@ TEST("releases in a crowd")
     CU_ASSERT_EQUAL(crowded_ps(1, true, 2000, 900), crowded_ps(1, true, 2000, 0));
 }
 
-/* Loops that are programs.  Loads wait 200 ns, or 100 where the L2 has the bytes; of these 1 ns each comes into an SM,
- * and leaves it in 2, or to a peer in 3; the engine brings after 400, or 300.
- * Stores are asked of the SM when the step is due, 10 ns before it begins. */
+/* Loops that are programs.  A load waits 200 ns, or 100 ns if the L2 has the bytes.  A byte takes 1 ns into an SM, 2 ns
+ * out of it, and 3 ns to a peer.  The engine brings bytes after 400 ns, or 300 ns from the L2.  Stores reach the SM
+ * when the step is due, 10 ns before it begins. */
 TEST("programs")
 {
     static const char unseen[] = "{ load bytes by bytes, use } fresh, unseen",
@@ -654,7 +659,7 @@ TEST("programs")
         s->cluster.gpu.engine.in_l2_ps = 300 * PS_PER_NS;
         s->cluster.gpu.engine.in_rate_bps = 8000000000;
         s->cluster.gpu.engine.out_rate_bps = 4000000000;
-        s->cluster.gpu.store.sm_rate_bps = 2000000000; /* both ways, one after the other */
+        s->cluster.gpu.store.sm_rate_bps = 2000000000; /* both directions of a copy, one after the other */
         PLAY(s, 0, runs[i].warps, runs[i].operation);
         stage_run(s);
         if (!about(s->result[0].time_ps, (1010 + runs[i].ns) * PS_PER_NS))
@@ -663,8 +668,8 @@ TEST("programs")
     }
 }
 
-/* Sums of rows straight from memory: a wait of 200 ns before each row and one for each 512 B in flight.  Adding takes
- * time after these, and two such workers share their SM's loads, but not if the rows are in the L2. */
+/* Rows are summed straight from memory.  There is a wait of 200 ns before each row, and one for each 512 B in flight.
+ * Adding takes time after these.  Two such workers share their SM's loads, but not if the rows are in the L2. */
 TEST("rows summed out of memory")
 {
     static const struct {
@@ -693,7 +698,8 @@ TEST("rows summed out of memory")
     }
 }
 
-/* Only a release waits for these stores: also for those of the other SM, which began at the same time. */
+/* Only a release waits for these stores.  It also waits for the stores of the other SM, which began at the same
+ * time. */
 TEST("posted stores")
 {
     for (uint32_t senders = 1; senders <= 2; senders++) {
@@ -709,12 +715,12 @@ TEST("posted stores")
                  { .verb = ADD, .word = 3 }, { .verb = REST },
                  COPIES(i ? 0 : 1, i ? 0 : 5000, .loop = "{ repeat 10 { load 500, use } }"));
         stage_run(s);
-        /* 1000 + 10 + 1000 for each sender + 700, and then the first one's copy, ten turns of 100 */
+        /* 1000 + 10 + 1000 for each sender + 700, and then the first worker's copy, ten times 100 */
         CU_ASSERT(about(s->result[0].time_ps, (1010 + 1000 * senders + 700 + 1000) * PS_PER_NS));
     }
 }
 
-/* An addition for the whole GPU is seen after a release. */
+/* An addition for the whole GPU is seen only after a release. */
 TEST("scopes")
 {
     g_autofree struct stage *s = stage_new(1, 1);
@@ -722,33 +728,33 @@ TEST("scopes")
     s->cluster.gpu.release_ps = 300000;
     PLAY(s, 0, 1, { .verb = ADD, .word = 3 });
     PLAY(s, 0, 1, WAITS(3));
-    stage_takes(s, 0, 1520000); /* 1000 + 10 + release 300 + a word 100 + poll 100 + step 10 */
+    stage_takes(s, 0, 1520000); /* 1000 + 10 + release 300 + word 100 + poll 100 + step 10 */
 }
 
-/* An addition of 0 changes nothing: a worker that watches the word is not stepped. */
+/* An addition of 0 changes nothing, so a worker that watches the word is not stepped. */
 TEST("nothing added")
 {
     g_autofree struct stage *s = stage_new(1, 1);
     PLAY(s, 0, 1, { .verb = TOUCH, .word = 3 }, STORES(0, 1000), { .verb = ADD, .word = 3 });
     PLAY(s, 0, 1, WAITS(3));
     PLAY(s, 0, 1, WAITS(3));
-    stage_takes(s, 0, 2320000); /* 1000 + 10 + store 1100 + a word 100 + poll 100 + step 10 */
+    stage_takes(s, 0, 2320000); /* 1000 + 10 + store 1100 + word 100 + poll 100 + step 10 */
     CU_ASSERT_EQUAL(s->player[1].steps, 2);
     CU_ASSERT_EQUAL(s->player[2].steps, 2);
 }
 
-/* A worker waits for a counter that it alone watches.  It goes on neither before the additions are done, though it
- * takes a step in between, nor later than it would with events. */
+/* A worker waits for a counter that it alone watches.  It must not go on before the additions are done, although it
+ * takes a step in between.  It must go on at the same time as with events. */
 TEST("counters")
 {
-    for (int i = 0; i < 4; i++) { /* with events or without; the worker's own counter is either word */
+    for (int i = 0; i < 4; i++) { /* with or without events; the worker's own counter is either word */
         g_autofree struct stage *s = stage_new(1, 1);
         s->counts = i % 2;
         const uint32_t first = i / 2 ? 3 : 4, then = 7 - first;
         PLAY(s, 0, 1, STORES(0, 1000), { .verb = ADD, .word = 3 });
         PLAY(s, 0, 1, { .verb = ADD, .word = 4 });
         PLAY(s, 0, 1, WAITS(first), WAITS(then));
-        stage_takes(s, 0, 2320000); /* as above; word 4 is there from 1110 on, and makes a step at 1210 */
+        stage_takes(s, 0, 2320000); /* as above; word 4 is raised at 1110 and causes a step at 1210 */
         CU_ASSERT_EQUAL(s->player[2].steps, 3);
     }
 }
@@ -758,23 +764,23 @@ TEST("signals")
     g_autofree struct stage *s = stage_new(2, 2);
     PLAY(s, 0, 1, STORES(1, 1000), SIGNALS(1, 3));
     PLAY(s, 1, 1, WAITS(3));
-    stage_takes(s, 0, 3110000);     /* 1000 + 10 + store 1100 + fence 500, and 500 until the peer has the signal */
-    CU_ASSERT(took(s, 1, 3720000)); /* 1610 + NVLink 1000 + poll 100 + step 10 */
-    stage_renew(&s, 2, 2);          /* the data carry flags: no fence */
+    stage_takes(s, 0, 3110000);     /* 1000 + 10 + store 1100 + fence 500 + 500 until the peer has the signal */
+    CU_ASSERT(took(s, 1, 3720000)); /* at 1000 + 1610 + NVLink 1000 + poll 100 + step 10 */
+    stage_renew(&s, 2, 2);          /* the data carry flags, so there is no fence */
     PLAY(s, 0, 1, STORES(1, 1000), SIGNALS(1, 3, .loop = "polled"));
     PLAY(s, 1, 1, WAITS(3));
     stage_takes(s, 0, 2610000);
-    CU_ASSERT(took(s, 1, 3220000)); /* 1110 + NVLink 1000 + poll 100 + step 10 */
-    stage_renew(&s, 2, 2);          /* nothing stored: no fence */
+    CU_ASSERT(took(s, 1, 3220000)); /* at 1000 + 1110 + NVLink 1000 + poll 100 + step 10 */
+    stage_renew(&s, 2, 2);          /* nothing was stored, so there is no fence */
     PLAY(s, 0, 1, SIGNALS(1, 3));
     PLAY(s, 1, 1, WAITS(3));
     stage_takes(s, 0, 1510000);
-    CU_ASSERT(took(s, 1, 2120000)); /* 10 + 1000 + 100 + 10 */
-    stage_renew(&s, 1, 1);          /* within the GPU: 100 */
+    CU_ASSERT(took(s, 1, 2120000)); /* 1000 + step 10 + NVLink 1000 + poll 100 + step 10 */
+    stage_renew(&s, 1, 1);          /* within the GPU a signal takes 100 */
     PLAY(s, 0, 1, SIGNALS(0, 1));
     PLAY(s, 0, 1, { .verb = ADD, .word = 2 });
     PLAY(s, 0, 1, WAITS(1), WAITS(2));
-    stage_takes(s, 0, 1220000); /* 10 + 100 + 100 + 10 */
+    stage_takes(s, 0, 1220000); /* 1000 + step 10 + signal 100 + poll 100 + step 10 */
 }
 
 /* In a world with NICs, all signals that one step sends for one time are one event, whichever ranks get them.  The
@@ -787,17 +793,18 @@ TEST("signals of one step")
     PLAY(s, 0, 1, one);
     PLAY(s, 1, 1, WAITS(3));
     const uint64_t alone = stage_run(s);
-    CU_ASSERT(took(s, 1, 2120000)); /* 10 + 1000 + 100 + 10 */
+    CU_ASSERT(took(s, 1, 2120000)); /* 1000 + step 10 + NVLink 1000 + poll 100 + step 10 */
     stage_renew(&s, 6, 3);
     PLAY(s, 0, 1, one, other, two);
     PLAY(s, 1, 1, WAITS(3), WAITS(4));
     PLAY(s, 2, 1, WAITS(3));
-    CU_ASSERT_EQUAL(stage_run(s), alone + 1); /* the step of rank 2 */
+    CU_ASSERT_EQUAL(stage_run(s), alone + 1); /* one more event: the step of rank 2 */
     CU_ASSERT(took(s, 1, 2120000) && took(s, 2, 2120000));
     stage_renew(&s, 6, 3);
     PLAY(s, 0, 1, one, rest, two);
     PLAY(s, 1, 1, WAITS(3), WAITS(4));
-    CU_ASSERT_EQUAL(stage_run(s), alone + 2); /* that step, and its signal, which comes before rank 1 looks */
+    CU_ASSERT_EQUAL(stage_run(s), alone + 2); /* two more events: the second step of rank 0, and its signal, which
+                                               * arrives before rank 1 polls */
     CU_ASSERT(took(s, 1, 2120000));
 }
 
@@ -809,34 +816,35 @@ TEST("signals overtake")
     PLAY(s, 1, 1, SIGNALS(2, 4));
     PLAY(s, 1, 1, WAITS(5));
     PLAY(s, 2, 1, WAITS(4), SIGNALS(1, 5), WAITS(3));
-    stage_takes(s, 1, 3230000);      /* 10 + 1000 + 100 + 10 there, 1000 + 100 + 10 back */
-    CU_ASSERT(took(s, 2, 12720000)); /* 10 + store 10100 + fence 500 + 1000 + 100 + 10 */
-    stage_renew(&s, 1, 1);           /* one sum for two that wait for it, one of them already done */
+    stage_takes(s, 1, 3230000);      /* 1000 + (10 + 1000 + 100 + 10) to rank 2 + (1000 + 100 + 10) back */
+    CU_ASSERT(took(s, 2, 12720000)); /* 1000 + 10 + store 10100 + fence 500 + NVLink 1000 + poll 100 + step 10 */
+    stage_renew(&s, 1, 1);           /* two workers wait for one counter, and one of them has nothing else to do */
     PLAY(s, 0, 1, { .verb = ADD, .word = 2 });
     PLAY(s, 0, 1, WAITS(2));
     PLAY(s, 0, 1, WAITS(2), SIGNALS(0, 3));
     PLAY(s, 0, 1, WAITS(3));
     g_autoptr(world) world = stage_world(s);
     CU_ASSERT_TRUE_FATAL(stage_launch(s, world));
-    CU_ASSERT(took(s, 0, 1430000)); /* 10 + 100 + 100 + 10, 100 + 100 + 10 */
+    CU_ASSERT(took(s, 0, 1430000)); /* 1000 + (10 + 100 + 100 + 10) for the first wait + (100 + 100 + 10) for the
+                                     * second */
     CU_ASSERT_EQUAL(world_fabric(world, 0)->words[2], 1);
     CU_ASSERT_EQUAL(world_fabric(world, 0)->words[3], 1);
 }
 
-/* 16 SMs at 10 GB/s each share an egress of 100 GB/s: the stores of 1000 ns leave one each 100 ns. */
+/* 16 SMs at 10 GB/s each share an egress of 100 GB/s.  Their stores of 1000 ns leave at intervals of 100 ns. */
 TEST("egress is shared")
 {
     g_autofree struct stage *s = stage_new(2, 2);
     for (int i = 0; i < 16; i++) PLAY(s, 0, 16, STORES(1, 10000, .rows = 16));
-    stage_takes(s, 0, 2700000); /* 16 * 100, row 100 */
+    stage_takes(s, 0, 2700000); /* 1000 + 16 * 100 + row 100 */
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_NVLINK_EGRESS].busy_ps, 1600000);
     CU_ASSERT_EQUAL(s->result[1].use[WORLD_NVLINK_INGRESS].bytes, 160000);
-    stage_renew(&s, 2, 2); /* four of them do not fill it: the SM is the limit */
+    stage_renew(&s, 2, 2); /* four SMs do not fill the egress, so the SM is the limit */
     for (int i = 0; i < 4; i++) PLAY(s, 0, 16, STORES(1, 10000, .rows = 16));
-    stage_takes(s, 0, 2110000); /* 10 + 1000 + row 100 */
+    stage_takes(s, 0, 2110000); /* 1000 + 10 + 1000 + row 100 */
 }
 
-/* The same bytes from four senders, in turn by worker: rank r's last store is the (12 + r)th. */
+/* Four senders store as many bytes to one rank, and their workers take turns.  Rank r's last store is number 12 + r. */
 TEST("ingress is shared")
 {
     g_autofree struct stage *s = stage_new(5, 5);
@@ -848,7 +856,7 @@ TEST("ingress is shared")
     CU_ASSERT_EQUAL(s->result[1].use[WORLD_NVLINK_EGRESS].busy_ps, 400000);
 }
 
-/* A second launch begins when the first is done, and takes as long. */
+/* A second launch begins when the first is done, and takes the same time. */
 TEST("launches follow each other")
 {
     g_autofree struct stage *s = stage_new(2, 2);
@@ -858,12 +866,12 @@ TEST("launches follow each other")
     for (uint64_t i = 0; i < 3; i++) {
         CU_ASSERT_TRUE_FATAL(stage_launch(s, world));
         CU_ASSERT(took(s, 0, 2110000));
-        CU_ASSERT(took(s, 1, 1360000)); /* 500 B on two warps 250, row 100 */
+        CU_ASSERT(took(s, 1, 1360000)); /* 1000 + 10 + 500 B on two warps 250 + row 100 */
         CU_ASSERT_EQUAL(s->result[0].use[WORLD_NVLINK_EGRESS].bytes, 1000);
     }
 }
 
-/* Which players of a stage a kernel has: those of its number, two a rank. */
+/* The two kernels of each rank.  Kernel k has player k of the rank. */
 struct two_kernels {
     struct stage *stage;
     struct world *world;
@@ -889,8 +897,9 @@ static void two_kernels_launch(void *context, uint32_t rank, uint32_t kernel, st
     }
 }
 
-/* Rank 1 comes 3000 later.  Its second kernel waits for a kernel that rank 0 ran long before, and rank 0's for rank 1's
- * first.  No barrier is in between, and a word that rises while no worker watches it is seen by the next kernel. */
+/* Rank 1 comes 3000 ns late.  Its second kernel waits for the kernel that rank 0 ran long before.  Rank 0's second
+ * kernel waits for rank 1's first.  No barrier is in between.  A word that rises while no worker watches it must be
+ * seen by the next kernel. */
 TEST("kernels follow each other")
 {
     for (int nics = 0; nics <= 1; nics++) {
@@ -908,19 +917,20 @@ TEST("kernels follow each other")
         };
         uint32_t kernel = 0;
         CU_ASSERT_TRUE(world_run_program(two.world, &program, &kernel, s->text, sizeof s->text));
-        /* Rank 1's signal goes at 3000 + 10 + 500 and is seen 1110 later, or by NIC after 200, 2000, 3.2, 1000, 110. */
+        /* Rank 1's signal leaves at 3000 + 10 + 500 and is seen 1110 later.  By NIC it is seen after 200 + 2000 + 3.2 +
+         * 1000 + 110. */
         const uint64_t first_ps = nics ? 1210000 : 1510000, seen_ps = nics ? 6823200 : 4620000;
         CU_ASSERT_EQUAL(result[0][0].time_ps, first_ps);
         CU_ASSERT_EQUAL(result[0][1].begin_ps, 3000000);
         CU_ASSERT_EQUAL(result[0][1].time_ps, nics ? 1710000 : 2010000);
-        CU_ASSERT_EQUAL(result[1][0].begin_ps, first_ps); /* its end, and what a launch takes */
+        CU_ASSERT_EQUAL(result[1][0].begin_ps, first_ps); /* the end of the first kernel, plus what a launch takes */
         CU_ASSERT_EQUAL(result[1][0].time_ps, 1000000 + seen_ps - first_ps);
         CU_ASSERT_EQUAL(result[1][1].time_ps, 1010000);
         world_free(two.world);
     }
 }
 
-/* A slow GPU takes longer for its own work, but not for the links' work. */
+/* A slow GPU takes longer for its own work, but the links do not. */
 TEST("slow rank")
 {
     const uint32_t slow[2] = { 0, 2 * WORLD_SLOW_ONE };
@@ -928,12 +938,12 @@ TEST("slow rank")
     s->options.slow = slow;
     for (uint16_t r = 0; r < 2; r++) PLAY(s, r, 1, COPIES(1, 400), SIGNALS(0, r));
     PLAY(s, 0, 1, WAITS(1));
-    stage_takes(s, 1, 2520000);     /* twice 10, 100 and 400; 500 until the peer has the signal */
-    CU_ASSERT(took(s, 0, 3130000)); /* 1020, 1000, 100, 10 */
+    stage_takes(s, 1, 2520000);     /* twice (step 10 + row 100 + bytes 400), and 500 until the peer has the signal */
+    CU_ASSERT(took(s, 0, 3130000)); /* at 1020 + NVLink 1000 + poll 100 + step 10 */
 }
 
-/* Three workers store rows, whose ends are 200 and 100 ns apart, and release them, on one SM or each on its own.  A
- * fence takes 500 ns. */
+/* Three workers store rows whose ends are 200 and 100 ns apart, and release them, on one SM or each on its own SM.  A
+ * fence takes 500 ns.  Returns the time of rank 0. */
 static uint64_t releases_ps(bool together)
 {
     g_autofree struct stage *s = stage_new(2, 2);
@@ -946,14 +956,17 @@ static uint64_t releases_ps(bool together)
     return s->result[0].time_ps;
 }
 
-/* The second and third come during the first's fence: both wait for the next round. */
+/* The second and third releases come during the fence of the first, so both wait for the next fence. */
 TEST("releases of one SM")
 {
-    CU_ASSERT_EQUAL(releases_ps(false), 3410 * PS_PER_NS); /* 1000, 10 + store 1400 + fence 500, peek 500 */
-    CU_ASSERT_EQUAL(releases_ps(true), 3610 * PS_PER_NS);  /* 1000, 10 + store 1100 + two fences, peek 500 */
+    CU_ASSERT_EQUAL(releases_ps(false), 3410 * PS_PER_NS); /* 1000 + 10 + store 1400 + fence 500 + 500 until the peer
+                                                            * has the signal */
+    CU_ASSERT_EQUAL(releases_ps(true), 3610 * PS_PER_NS);  /* 1000 + 10 + store 1100 + two fences + 500 until the peer
+                                                            * has the signal */
 }
 
-/* Releases of one step wait for each other: a slowed GPU takes longer for each, but not for the waiting as well. */
+/* Releases of one step wait for each other.  On a slowed GPU each release takes longer, and the waiting is not slowed a
+ * second time. */
 TEST("releases of a slow rank")
 {
     for (uint32_t factor = 1; factor <= 8; factor *= 8) {
@@ -968,8 +981,8 @@ TEST("releases of a slow rank")
     }
 }
 
-/* If the link is the limit, a store from a slowed GPU takes as long as before, until the GPU is slower than the link. A
- * busy SM reports for how long it was busy. */
+/* If the link is the limit, a store from a slowed GPU takes as long as before, until the GPU is slower than the link.
+ * An SM reports how long it was busy. */
 TEST("stores of a slow rank")
 {
     uint64_t time_ps[3], busy_ps[3];
@@ -985,9 +998,9 @@ TEST("stores of a slow rank")
         time_ps[i] = s->result[0].time_ps;
         busy_ps[i] = s->result[0].use[WORLD_SM].busy_ps;
     }
-    CU_ASSERT_EQUAL(time_ps[0], 101000 * PS_PER_NS); /* 1000 of launch; 1000 B at 10 MB/s */
+    CU_ASSERT_EQUAL(time_ps[0], 101000 * PS_PER_NS); /* launch 1000; 1000 B at 10 MB/s */
     CU_ASSERT_EQUAL(time_ps[1], time_ps[0]);
-    CU_ASSERT_EQUAL(time_ps[2], 1001000 * PS_PER_NS); /* 1000 times 1000 B at 1 GB/s */
+    CU_ASSERT_EQUAL(time_ps[2], 1001000 * PS_PER_NS); /* launch 1000; 1000 times the 1000 ns of 1000 B at 1 GB/s */
     CU_ASSERT_EQUAL(busy_ps[0], 1000 * PS_PER_NS);
     CU_ASSERT_EQUAL(busy_ps[1], 2 * busy_ps[0]);
 }
@@ -999,14 +1012,14 @@ TEST("one put")
     g_autofree struct stage *s = stage_new(2, 1);
     PLAY(s, 0, 1, PUTS(1, 10000), SIGNALS(1, 5));
     PLAY(s, 1, 1, WAITS(5));
-    stage_takes(s, 0, 1410000); /* 10, twice post 100 and doorbell 100 */
-    /* Sent 210 to 1210; in from 2210 (fetch 1000, network 1000) to 3210; the signal's 32 B behind it until
-     * 3213.2; delivered 1000 later, poll 100, step 10. */
+    stage_takes(s, 0, 1410000); /* 1000 + step 10 + twice (post 100 + doorbell 100) */
+    /* The bytes are sent from 210 to 1210.  They arrive from 2210 (fetch 1000, network 1000) to 3210.  The signal's 32
+     * B follow until 3213.2.  They are delivered 1000 later; then poll 100 and step 10. */
     CU_ASSERT(took(s, 1, 5323200));
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_NIC_TX].bytes, 10032);
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_NIC_TX].busy_ps, 1003200);
     CU_ASSERT_EQUAL(s->result[1].use[WORLD_NIC_RX].busy_ps, 1003200);
-    stage_renew(&s, 2, 1); /* headers of 100 B on each of three packets; 5 a request */
+    stage_renew(&s, 2, 1); /* headers of 100 B on each of three packets; 5 ns for a request */
     s->cluster.nic.header_bytes = 100;
     s->cluster.nic.message_ps = 5000;
     PLAY(s, 0, 1, PUTS(1, 10000));
@@ -1024,8 +1037,8 @@ static bool busiest_is(const struct world *w, enum world_resource kind, const ch
     return name && !strcmp(part.name, name) && part.busy_ps == busy_ps && part.bytes == bytes;
 }
 
-/* The put above.  If rank 1 waits, all bytes count although rank 0's kernel ends at 410.  If no rank waits for what is
- * sent from 210 on, 200 of the 1003.2 fall into the slowest kernel. */
+/* The put above.  If rank 1 waits for the signal, all bytes count, although rank 0's kernel ends at 410.  If no rank
+ * waits for what is sent from 210 on, only 200 of the 1003.2 ns fall into the slowest kernel. */
 TEST("busiest parts")
 {
     for (int waits = 0; waits < 2; waits++) {
@@ -1039,15 +1052,16 @@ TEST("busiest parts")
         CU_ASSERT(busiest_is(w, WORLD_NIC_RX, waits ? "NIC of rank 1, receiving" : NULL, 1003200, 10032));
         CU_ASSERT(busiest_is(w, WORLD_LINK, NULL, 0, 0) && busiest_is(w, WORLD_NVLINK_EGRESS, NULL, 0, 0));
         CU_ASSERT_EQUAL(s->result[1].arrived_ps - s->result[1].begin_ps,
-                        4213200); /* in at 3213.2, delivered 1000 later */
+                        4213200); /* received at 3213.2, delivered 1000 later */
         struct world_part part;
         CU_ASSERT_TRUE(world_busiest(w, 0, WORLD_NIC_TX, &part));
         CU_ASSERT_EQUAL(part.rate_bps, UINT64_C(80000000000));
-        CU_ASSERT_DOUBLE_EQUAL(part.over_mean, 2, 1e-9); /* of two NICs one sends */
+        CU_ASSERT_DOUBLE_EQUAL(part.over_mean, 2, 1e-9); /* one of two NICs sends */
     }
 }
 
-/* A post waits three times for stores of other warps of its SM: 350 longer than for nothing. */
+/* A post waits three times for stores of other warps of its SM.  Each wait is 350 ns longer than without such
+ * stores. */
 TEST("a post beside copies")
 {
     uint64_t seen_ps[2];
@@ -1068,7 +1082,7 @@ TEST("a post beside copies")
     CU_ASSERT_EQUAL(seen_ps[0], seen_ps[1] + 3 * 350 * PS_PER_NS);
 }
 
-/* A put with its own flag is one request, and no atomic waits at the target. */
+/* If the put is its own flag, there is one request, and no atomic waits at the target. */
 TEST("put that is its own flag")
 {
     for (int polled = 0; polled < 2; polled++) {
@@ -1077,14 +1091,16 @@ TEST("put that is its own flag")
         s->cluster.nic.read_ps = 400 * PS_PER_NS;
         PLAY(s, 0, 1, { .verb = PUT_SIGNAL, .peer = 1, .size_bytes = 10000, .word = 5, .loop = loop });
         PLAY(s, 1, 1, WAITS(5));
-        stage_takes(s, 0, polled ? 1210000 : 1310000); /* 10, post 100 for each request, one doorbell 100 */
-        /* Sent from then; fetch 1000, bytes 1000, network 1000; 32 B and the word read 400; delivered 1000, 100, 10. */
+        stage_takes(s, 0, polled ? 1210000 : 1310000); /* 1000 + step 10 + post 100 for each request + one doorbell
+                                                        * 100 */
+        /* After that: fetch 1000, bytes 1000, network 1000; 32 B and the read of the word 400; delivery 1000, poll 100,
+         * step 10. */
         CU_ASSERT(took(s, 1, polled ? 5320000 : 5420000 + 3200 + 400000));
         CU_ASSERT_EQUAL(s->result[0].use[WORLD_NIC_TX].bytes, polled ? 10000 : 10032);
     }
 }
 
-/* A signal has no payload to fetch; at its target the word is read first. */
+/* A signal has no payload to fetch.  At its target, the word is read first. */
 TEST("lone signal")
 {
     g_autofree struct stage *s = stage_new(2, 1);
@@ -1092,8 +1108,10 @@ TEST("lone signal")
     s->cluster.nic.library_ps = 4 * PS_PER_US;
     PLAY(s, 0, 2, SIGNALS(1, 5, .warps = 1, .loop = "library"), SIGNALS(1, 6, .queue = 1, .warps = 1));
     PLAY(s, 1, 1, WAITS(6));
-    stage_takes(s, 0, 5210000); /* 10, the library's post 4100 and doorbell 100, beside it the kernel's 200 */
-    CU_ASSERT(took(s, 1, 1210000 + 3003200 + 110000)); /* fetch 600, network 1000, read 400, delivered 1000; 3.2 */
+    stage_takes(s, 0, 5210000); /* 1000 + step 10 + the library's post 4100 and doorbell 100; the kernel's 200 pass
+                                 * meanwhile */
+    CU_ASSERT(took(s, 1, 1210000 + 3003200 + 110000)); /* fetch 600, network 1000, read 400, delivery 1000, 32 B 3.2;
+                                                        * then poll 100 and step 10 */
 }
 
 TEST("incast")
@@ -1101,13 +1119,14 @@ TEST("incast")
     g_autofree struct stage *s = stage_new(3, 1);
     for (uint16_t r = 1; r <= 2; r++) PLAY(s, r, 1, PUTS(0, 10000), SIGNALS(0, r));
     PLAY(s, 0, 1, WAITS(1), WAITS(2));
-    /* Both begin to come in at 2210 and are in at 4210, their signals at 4213.2 and 4216.4.  The poll
-     * that sees the first, 100 after 5213.2, sees the second as well. */
+    /* Both puts arrive from 2210 to 4210, and their signals at 4213.2 and 4216.4.  The poll 100 after 5213.2 sees both
+     * signals. */
     stage_takes(s, 0, 6323200);
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_NIC_RX].bytes, 20064);
-    s->cluster.network.rate_bps = 40000000000; /* switch ports half as fast: in at 2210 + 4 * 1000 + 6.4 */
+    s->cluster.network.rate_bps = 40000000000; /* switch ports are half as fast: puts arrive until 2210 + 4 * 1000 +
+                                                * 6.4 */
     stage_takes(s, 0, 8326400);
-    s->cluster.network.rate_bps = 160000000000; /* faster ones: the NIC is the limit */
+    s->cluster.network.rate_bps = 160000000000; /* switch ports are faster, so the NIC is the limit */
     stage_takes(s, 0, 6323200);
 }
 
@@ -1117,11 +1136,13 @@ TEST("deferred doorbells")
         g_autofree struct stage *s = stage_new(2, 1);
         PLAY(s, 0, 1, PUTS(1, 4000, .defer = defer), SIGNALS(1, 5));
         PLAY(s, 1, 1, WAITS(5));
-        /* Held back: one doorbell less, but the put is sent at 310, with the signal's, instead of 210. */
+        /* If the put is deferred, there is one doorbell less.  But the put is sent with the signal at 310, instead of
+         * at 210. */
         stage_takes(s, 0, defer ? 1310000 : 1410000);
         CU_ASSERT(took(s, 1, defer ? 4823200 : 4723200));
     }
-    g_autofree struct stage *s = stage_new(2, 1); /* a flush rings too: sent 110, in 2210, delivered 3210, known 4210 */
+    g_autofree struct stage *s = stage_new(2, 1); /* a flush also rings: sent at 110, received at 2210, delivered at
+                                                   * 3210, known at 4210 */
     PLAY(s, 0, 1, PUTS(1, 1000, .defer = true), { .verb = FLUSH, .peer = 1 });
     stage_takes(s, 0, 5220000);
 }
@@ -1134,7 +1155,8 @@ static bool text_dropped(void *context, const void *text, size_t size_bytes)
 
 static struct timeline *timeline_nowhere(void) { return timeline_new(&(struct timeline_sink){ text_dropped, NULL }); }
 
-/* Puts that one request stands for take as long as separate puts, which a timeline makes of them. */
+/* One request may stand for several puts.  They must take as long as separate puts.  With a timeline, puts are
+ * separate. */
 TEST("trains of puts")
 {
     g_autoptr(timeline) timeline = timeline_nowhere();
@@ -1166,32 +1188,35 @@ TEST("queue depth")
         g_autofree struct stage *s = stage_new(2, 1);
         s->options.needs.queue_depth = depth;
         PLAY(s, 0, 1, PUTS(1, 1000), PUTS(1, 1000));
-        /* The first: sent 210, in 2310, delivered 3310, known 4310; then a step and the second's posting. */
+        /* The first put is sent at 210, received at 2310, delivered at 3310 and known at 4310.  Then come a step and
+         * the posting of the second put. */
         stage_takes(s, 0, depth == 1 ? 5520000 : 1410000);
-        s->options.needs.queue_depth = 3 - depth; /* what the cluster says counts */
+        s->options.needs.queue_depth = 3 - depth; /* the cluster's depth counts instead of this one */
         s->cluster.nic.queue_depth = depth;
         stage_takes(s, 0, depth == 1 ? 5520000 : 1410000);
     }
 }
 
-/* Three puts of 1000 B and a signal of 32, with a round trip of 4100 ns from the first byte sent: an acknowledgement is
- * back 4100 later, and only then is there room. */
+/* Three puts of 1000 B and a signal of 32 B.  The acknowledgement of a request comes 4100 ns after its first byte was
+ * sent. Only then is there room in the window again. */
 TEST("window")
 {
-    /* The window's size, and when the signal is seen.  Open: it goes at 810.  2500: the third put waits until 4310, the
-     * signal goes behind it, at 4410.  1500: one at a time, at 210, 4310, 8410; the signal goes at 8510. */
+    /* done_ps is when the signal is seen.  With no window, the signal leaves at 810.  With 2500 B, the third put waits
+     * until 4310, and the signal leaves behind it at 4410.  With 1500 B, the puts leave one at a time, at 210, 4310 and
+     * 8410, and the signal leaves at 8510. */
     static const uint64_t window[] = { 0, 2500, 1500 }, done_ps[] = { 4923200, 8523200, 12623200 };
     for (int i = 0; i < 3; i++) {
         g_autofree struct stage *s = stage_new(2, 1);
         s->cluster.nic.window_bytes = window[i];
         PLAY(s, 0, 1, PUTS(1, 1000), PUTS(1, 1000), PUTS(1, 1000), SIGNALS(1, 5));
         PLAY(s, 1, 1, WAITS(5));
-        stage_takes(s, 1, done_ps[i]); /* sent, 2000, 3.2 behind what comes before, 1000, 100, 10, 1000 */
+        stage_takes(s, 1, done_ps[i]); /* after the signal leaves: 2000 + 3.2 behind earlier bytes + 1000 + poll 100 +
+                                        * step 10; launch 1000 */
         CU_ASSERT(took(s, 0, 1810000));
     }
 }
 
-/* A window never passes more than its bytes in a round trip, to however many peers. */
+/* To any number of peers, no more bytes pass in a round trip than the window has. */
 TEST("window bounds the rate")
 {
     enum { PUTS = 7, ROUND_TRIP_NS = 4100 };
@@ -1202,12 +1227,12 @@ TEST("window bounds the rate")
             PLAY(s, 0, 1, PUTS(peer, 1000), PUTS(peer, 1000), { .verb = FLUSH, .peer = peer });
         stage_run(s);
         const uint64_t bytes = PUTS * 2 * 1000, took_ns = (s->result[0].time_ps - 1210000) / PS_PER_NS;
-        CU_ASSERT(bytes * ROUND_TRIP_NS <= window * took_ns + 10 * window); /* a step's 10 */
+        CU_ASSERT(bytes * ROUND_TRIP_NS <= window * took_ns + 10 * window); /* the step's 10 ns */
         CU_ASSERT(bytes * ROUND_TRIP_NS >= window * took_ns * 8 / 10);
     }
 }
 
-/* A worker that puts until it is refused, and notes when it sees a word and its own alarm. */
+/* A worker that posts puts until one is refused.  It notes when it sees a word and its own alarm. */
 struct impatient {
     struct fabric_worker worker;
     uint32_t puts, word;
@@ -1228,7 +1253,7 @@ static enum worker_step impatient_step(struct fabric_worker *w)
 
 static const struct worker_role impatient_role = { .step = impatient_step, .describe = player_describe };
 
-/* A worker that waits for room sees other events before there is some: a word, its alarm. */
+/* A worker that waits for room in a queue must see other events before there is room: a word and its alarm. */
 TEST("room and other things")
 {
     for (int alarm = 0; alarm <= 1; alarm++) {
@@ -1246,14 +1271,15 @@ TEST("room and other things")
         fabric_watch(&i.worker, 3, 1);
         CU_ASSERT_TRUE(
             world_run(world, (struct fabric_worker * *const *)worker, count, s->result, s->text, sizeof s->text));
-        /* The signal: 10, post 100, doorbell 100, 2000, 3.2, 1000; seen at a poll of 100, before 4310. */
+        /* The signal takes step 10, post 100, doorbell 100, 2000 on the way, 3.2 for its bytes and delivery 1000.  It
+         * is seen after a poll of 100, before room comes at 4310. */
         CU_ASSERT_EQUAL(i.seen_ps, 3313200);
         CU_ASSERT_EQUAL(i.rang_ps, alarm ? 1500000 : 0);
         CU_ASSERT(took(s, 0, 5520000));
     }
 }
 
-/* A worker that waits for word 4, and says so if it awaits it.  It watches word 3, too. */
+/* A worker that waits for word 4.  If `awaits`, it announces that with fabric_await().  It watches word 3, too. */
 struct patient {
     struct fabric_worker worker;
     bool awaits;
@@ -1290,8 +1316,8 @@ static struct patient patient_run(uint64_t poll_ps, bool awaits)
     return p;
 }
 
-/* A step that would find nothing is left out.  The others come when they come without that: 200 ns lie between the
- * words, so the poll after the first one sees the second one only if it takes longer. */
+/* A step that would find nothing is left out.  The other steps come at the same times as without fabric_await().  The
+ * words are raised 200 ns apart, so the poll after the first word sees the second one only if a poll takes longer. */
 TEST("awaited words")
 {
     for (uint64_t poll_ps = 100000; poll_ps <= 500000; poll_ps += 400000) {
@@ -1302,7 +1328,7 @@ TEST("awaited words")
     }
 }
 
-/* All bytes of a put are at the peer when the last one is, not when the first one is. */
+/* All bytes of a put are at the peer when its last byte arrives, and not when its first byte does. */
 TEST("bytes come last")
 {
     g_autofree struct stage *s = stage_new(2, 1);
@@ -1314,7 +1340,7 @@ TEST("bytes come last")
     memset(from, 7, 10000);
     s->player[0].source = from;
     s->watched = &to[9999];
-    /* Rank 1 looks at 4000 and 4300 ns: the first byte has been there since 2210, the last comes at 4210. */
+    /* Rank 1 reads the byte at 4000 and 4300 ns.  The first byte arrived at 2210; the last one arrives at 4210. */
     struct glance {
         uint64_t at_ps;
         uint8_t expected;
@@ -1335,26 +1361,29 @@ TEST("proxy")
         s->cluster.nic.proxy_threads = threads;
         PLAY(s, 0, 1, SIGNALS(1, 1), SIGNALS(1, 2, .queue = 1));
         PLAY(s, 1, 1, WAITS(2));
-        stage_takes(s, 0, 1210000); /* the worker only hands over: 10 + 2 * 100 */
-        /* Second handed over at 210, with the proxy at 710; one thread is busy with the first until 910, and
-         * 300 with each.  Then 2000 to the peer, 3.2, 1000, 100, 10. */
+        stage_takes(s, 0, 1210000); /* the worker only hands requests over: step 10 + 2 * 100 */
+        /* The second signal is handed over at 210 and reaches the proxy at 710.  The proxy takes 300 for each
+         * signal.  One thread is busy with the first signal until 910.  Then 2000 to the peer, 3.2, 1000, poll 100
+         * and step 10. */
         CU_ASSERT(took(s, 1, threads == 1 ? 5323200 : 5123200));
         CU_ASSERT_EQUAL(s->result[0].use[WORLD_POSTING].busy_ps, 600000 / threads);
     }
 }
 
-/* Warps that ring for one QP do so one after another; warps of different QPs do not wait for each other. */
+/* Warps that ring for one QP do so one after another.  Warps of different QPs do not wait for each other. */
 TEST("warps of one QP")
 {
     for (uint16_t queue = 0; queue <= 1; queue++) {
         g_autofree struct stage *s = stage_new(2, 1);
         PLAY(s, 0, 1, PUTS(1, 1000));
         PLAY(s, 0, 1, PUTS(1, 1000, .queue = queue));
-        stage_takes(s, 0, queue ? 1210000 : 1310000); /* 10, post 100, doorbell 100, the other's 100 */
+        stage_takes(s, 0, queue ? 1210000 : 1310000); /* 1000 + step 10 + post 100 + doorbell 100, and the other warp's
+                                                       * doorbell 100 if the QP is the same */
     }
 }
 
-/* What else a row of the table says: how many requests wait for a thread, what stays in order, what a signal adds. */
+/* Other fields of a transport: how many requests may wait for a thread, what stays in order, and how long a signal
+ * takes. */
 TEST("transports")
 {
     g_autofree struct stage *s = stage_new(2, 1);
@@ -1363,11 +1392,13 @@ TEST("transports")
     t.order = TRANSPORT_FENCE;
     PLAY(s, 0, 1, PUTS(1, 1000), SIGNALS(1, 1));
     PLAY(s, 1, 1, WAITS(1));
-    stage_takes(s, 1, 8423200); /* acknowledged at 4310; 2003.2, 1000, 100, 10, 1000 */
+    stage_takes(s, 1, 8423200); /* the put is acknowledged at 4310; then 2003.2 + 1000 + poll 100 + step 10; launch
+                                 * 1000 */
     t.order = TRANSPORT_WIRE;
     t.atomic_ps = 500 * PS_PER_NS;
-    stage_takes(s, 1, 5023200); /* sent 410; 2003.2, 500, 1000, 100, 10, 1000 */
-    stage_renew(&s, 2, 1);      /* one waits for the thread, a third must wait for that */
+    stage_takes(s, 1, 5023200); /* the signal is sent at 410; then 2003.2 + atomic 500 + 1000 + poll 100 + step 10;
+                                 * launch 1000 */
+    stage_renew(&s, 2, 1);      /* one request may wait for the thread, so the third must wait until there is room */
     t = transport_of(&s->cluster.nic);
     s->options.transport = &t;
     t.poster = CLUSTER_POST_PROXY;
@@ -1375,7 +1406,7 @@ TEST("transports")
     t.doorbell_ps = 300 * PS_PER_NS;
     t.fifo_depth = 1;
     PLAY(s, 0, 1, SIGNALS(1, 1), SIGNALS(1, 2), SIGNALS(1, 3));
-    stage_takes(s, 0, 2110000); /* handed over at 110, 610 (910 less 300), 1110 (1410 less 300) */
+    stage_takes(s, 0, 2110000); /* handed over at 110, at 610 (910 less 300), and at 1110 (1410 less 300) */
     t.fifo_depth = 0;
     stage_takes(s, 0, 1310000);
     for (uint32_t i = 0; backends_at(i); i++) {
@@ -1389,8 +1420,8 @@ TEST("transports")
     CU_ASSERT(backends_find("tcp")->provider == CLUSTER_PROVIDER_UNKNOWN && backends_find("libfabric")->flushed);
 }
 
-/* With `flush`, the time until rank 0 knows that its put is complete.  Else the time until rank 1 has seen the second
- * of two puts with signals. */
+/* With `flush`, returns the time until rank 0 knows that its put is complete.  Otherwise, returns the time until rank 1
+ * has seen the second of two puts with signals. */
 static uint64_t counted_ps(enum cluster_posting poster, enum transport_order order, bool flush, uint64_t counter_ps)
 {
     g_autofree struct stage *s = stage_new(2, 1);
@@ -1416,7 +1447,7 @@ static uint64_t thread_ps(enum cluster_posting poster, enum transport_order orde
     return counted_ps(poster, order, flush, 0);
 }
 
-/* What a host's thread does in addition to posting: it waits at fences, and tells the GPU of acknowledgements. */
+/* Besides posting, a host's thread waits at fences and tells the GPU of acknowledgements. */
 TEST("threads wait")
 {
     /* The thread waits until the first put is acknowledged: fetch, 100 ns of bytes, network, delivery, network back.
@@ -1429,17 +1460,17 @@ TEST("threads wait")
     CU_ASSERT_EQUAL(counted_ps(CLUSTER_POST_PROXY, TRANSPORT_FENCE, false, 400000) -
                         thread_ps(CLUSTER_POST_PROXY, TRANSPORT_FENCE, false),
                     2000000);
-    /* 400, 800, and 400 for the other of two ranks. */
+    /* 400 + 800, and 400 for the other of two ranks */
     CU_ASSERT_EQUAL(counted_ps(CLUSTER_POST_PROXY, TRANSPORT_WIRE, true, 400000) -
                         thread_ps(CLUSTER_POST_PROXY, TRANSPORT_WIRE, true),
                     1600000);
-    /* To the thread, and back from it. */
+    /* The request takes 500 ns to the thread, and the acknowledgement 500 ns back. */
     CU_ASSERT_EQUAL(thread_ps(CLUSTER_POST_PROXY, TRANSPORT_WIRE, true) -
                         thread_ps(CLUSTER_POST_GPU, TRANSPORT_WIRE, true),
                     2 * 500 * PS_PER_NS);
 }
 
-/* A NIC whose reads take 300 ns reads once after each put before it acknowledges the put. */
+/* The NIC reads once after each put, before it acknowledges the put.  A read takes 300 ns. */
 TEST("flushed")
 {
     uint64_t took_ps[2][2];
@@ -1460,8 +1491,9 @@ TEST("flushed")
             took_ps[flushed][fence] = s->result[fence].time_ps;
         }
     }
-    CU_ASSERT_EQUAL(took_ps[1][0] - took_ps[0][0], 300000); /* what rank 0 awaits */
-    CU_ASSERT_EQUAL(took_ps[1][1] - took_ps[0][1], 600000); /* the thread's wait, and the second signal's */
+    CU_ASSERT_EQUAL(took_ps[1][0] - took_ps[0][0], 300000); /* rank 0 waits for one read */
+    CU_ASSERT_EQUAL(took_ps[1][1] - took_ps[0][1], 600000); /* the fence waits for one read, and the second signal for
+                                                             * another */
 }
 
 static struct world_result copied_play(uint32_t rank, bool staged, bool copied, bool signal)
@@ -1484,9 +1516,8 @@ static struct world_result copied_play(uint32_t rank, bool staged, bool copied, 
     return s->result[rank];
 }
 
-/* A CPU at each end copies 1 byte in a nanosecond, and the receiver's CPU takes 200 ns more for each message.  If
- * messages are staged, each copy waits 5 us and moves 2 bytes in a nanosecond, and the path through the node is not
- * taken. */
+/* The CPU at each end copies a byte in 1 ns.  The receiver's CPU takes 200 ns more for each message.  If messages are
+ * staged, each copy waits 5 us first and takes 2 ns for a byte, and bytes do not take the path through the node. */
 TEST("copied")
 {
     for (uint32_t staged = 0; staged < 2; staged++) {
@@ -1496,7 +1527,7 @@ TEST("copied")
         const uint64_t more_ps =
             copied_play(1, staged, true, true).time_ps - copied_play(1, staged, false, true).time_ps;
         CU_ASSERT_EQUAL(more_ps, 200000 + copy_ps + (staged ? 48000 - 5000000 : 32000) -
-                                     100000); /* the signal's 32 B, too; one post less */
+                                     100000); /* the signal's 32 B are copied, too, and there is one post less */
         const struct world_result received = copied_play(1, staged, true, true);
         const uint64_t taken_ps = received.use[WORLD_RECEIVING].busy_ps;
         CU_ASSERT_TRUE(taken_ps >= 200000 + copy_ps && taken_ps < 300000 + copy_ps);
@@ -1505,7 +1536,8 @@ TEST("copied")
     }
 }
 
-/* A put with a signal to rank 1, which at the same time sends one of its own if it is busy; rank 1's time. */
+/* Rank 0 puts a message with a signal to rank 1.  If `busy`, rank 1 posts two puts at the same time.  Returns rank 1's
+ * time. */
 static uint64_t message_ps(uint64_t size_bytes, bool busy, uint64_t receive_ps, uint64_t ask_bytes)
 {
     g_autofree struct stage *s = stage_new(2, 1);
@@ -1523,21 +1555,23 @@ static uint64_t message_ps(uint64_t size_bytes, bool busy, uint64_t receive_ps, 
     return s->result[1].time_ps;
 }
 
-/* A message that a thread receives is one request.  No NIC works on its signal, and it waits for what the thread sends.
- * A larger message is asked for: its announcement arrives (1000 ns), the question comes back, the NIC reads. */
+/* A message that a thread receives is one request.  The NIC does not handle its signal, and the message waits for what
+ * the thread sends.  A message larger than ask_bytes is asked for: its announcement arrives (1000 ns), the question
+ * goes back (1000 ns), and the NIC reads (70 ns). */
 TEST("two-sided")
 {
     const uint64_t one_sided_ps = message_ps(1000, false, 0, 0), taken_ps = message_ps(1000, false, 1000, 0);
-    CU_ASSERT(taken_ps + 5000000 < one_sided_ps); /* a request less for the thread, which takes 5 us each */
+    CU_ASSERT(taken_ps + 5000000 < one_sided_ps); /* saves the thread one request of 5 us */
     CU_ASSERT_EQUAL(message_ps(1000, false, 901000, 0) - taken_ps, 900000);
     CU_ASSERT_EQUAL(message_ps(1000, false, 1000, 1100) - taken_ps, 0);
     CU_ASSERT_EQUAL(message_ps(1000, false, 1000, 999) - taken_ps, 2070000);
     const uint64_t behind_ps = message_ps(1000, true, 3000000, 0) - message_ps(1000, true, 1000, 0);
-    CU_ASSERT_EQUAL(behind_ps, 2999000); /* it has sent both by 10 us and takes the message in behind them */
+    CU_ASSERT_EQUAL(behind_ps, 2999000); /* the thread has sent both puts by 10 us, and then receives the message */
     CU_ASSERT(message_ps(1000, true, 1000, 0) > taken_ps);
 }
 
-/* Ranks 0 and 1 share a NIC, 2 and 3 another: its QPs take turns, so the signals go one right after the other. */
+/* Ranks 0 and 1 may share a NIC, and ranks 2 and 3 another.  QPs of a shared NIC take turns, so the signals are sent
+ * one right after the other. */
 static void shared_nic_play(struct stage *s)
 {
     for (uint16_t r = 0; r < 2; r++) {
@@ -1551,23 +1585,24 @@ TEST("shared NIC")
 {
     g_autofree struct stage *s = stage_new(4, 1);
     shared_nic_play(s);
-    CU_ASSERT(took(s, 2, 5323200) && took(s, 3, 5323200)); /* a NIC each: as one put */
+    CU_ASSERT(took(s, 2, 5323200) && took(s, 3, 5323200)); /* each rank has a NIC, so both take the time of one put */
     stage_renew(&s, 4, 1);
     s->cluster.nic.gpus_per_nic = 2;
     shared_nic_play(s);
-    CU_ASSERT(took(s, 3, 6326400)); /* 210, 2 * 1003.2, 2000, 1000, 110, launch */
+    CU_ASSERT(took(s, 3, 6326400)); /* launch 1000 + 210 + 2 * 1003.2 + 2000 + 1000 + 110 */
     CU_ASSERT(took(s, 2, 6323200)); /* 3.2 sooner */
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_NIC_TX].bytes, 20064);
 }
 
-/* QPs of one rank take turns, too, however much one of them has; each keeps its order. */
+/* QPs of one rank take turns, too, however many bytes one of them has.  Each QP keeps its order. */
 TEST("turns of QPs")
 {
     g_autofree struct stage *s = stage_new(4, 1);
     PLAY(s, 0, 1, PUTS(1, 10000), PUTS(1, 10000), PUTS(1, 10000), SIGNALS(1, 1), PUTS(2, 10000), SIGNALS(2, 1));
     PLAY(s, 1, 1, WAITS(1));
     PLAY(s, 2, 1, WAITS(1));
-    /* The first at 210; by the end of it all are posted.  Then in turn 1, 2, 1, 2's signal, 1's signal. */
+    /* The first put is sent at 210, and all others are posted before it ends.  Then the QPs to ranks 1 and 2 take
+     * turns: a put to 1, the put to 2, a put to 1, the signal to 2, the signal to 1. */
     stage_takes(s, 2, 5323200 + 3 * 1000000);
     CU_ASSERT(took(s, 1, 5323200 + 3 * 1000000 + 3200));
 }
@@ -1598,16 +1633,16 @@ TEST("host cores")
         g_autofree struct stage *s = host_stage_new(cores);
         for (uint16_t r = 0; r < 2; r++) PLAY(s, r, 1, COPIES(1, 1000));
         stage_takes(s, 0, 1110000);     /* step 10, row 100, 1000 B at 1 GB/s; no launch */
-        CU_ASSERT(took(s, 1, 1110000)); /* on one core it runs after rank 0, but its clock starts when it begins */
+        CU_ASSERT(took(s, 1, 1110000)); /* on one core it runs after rank 0, but its time counts from its own begin */
         CU_ASSERT_EQUAL(s->result[0].use[WORLD_CORE].busy_ps, cores == 1 ? 2220000 : 1110000);
     }
-    g_autofree struct stage *s = host_stage_new(2); /* one process has one thread, however many workers */
+    g_autofree struct stage *s = host_stage_new(2); /* one process has one thread for all its workers */
     for (int i = 0; i < 2; i++) PLAY(s, 0, 1, COPIES(1, 1000));
     stage_takes(s, 0, 2220000);
 }
 
-/* Rank 1 gets half as much of the core: after each step it pauses for as long as the step took (two workers stepped,
- * 20, row 100, 1000 B at 1 GB/s), and rank 0 may run meanwhile. */
+/* Rank 1 gets only half of the core.  After each step it pauses for as long as the step took: 20 for two workers, row
+ * 100, 1000 B at 1 GB/s.  Rank 0 may run during the pause. */
 TEST("a slow rank on a host")
 {
     const uint32_t slow[2] = { 0, 2 * WORLD_SLOW_ONE };
@@ -1617,14 +1652,16 @@ TEST("a slow rank on a host")
         const struct operation copy = COPIES(1, 1000);
         for (int i = 0; i < beside; i++) PLAY(s, 0, 1, copy);
         for (int i = 0; i < 2; i++) PLAY(s, 1, 1, copy);
-        stage_takes(s, 0, beside == 1 ? 1110000 : 3320000); /* rank 1's second between its own */
+        stage_takes(s, 0, beside == 1 ? 1110000 : 3320000); /* the second step of rank 1 runs between the two of rank
+                                                             * 0 */
         CU_ASSERT(took(s, 1, 3340000));
         CU_ASSERT_EQUAL(s->result[1].use[WORLD_CORE].busy_ps, beside == 1 ? 3330000 : 3340000);
     }
 }
 
-/* Ranks 0 and 1 share a core; rank 1 has two workers, which step in one round with a look at both (20) and at the link
- * (7).  If its slice lasts that long, the round is before rank 0's turn.  A change of ranks takes 50. */
+/* Ranks 0 and 1 share a core.  Rank 1 has two workers, which step in one round.  The round also checks both workers
+ * (20) and the link (7).  If rank 1's slice lasts as long as the round, the round ends before rank 0 runs.  A change of
+ * ranks takes 50. */
 TEST("host turns")
 {
     for (int lasts = 0; lasts <= 1; lasts++) {
@@ -1634,7 +1671,8 @@ TEST("host turns")
         s->cluster.host.slice_ps = (lasts ? 1178 : 1177) * PS_PER_NS;
         PLAY(s, 0, 1, COPIES(1, 1000));
         for (int i = 0; i < 2; i++) PLAY(s, 1, 1, COPIES(1, 1000));
-        stage_takes(s, 1, lasts ? 2227000 : 3444000); /* 27, 2 * 1100; between them 2 * 50, 17, 1100 */
+        stage_takes(s, 1, lasts ? 2227000 : 3444000); /* 27 + 2 * 1100; if rank 0 runs in between, 2 * 50 + 17 + 1100
+                                                       * more */
         CU_ASSERT(took(s, 0, 1117000));
     }
 }
@@ -1644,11 +1682,11 @@ TEST("host copies")
     for (uint8_t places = 1; places <= 3; places++) {
         g_autofree struct stage *s = host_stage_new(2);
         PLAY(s, 0, 1, COPIES(1, 1000, .places = places));
-        stage_takes(s, 0, (10 + places * 1100) * PS_PER_NS); /* 100 and 1000 for each place */
+        stage_takes(s, 0, (10 + places * 1100) * PS_PER_NS); /* row 100 and bytes 1000 for each target */
     }
 }
 
-/* Sums with weights and sums without have costs of their own, given for a row of 14336 bytes. */
+/* Sums with weights and sums without have separate costs.  The cost of a row is that of a row of 14336 bytes. */
 TEST("host sums")
 {
     for (int weighted = 0; weighted <= 1; weighted++) {
@@ -1656,7 +1694,7 @@ TEST("host sums")
         s->cluster.host.reduce = (struct cluster_work){ .row_ps = 400 * PS_PER_NS, .warp_rate_bps = 800000000 };
         s->cluster.host.sum = (struct cluster_work){ .row_ps = 200 * PS_PER_NS, .warp_rate_bps = 8000000000 };
         PLAY(s, 0, 1, { .verb = SUM, .rows = 2, .size_bytes = 4 * 14336, .loop = weighted ? "weighted" : NULL });
-        stage_takes(s, 0, weighted ? 574250000 : 57754000); /* 10; 2 rows made; 57344 B read */
+        stage_takes(s, 0, weighted ? 574250000 : 57754000); /* step 10; two rows are made; 57344 B are read */
     }
 }
 
@@ -1671,14 +1709,14 @@ TEST("host casts")
     }
 }
 
-/* A word is seen a poll and a step after the store; ranks that take turns on one core pay for each change. */
+/* A word is seen a poll and a step after the store.  Ranks that take turns on one core pay for each change of ranks. */
 TEST("host signals")
 {
     g_autofree struct stage *s = host_stage_new(2);
     PLAY(s, 0, 1, STORES(1, 1000), SIGNALS(1, 4));
     PLAY(s, 1, 1, WAITS(4));
     stage_takes(s, 0, 1110000);
-    CU_ASSERT(took(s, 1, 1220000)); /* 100, 10 */
+    CU_ASSERT(took(s, 1, 1220000)); /* poll 100 and step 10 later */
     uint64_t time_ps[2];
     for (uint32_t i = 0; i < 2; i++) {
         g_autofree struct stage *turns = host_stage_new(1);
@@ -1703,31 +1741,32 @@ static struct stage *host_link_new(uint64_t nic_rate_bps)
     return s;
 }
 
-/* Both ends work for a put and for a signal; the sender works when its doorbell rings.  An arrival at an idle core
- * takes an interrupt. */
+/* Both ends work for a put and for a signal.  The sender works when its doorbell rings.  If a request arrives at an
+ * idle core, it costs an interrupt. */
 TEST("host puts")
 {
     for (int defer = 0; defer < 2; defer++) {
         g_autofree struct stage *s = host_link_new(8000000000);
         PLAY(s, 0, 1, PUTS(1, 1000, .defer = defer), COPIES(1, 1000), SIGNALS(1, 1));
         PLAY(s, 1, 1, WAITS(1));
-        stage_takes(s, 0, 2340000); /* 10, 200 + 1000, 100 + 1000, 30 */
-        /* The put leaves at 1210, or behind the copy at 2310, for 1000; it is there 500 later, and read from then on
-         * in 50 and 1200; the signal comes meanwhile, is read in 30, seen in 100, stepped in 10. */
+        stage_takes(s, 0, 2340000); /* step 10 + put (200 + 1000) + copy (100 + 1000) + signal 30 */
+        /* The put leaves at 1210, or behind the copy at 2310, and takes 1000.  It arrives 500 later, and the receiver
+         * takes an interrupt of 50 and 1200 for it.  The signal arrives meanwhile and takes 30, a poll of 100 and a
+         * step of 10. */
         CU_ASSERT(took(s, 1, defer ? 4200000 : 3100000));
     }
 }
 
-/* Packets are processed as they arrive: after a slow link that time is hidden, and until then the process does other
- * work. */
+/* Packets are processed as they arrive.  Behind a slow link that time is hidden.  Until the packets arrive, the process
+ * does other work. */
 TEST("host behind a slow link")
 {
     g_autofree struct stage *s = host_link_new(800000000);
     PLAY(s, 0, 1, PUTS(1, 1000), SIGNALS(1, 1), WAITS(2));
     PLAY(s, 1, 1, COPIES(1, 2000), { .verb = ADD, .word = 5 }, WAITS(1));
     PLAY(s, 1, 1, WAITS(5), SIGNALS(0, 2));
-    stage_takes(s, 1, 11900000);    /* 1210, 10000, 500, 50 not hidden, 30, 100, 10 */
-    CU_ASSERT(took(s, 0, 2840000)); /* 2120, its word raised: 30, 500, 50, 30, 100, 10 */
+    stage_takes(s, 1, 11900000);    /* 1210 + link 10000 + 500 + 50 not hidden + signal 30 + poll 100 + step 10 */
+    CU_ASSERT(took(s, 0, 2840000)); /* the word is raised at 2120; then 30 + 500 + 50 + 30 + poll 100 + step 10 */
 }
 
 TEST("kernel that never ends")
@@ -1742,7 +1781,7 @@ TEST("kernel that never ends")
     CU_ASSERT_STRING_EQUAL(s->text, "rank 1: player 1 waits for word 7");
 }
 
-/* Recording changes no time, and every operation and port is in it. */
+/* Recording must not change any time, and must record every operation and port. */
 TEST("timeline")
 {
     g_autoptr(timeline) timeline = timeline_nowhere();
@@ -1756,24 +1795,27 @@ TEST("timeline")
     s->options.timeline = timeline;
     stage_run(s);
     CU_ASSERT_EQUAL(memcmp(without, s->result, sizeof without), 0);
-    /* store, its egress and ingress; signal; post of put and signal, each sent and received; copy */
-    /* two arrows, each request in and out of two counters */
+    /* a store, its egress and its ingress; a signal; the post of a put and of a signal, each sent and received; a
+     * copy */
+    /* two arrows; each request enters and leaves two counters */
     const uint64_t once = 3 + 1 + 2 * 3 + 1 + 2 + 2 * 4;
     CU_ASSERT_EQUAL(timeline_entry_count(timeline), once);
     struct world *world = stage_world(s);
     CU_ASSERT(stage_launch(s, world));
     world_timeline_note(world, "kernel", s->result);
-    /* and the kernel on each rank, and its path: no waits are recorded here, so the last worker's work alone */
+    /* In addition: the kernel on each rank, and the path that decides its time.  No waits are recorded here, so the
+     * path is only the last worker's work. */
     CU_ASSERT_EQUAL(timeline_entry_count(timeline), 2 * once + 4 + 1);
     world_free(world);
     s->options.timeline = NULL;
     world = stage_world(s);
-    CU_ASSERT_STRING_EQUAL(world_fabric(world, 0)->ops->name, "sim-gpu"); /* nothing stands in between */
+    CU_ASSERT_STRING_EQUAL(world_fabric(world, 0)->ops->name, "sim-gpu"); /* without a timeline, the fabric is not
+                                                                           * wrapped */
     world_timeline_note(world, "kernel", s->result);
     world_free(world);
 }
 
-/* With too many workers the run ends with one line, before it reads any of them. */
+/* With too many workers the run ends with one line of text, before it reads any worker. */
 TEST("too many workers")
 {
     g_autofree struct stage *s = stage_new(1, 1);
