@@ -28,11 +28,11 @@ enum field_type { FIELD_COUNT, FIELD_SEED, FIELD_FLAG, FIELD_CHOICE, FIELD_TEXT 
 struct field {
     const char *name;
     enum field_type type;
-    unsigned flags; /* enum field_flag */
+    unsigned flags; /* set of enum field_flag */
     size_t offset;
     uint32_t least, most; /* the least and the greatest number that a user may give (FIELD_COUNT) */
-    uint32_t initial;     /* the value if the user gives none; it may be below `least`.  0: the value is decided
-                           * later */
+    uint32_t initial;     /* the value if the user gives none; 0: the value is decided later, even if 0 is below
+                           * `least` */
     const char *choices;  /* "a|b|c"; the first is the default unless initial_text gives another */
     const char *argument; /* the placeholder of the value in --help */
     const char *help;

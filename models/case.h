@@ -50,9 +50,9 @@ struct case_options {
     const char *fail;         /* "1@dispatch|3@combine": ranks that fail in their first call of these kernels */
     uint32_t masked_places;   /* how many top-k places of a rank go to no expert */
     uint64_t seed;
-    const char *data;    /* "pattern", "constant", "random" */
+    const char *data;    /* the values of tokens: "pattern", "constant", "random" */
     const char *routing; /* how random routing is drawn: "uniform", "zipf:1.2", ... (traces/generate.h) */
-    const char *cluster; /* path of a cluster file */
+    const char *cluster; /* path of a cluster file or name of a shipped one */
     const char *launch;  /* how kernels are launched: "barrier" before each kernel (also NULL), or "stream" or "loop",
                           * for  kernels that have them */
     const char *backend; /* a name in models/backends.ini; NULL: the backend of the cluster file */
@@ -64,7 +64,7 @@ struct case_options {
     uint32_t step, layer;
     const char *traffic;   /* tokens from each source to each rank or expert, or NULL: "1|2;3|4", where ';' divides
                             * sources   and '|' targets */
-    const char *placement; /* expert placement, or NULL */
+    const char *placement; /* how experts are placed on ranks, or NULL */
     const char *deepep; /* the version of DeepEP: "a84a248", "2025-04-16", "before-ibgda"; NULL: that of PROTOCOLS.md */
     uint64_t given[2];  /* bits of the options that case_set() has set: case_option_given() */
 };
@@ -112,7 +112,7 @@ struct case_options case_resolved(const struct case_options *c);
 /* For callers that need a single option.  Returns the option's value or, if the case leaves it open, the one that
  * case_resolved() gives it. */
 const char *case_kernel(const struct case_options *c);
-bool case_kernel_in(const struct case_options *c, const char *names); /* names: "ll|normal|v2" */
+bool case_kernel_in(const struct case_options *c, const char *names); /* names is a list such as "ll|normal|v2" */
 uint32_t case_ranks(const struct case_options *c); /* 8 for a trace or a matrix file, because this function reads no
                                                     * file */
 uint32_t case_tokens(const struct case_options *c);

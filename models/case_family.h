@@ -17,7 +17,7 @@ struct case_family {
     const char *(*rate_metric)(const struct case_options *c);
 };
 
-extern const struct case_family case_family_moe;  /* case_kernel.c */
-extern const struct case_family case_family_coll; /* case_coll.c */
+extern const struct case_family case_family_moe;  /* defined in case_kernel.c */
+extern const struct case_family case_family_coll; /* defined in case_coll.c */
 
 #endif

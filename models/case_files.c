@@ -7,7 +7,7 @@
 
 /* A value divided into the file's name and what is around it: "WORD:FILE", "FILE@LAYERS" or "FILE". */
 struct named {
-    size_t before; /* bytes before the path: of "WORD:" */
+    size_t before; /* bytes of "WORD:" before the path */
     char *path;
     const char *behind; /* "@LAYERS" behind the path, or "" */
 };

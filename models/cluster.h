@@ -31,7 +31,7 @@ struct cluster_bulk {
                              * memory has been written */
     uint64_t in_rate_bps, out_rate_bps, put_rate_bps; /* rates of all warps together: into shared memory; out to the
                                                        * own memory; out to a peer's memory */
-    uint64_t in_l2_ps;                                /* like in_ps, but for a row that is in the L2 */
+    uint64_t in_l2_ps;                                /* in_ps of a row that is in the L2 */
     uint64_t turn_ps;                                 /* how long a request and the wait for it keep a warp busy */
     uint64_t request_ps;                              /* the shortest time of a request, however small it is */
     struct cluster_passes passes;
@@ -121,7 +121,8 @@ struct cluster_nvlink {
     uint64_t sector_rate_bps;
     uint64_t latency_ps;       /* from a store until it is visible at the peer */
     uint64_t crossing_ps;      /* extra time of a store where flows of several senders and receivers cross */
-    uint64_t fence_ps;         /* st.release.sys after a worker's own stores: the time until they are performed */
+    uint64_t fence_ps;         /* st.release.sys after a worker's own stores: the time until these stores are
+                                * performed */
     uint64_t fence_crowd_ps;   /* the most that fence_ps grows because other warp groups of the GPU store to peers */
     uint32_t fence_crowd_half; /* how many such groups add half of fence_crowd_ps; 0: a single one adds all of it */
     uint64_t peek_ps;          /* a load from a peer's memory: time there and back */
@@ -214,11 +215,11 @@ enum cluster_cross_rail { CLUSTER_CROSS_BY_SPINE, CLUSTER_CROSS_BY_NVLINK };
 struct cluster_network {
     uint64_t latency_ps;                          /* from NIC to NIC through one switch */
     uint64_t rate_bps;                            /* rate of a switch's output port; 0: the NIC's */
-    uint32_t topology, routing, flow_key, queues; /* of the enums above */
+    uint32_t topology, routing, flow_key, queues; /* each of the enum above with this name */
     uint32_t cross_rail;                          /* how a GPU's traffic reaches a port on another rail, that is, on the
                                                    * leaf of another GPU of its node */
     uint32_t nodes;           /* how many nodes `eptwin cluster show` draws; 0: two leaves' nodes, or two nodes */
-    uint32_t nodes_per_leaf;  /* 0: 16 */
+    uint32_t nodes_per_leaf;  /* nodes whose NICs are on one leaf; 0: 16 */
     uint32_t leaves_per_pod;  /* fat tree: leaves below one set of spines; dragonfly: switches of a group; 0: 4 */
     uint32_t spines, cores;   /* switches above a pod's leaves; switches above the pods; 0: 4 */
     uint64_t uplink_rate_bps; /* rate of a link between switches; 0: it follows from the oversubscription */
@@ -241,13 +242,13 @@ struct cluster_dcqcn {
     uint64_t cut_ps;                  /* the shortest time between two cuts of a QP's rate */
     uint64_t alpha_ps;                /* the time between two updates of alpha; a cut reduces the rate by half of
                                        * alpha */
-    double gain;                      /* how far an update moves alpha */
+    double gain;                      /* the share of its distance to the new value by which an update moves alpha */
     uint64_t raise_ps, raise_bytes;   /* the rate is raised after each interval of this time, and after each
                                        * interval of this many bytes */
     uint32_t recovery;                /* after a cut, this many raises only go back towards the rate before the cut */
     uint64_t additive_bps, hyper_bps; /* later raises add additive_bps; once time and bytes have each raised the rate
                                        * `recovery` times, raises add hyper_bps */
-    uint64_t least_bps;               /* no cut goes below this rate */
+    uint64_t least_bps;               /* the lowest rate to which a cut can go */
     /* true: after each cut, raises go back to the rate before that cut.  false: they do so only after a cut that
      * follows a raise by time */
     bool clamp_target;
@@ -266,15 +267,16 @@ struct cluster_nics_of {
 
 #define CLUSTER_NO_NICS UINT32_MAX /* the number of NICs while a file with "nics = 0" is read */
 struct cluster_node {
-    uint32_t gpus;            /* 0: as many as an NVLink domain has */
-    uint32_t nics;            /* 0: as follows from gpus-per-nic */
-    uint32_t sockets;         /* 0: 1 */
+    uint32_t gpus;            /* GPUs of a node; 0: as many as an NVLink domain has */
+    uint32_t nics;            /* NICs of a node; 0: the number that follows from gpus-per-nic */
+    uint32_t sockets;         /* sockets of a node; 0: one */
     uint32_t pcie_switches;   /* GPUs and NICs are dealt out over these switches in order; 0: all are at root
                                * complexes */
     uint64_t pcie_rate_bps;   /* rate of the PCIe link of a GPU or NIC in one direction; 0: never the limit */
     uint64_t root_rate_bps;   /* rate from a GPU to a NIC through a root complex; 0: equal to pcie_rate */
     uint64_t socket_rate_bps; /* rate between sockets, for all GPUs and NICs together; 0: equal to root_rate */
-    uint64_t root_latency_ps, socket_latency_ps; /* extra latency, each way */
+    uint64_t root_latency_ps, socket_latency_ps; /* extra latency in each direction, through a root complex; between
+                                                  * sockets */
     bool host_memory;                            /* messages are in the host's memory, not in a GPU's */
     uint32_t staging;          /* enum cluster_staging: NICs do not reach GPU memory, so bytes go through the host's */
     uint64_t staging_rate_bps; /* rate of copies from a GPU to the host, and of copies back; 0: equal to pcie_rate */
@@ -314,10 +316,10 @@ enum { CLUSTER_LOOP_TOPK = 8, CLUSTER_LOOP_MESSAGE_BYTES = 7408 };
 /* A host for live ranks (replay/).  Ranks are processes on the cores of one host, whichever NVLink domains they
  * stand for. They run the protocol without a GPU. */
 struct cluster_host {
-    uint32_t cores;                              /* 0: the cluster has GPUs */
+    uint32_t cores;                              /* cores of the host; 0: the cluster has GPUs in place of a host */
     uint64_t step_ps, poll_ps;                   /* one step of a worker; from a word's change until the step that
                                                   * sees it */
-    uint64_t progress_ps;                        /* one poll of the links */
+    uint64_t progress_ps;                        /* time of one poll of the links */
     uint64_t switch_ps;                          /* time until another process runs on a core */
     uint64_t slice_ps;                           /* how long a process keeps a core while others wait for it */
     uint64_t store_ps, store_rate_bps;           /* a store to a peer's mapping: time of each store; rate of its

@@ -27,7 +27,7 @@ struct cluster_key {
     enum cluster_kind kind;
     enum cluster_part part; /* the kind of part whose time or rate the key gives */
     bool optional;
-    size_t offset;       /* of the member in struct cluster */
+    size_t offset;       /* of the key's member in struct cluster */
     const char *choices; /* KIND_CHOICE: "a|b|c" in the order of an enum; else NULL */
     const char *meaning; /* the meaning, in sentences */
 };

@@ -40,7 +40,7 @@ struct plan {
     guint64 nics, ports, gbit;
     double over;
     bool roce;
-    uint32_t topology; /* index of topologies */
+    uint32_t topology; /* index into topologies */
 };
 
 /* The ports of a switch.  LINE_SHARE: for NICs that are neither of 200 nor of 400 Gbit/s, the share of the line rate

@@ -202,7 +202,7 @@ static void ways_inside_print(const struct graph *g, FILE *out)
     }
 }
 
-/* Prints one path for each number of links.  It leads to the node with the lowest number. */
+/* Prints, for each number of links, the path to the first GPU that so many links reach. */
 static void ways_print(const struct graph *g, FILE *out)
 {
     bool seen[ROUTE_LINKS_MAX + 1] = { false };

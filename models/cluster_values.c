@@ -227,7 +227,7 @@ static bool parse_die(const char *text, struct cluster_cpcs *cpcs)
         if (strcmp(*w, "|")) {
             if (!parse_pairs(*w, round, cpcs)) return false;
         } else if (!cpcs->pairs || cpcs->round[cpcs->pairs - 1] != round++) {
-            return false; /* an empty round */
+            return false; /* a round without pairs */
         }
     }
     return cpcs->pairs > 0 && cpcs->round[cpcs->pairs - 1] == round;

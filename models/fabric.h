@@ -83,7 +83,7 @@ enum fabric_scope {
 /* Writes size_bytes at a peer.  The link carries charge_bytes.  In a live world both are equal.  A simulated world that
  * stores only part of the payload is charged for more than it stores. */
 struct fabric_write {
-    uint64_t target_offset; /* in the peer's heap */
+    uint64_t target_offset; /* offset in the peer's heap */
     uint64_t charge_bytes;
     const void *data; /* the bytes to write; with fill(), the argument of fill() */
     /* May be set for store(), and is NULL for other operations.  Makes the bytes in target, which it does not read.
@@ -94,7 +94,7 @@ struct fabric_write {
     uint32_t size_bytes;
     uint16_t peer;
     uint16_t queue; /* put(): the number of a QP to this peer */
-    bool defer;     /* put(): hold back the doorbell */
+    bool defer;     /* put(): hold back the doorbell until later */
     uint8_t warps;  /* how many warps write; 0: all of the worker's */
     uint8_t rows;   /* how many rows of tokens are written; 0 counts as 1 */
     uint8_t first;  /* store(): the warp that takes the first row; later warps take the other rows in rotation */
@@ -103,8 +103,8 @@ struct fabric_write {
 
 /* Reads bytes of a peer into the rank's own heap.  charge_bytes is as in struct fabric_write. */
 struct fabric_read {
-    uint64_t source_offset; /* in the peer's heap */
-    void *target;           /* in the rank's own heap */
+    uint64_t source_offset; /* offset in the peer's heap */
+    void *target;           /* a place in the rank's own heap */
     uint64_t charge_bytes;
     uint32_t size_bytes;
     uint16_t peer;
@@ -118,7 +118,7 @@ struct fabric_signal {
     uint16_t peer;
     uint16_t queue; /* RDMA: the QP; the signal arrives after the puts on it */
     uint16_t warps; /* RDMA: how many warps signal; 0: all of the worker's */
-    bool add;       /* the word is a counter */
+    bool add;       /* the word is a counter, to which value is added */
     uint8_t site;   /* enum site; the site's line names no sizes */
 };
 
@@ -140,7 +140,7 @@ struct fabric_work {
                      * a word has 8 B; the model keeps these words among the rank's own */
     uint32_t rows;  /* rows of tokens or parts of rows, of which a warp works on one at a time; SCAN: loads of each
                      * lane, or words of the host's memory */
-    uint8_t site;   /* enum site */
+    uint8_t site;   /* enum site: the place in the kernel's code */
     struct fabric_given *given;
     uint64_t read_bytes, write_bytes;
     uint64_t busy_ps;                              /* COMPUTE: time of the work if nothing else runs on the SM */

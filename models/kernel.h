@@ -31,7 +31,7 @@ static inline void *kernel_alloc(uint64_t count, uint64_t size_bytes)
 /* A launch: the workers of one kernel on one rank. */
 struct kernel_launch {
     struct kernel_rank *rank; /* kernel_rank_launch() fills it */
-    const char *phase;        /* "dispatch", "combine", "notify", ... */
+    const char *phase;        /* name of the phase: "dispatch", "combine", "notify", ... */
     struct fabric_worker **worker;
     struct fabric_worker ***remade; /* the rank's pointer to the list of workers, if each launch makes a new list;
                                      * otherwise NULL */

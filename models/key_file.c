@@ -147,7 +147,7 @@ static void place_take(struct key_file *file, const struct key_file *other, cons
     char *name = key ? g_strdup_printf("%s\n%s", section, key) : g_strdup(section);
     const char *path = g_hash_table_lookup(other->paths, name);
     g_hash_table_insert(file->paths, g_strdup(name), g_strdup(path ? path : other->path));
-    assert(key_file_line(other, section, key) > 0); /* `other` has it */
+    assert(key_file_line(other, section, key) > 0); /* `other` has the key or section */
     g_hash_table_insert(file->lines, name, GUINT_TO_POINTER(key_file_line(other, section, key)));
 }
 

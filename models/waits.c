@@ -30,7 +30,7 @@ struct waits {
     uint32_t count, count_max;
     uint64_t now_ps, operations; /* time and operations when the clock was last read */
     uint32_t last;               /* index of the worker that was last stepped */
-    uint64_t *sum_ps;            /* [ranks] */
+    uint64_t *sum_ps;            /* [ranks] the sum of all waits for each peer */
     uint32_t *waiters;           /* [ranks] how many workers have waited for the peer */
     uint8_t *met;                /* [count_max][(ranks + 7) / 8] a bit for each peer for which the worker has waited */
 };

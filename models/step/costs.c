@@ -206,7 +206,7 @@ static double attention_us(const struct costs_options *o, double tokens, char so
 {
     const struct net *n = o->net;
     const double rows = tokens * o->attention_tp;
-    const double context = o->prefill ? fmin(o->context, rows) : o->context; /* a batch may be below a sequence */
+    const double context = o->prefill ? fmin(o->context, rows) : o->context; /* a batch may be part of a sequence */
     const double sequences = o->prefill ? rows / context : rows;
     g_autofree char *shape = n->latent ? g_strdup_printf("%u", n->heads / o->attention_tp)
                                        : g_strdup_printf("%u/%u/%u", n->heads / o->attention_tp,

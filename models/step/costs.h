@@ -24,14 +24,14 @@ struct costs_options {
     const struct net *net;
     const struct step_gpu *gpu;
     const struct compute_table *own, *shipped; /* own: the user's table; NULL: none */
-    bool prefill;                              /* true in training, too */
+    bool prefill;                              /* the step is prefill or training */
     bool train;
     bool fp8;                   /* GEMMs are FP8; else BF16 */
     bool contiguous;            /* experts' rows have no gaps (normal kernels); false: each expert has room for the
                                  * rows of each source (low latency) */
     uint32_t attention_tp;      /* how many ranks share attention's heads and its sequences */
     double context;             /* tokens of a sequence */
-    double read_gbs, write_gbs; /* rates of the GPU's memory */
+    double read_gbs, write_gbs; /* rates of the GPU's memory, in GB/s */
     double clock_ghz;           /* clock under continuous load; 0: the clock at which the tables were measured */
     uint32_t sms, leave_sms;    /* SMs of the GPU; how many of them are left to communication (in inference by experts'
                                  * GEMMs, in training by all GEMMs and attention) */

@@ -24,7 +24,7 @@ struct group {
 struct running {
     uint32_t kernel, have, wanted; /* the kernel; the SMs that it has; the further SMs that it wants */
     double left_ps, rate, slow;    /* left_ps: remaining work, as time at rate 1 */
-    double power;                  /* as in step_cost */
+    double power;                  /* as in struct step_cost */
     double one_ps;                 /* the work of each of the op's kernels in sequence, if there are several */
     uint32_t kernels_after;        /* kernels of the sequence after the one that runs */
     struct group group[GROUPS_MAX];
@@ -43,7 +43,7 @@ struct rank {
     uint64_t last_ps;
     double passed_ps, full_ps; /* passed_ps: time of this step so far and of the step before it.  full_ps: how long
                                 * full power would take to draw the energy of that time */
-    bool *done;                /* [kernels] */
+    bool *done;                /* [kernels] whether each has ended */
     uint64_t *told_ps;         /* [kernels] when the host launched each; UINT64_MAX: it has not yet */
     struct device_times *times;
 };

@@ -41,8 +41,8 @@ struct step_cost {
     uint32_t kernels;               /* OCCUPANCY_TILES: number of kernels in sequence, assumed equally long; 0: 1 */
     double clock_share;             /* the share of its time that grows at a lower clock */
     double power;                   /* power that it draws on all SMs at the nominal clock, as a share of full power */
-    double read_bytes, write_bytes; /* of HBM */
-    char source[64];                /* "table", "roofline", ... */
+    double read_bytes, write_bytes; /* bytes of HBM that the kernel reads and writes */
+    char source[64];                /* where the time is from: "table", "roofline", ... */
 };
 
 struct device_times {
@@ -88,7 +88,7 @@ void device_free(struct device *device);
 
 void device_start(struct device *device); /* starts all ranks now */
 void device_timer(struct device *device, uint32_t rank);
-void device_ended(struct device *device, uint32_t rank); /* the rank's meeting has ended */
+void device_ended(struct device *device, uint32_t rank); /* call it when the rank's meeting has ended */
 
 /* The rank's clock now, over the nominal one. */
 double device_clock(const struct device *device, uint32_t rank);

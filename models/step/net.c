@@ -98,7 +98,7 @@ struct net *net_parse(const char *source, const char *text, size_t size_bytes, G
         json_decref(config);
         return NULL;
     }
-    const json_t *inner = json_object_get(config, "text_config"); /* the language model of a net with vision */
+    const json_t *inner = json_object_get(config, "text_config"); /* where a net with vision has its language model */
     struct reader r = {
         .source = source, .config = json_is_object(inner) ? inner : config, .error = error, .good = true
     };

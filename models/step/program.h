@@ -31,7 +31,7 @@ uint32_t program_meeting(const struct schedule *schedule, const struct kernel_jo
  * row that comes to the rank.  Attention may be given in two parts, project and core, which STEP_STAGES needs.
  * Other schedules use the sum of both. */
 struct program_work {
-    double us[STEP_COMPUTE_OPS]; /* 0: the op takes next to no time */
+    double us[STEP_COMPUTE_OPS]; /* time of each op; 0: the op takes next to no time */
 };
 #define PROGRAM_WORK_GRAMMAR "OP=TIME,... (attention or project and core, gate, shared, experts a row, head)"
 bool program_work_parse(const char *text, struct program_work *work, GError **error);

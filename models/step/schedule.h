@@ -53,7 +53,7 @@ struct schedule_kernel {
     uint8_t num_waits;
     bool host_waits; /* the host launches the next kernel only after this one's end */
     uint16_t layer;
-    uint32_t wait[SCHEDULE_WAITS_MAX]; /* indexes of earlier kernels */
+    uint32_t wait[SCHEDULE_WAITS_MAX]; /* indexes of earlier kernels that must have ended */
 };
 
 struct schedule {
@@ -68,7 +68,7 @@ struct schedule_phases {
     uint32_t count;
     uint32_t combine;                       /* the first phase of combine; all phases before it belong to dispatch */
     bool hooks;                             /* dispatch and combine have a send and a receive each */
-    bool host_waits;                        /* the host waits for the phase "notify" */
+    bool host_waits;                        /* the host waits for the end of the phase "notify" */
     const struct schedule_phases *backward; /* training: the phases of the backward pass; NULL: no training */
 };
 

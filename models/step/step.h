@@ -55,7 +55,8 @@ void step_record(struct record *record, const struct step_plan *plan, const stru
 /* Appends a table and, with explain, sentences about where the time goes. */
 void step_text_append(GString *out, const struct step_plan *plan, const struct step_answer *answer,
                       const double *total_ms, bool explain);
-/* Tokens a second over all GPUs: those that decode makes, or that prefill and training take in. */
+/* Tokens a second over all GPUs.  For decode these are tokens that it makes, for prefill and training those that
+ * they take in. */
 double step_tokens_per_s(const struct step_plan *plan, double step_us);
 /* TFLOP/s a GPU in training, of the arithmetic that the net needs (costs_train_flops()). */
 double step_train_tflops(const struct step_plan *plan, double step_us);

@@ -24,7 +24,7 @@ struct summing {
     uint32_t ranks, kernels;
     double *last_begin_us; /* [kernels] of communication: when the last rank began the kernel that
                             * step_run_meeting() returns */
-    uint32_t *last_rank;   /* [kernels] which rank that was */
+    uint32_t *last_rank;   /* [kernels] the rank that began last */
     struct step_answer *answer;
     double *awaited_us;               /* [ranks] how long others wait for the rank */
     double from_us, until_us, counts; /* begin and end of the steady layers; how often they count in the whole step */

@@ -29,7 +29,7 @@ const char *step_late_name(enum step_late late);
 /* One op, or one phase of communication: its kernels on all ranks. */
 struct step_line {
     const char *name;
-    uint32_t kernels;                            /* on each rank */
+    uint32_t kernels;                            /* number of kernels on each rank */
     double mean_us, alone_us, least_us, most_us; /* times of a kernel from begin to end; alone_us: mean time alone */
     double waiting_us;                           /* mean time that a kernel waits for the last rank */
     char source[64];

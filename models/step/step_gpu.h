@@ -8,7 +8,7 @@
 struct step_gpu {
     char *name, *tables; /* tables: the GPU whose surfaces are used for ops for which this GPU has none; NULL: no GPU */
     double bf16_tflops, fp8_tflops;
-    double gemm_share; /* the share of these rates that large GEMMs reach */
+    double gemm_share; /* the share of the two rates above that large GEMMs reach */
     double small_us;   /* time of a kernel that does almost nothing */
     double gap_us;     /* from the end of a kernel to the begin of the next */
     double memory_gb;

@@ -17,7 +17,7 @@ struct field {
     bool work; /* the option says what work there is */
     size_t offset;
     int least, most;
-    const char *argument; /* in --help */
+    const char *argument; /* the placeholder of the value in --help */
     const char *help;
 };
 

@@ -26,10 +26,10 @@ enum { COMPUTE_WHATS = STEP_COMPUTE_OPS * STEP_PASSES };
 struct comm {
     struct kernel_job *job;
     const struct routing *routing;
-    struct kernel_rank **rank;  /* [ranks] */
+    struct kernel_rank **rank;  /* [ranks] the state of each rank */
     bool borrows;               /* `rank` belongs to the first routing; phase_launch() gives it this routing */
-    struct step_cost *cost;     /* [ranks][COMPUTE_WHATS + phases] */
-    struct world_result *alone; /* [phases][ranks] */
+    struct step_cost *cost;     /* [ranks][COMPUTE_WHATS + phases] costs of kernels */
+    struct world_result *alone; /* [phases][ranks] results of the phase while no other kernel runs */
     double *rows, *tiles;       /* [ranks] rows that come to the rank's experts; their number when each expert's rows
                                  * are filled up to whole tiles */
     uint32_t phases;
@@ -39,7 +39,7 @@ struct step_run {
     const struct step_run_options *options;
     struct comm *comm; /* [loads][passes] */
     uint32_t comms, ranks, passes;
-    const char **name; /* [step_run_whats()] */
+    const char **name; /* [step_run_whats()] names of the kinds of kernels */
     struct graph *graph;
     struct transport transport;
     struct world *world;
@@ -47,8 +47,8 @@ struct step_run {
     struct kernel_launch *listed; /* the latest launch: the next one frees its list of workers */
     struct schedule *schedule;
     struct device *device;
-    double *speed, *slowness; /* [ranks] */
-    uint32_t *slow;           /* [ranks] */
+    double *speed, *slowness; /* [ranks] factor on the GPU's clock; factor on the time of a slow rank */
+    uint32_t *slow;           /* [ranks] slowness times WORLD_SLOW_ONE; 0: not slow */
     uint64_t start_ps;
 };
 

@@ -32,7 +32,7 @@ struct step_run_options {
     uint64_t seed;
     uint32_t threads;        /* the most threads that run the step; 0: one.  The number does not change the result */
     const char **one_thread; /* gets the reason if only one thread can run the step, else NULL; may itself be NULL */
-    uint64_t launch_ps, sync_ps, gap_ps; /* device.h */
+    uint64_t launch_ps, sync_ps, gap_ps; /* as in struct device_options */
     bool contention;                     /* kernels on one GPU also share its memory */
 };
 
