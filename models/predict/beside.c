@@ -93,7 +93,7 @@ static bool load_parse(const char *text, const struct cluster *cluster, struct b
         load->write_bps = kinds[i].writes * (double)rate_bps / 8;
         return true;
     }
-    if (cluster_parse_time(text, &time_ps) && time_ps) return true; /* arithmetic */
+    if (cluster_parse_time(text, &time_ps) && time_ps) return true; /* a time is a load of arithmetic */
     return refuse(
         error, "compute",
         "read:RATE, write:RATE, copy:RATE (as copy:2600GB/s), gemm:ROWSxKxN, grouped:EXPERTSxROWSxKxN or a time", text);

@@ -4,10 +4,11 @@
  *     rows (validate.h) ──► predicted as they are ──► residual of each row: ln(measured time / predicted time)
  *     each variant of each cause: the rows predicted again with it planted ──► residuals that it leaves
  *
- * A cause's weight is its prior times the likelihood of the residuals that it leaves (diagnose_rank.h).  Its
- * probability is its weight divided by the sum of all weights.  An unknown cause and a sound machine have weights, too.
- * A cause explains 1 - (sum of squared residuals with it / sum without it), over all rows.  Rows whose residual grows
- * contradict it.  If the best cause leaves a residual, a second round seeks one more cause. */
+ * Planting a cause in a row sets the row's case as the cause would change it.  A cause's weight is its prior times the
+ * likelihood of the residuals that it leaves (diagnose_rank.h).  Its probability is its weight divided by the sum of
+ * all weights.  An unknown cause and a sound machine have weights, too.  A cause explains 1 - (sum of squared residuals
+ * with it / sum without it), over all rows.  Rows whose residual grows contradict it.  If the best cause leaves a
+ * residual, a second round seeks one more cause. */
 #ifndef MODELS_PREDICT_DIAGNOSE_H
 #define MODELS_PREDICT_DIAGNOSE_H
 
@@ -52,7 +53,7 @@ enum cause_topic { CAUSE_OF_KERNELS, CAUSE_OF_MESSAGES, CAUSE_TOPICS };
 /* One strength or form of a cause.  "N%" stands for that share of the rate or count that the row has.  EXCESS in an
  * option stands for the time by which the median row takes too long. */
 struct cause_variant {
-    const char *text; /* what distinguishes it from the cause's other variants, or NULL */
+    const char *text; /* what distinguishes the variant from the cause's other variants, or NULL */
     const char *setting[CAUSE_SETTINGS_MAX], *option[CAUSE_OPTIONS_MAX];
     int local; /* 1: the measured bandwidth leaves out tokens that stay on the node; -1: it counts them */
 };
@@ -130,7 +131,7 @@ double cause_prior(const struct cause *cause, const struct cause_context *contex
 double cause_unknown_prior(const struct cause_context *context);
 struct rank_rows;
 /* ln of the density of the rows if the reason is none of the hypotheses h[count] (diagnose_unknown.c).  The rows have
- * no cause planted (before[] is residual[]).  The hypotheses must have been predicted. */
+ * no cause planted, so before[] equals residual[].  The hypotheses must have been predicted. */
 double diagnose_unknown_density(const struct validate_table *table, const struct rank_rows *rows,
                                 const struct hypothesis *h, uint32_t count, bool baseline);
 /* Every variant of every cause except `but`.  Free with hypotheses_free(). */
@@ -199,10 +200,10 @@ struct diagnose_how {
 bool diagnose_baseline(const struct validate_table *table, struct validate_table *baseline, uint32_t workers,
                        double *sound, GError **error);
 
-/* Compares the table's rows (predicted or not) with every cause.  With a baseline, only rows that the baseline has
- * are compared, relative to it.  The table keeps its own predictions.  If this takes long, a few rows are compared
- * first, and then all rows with the causes that are still likely.  NULL and *error if no row can be compared or no
- * worker starts. NULL without an error if `how` asks only for the first answer. */
+/* Compares the table's rows with every cause; the rows need no predictions yet.  With a baseline, only rows that the
+ * baseline has are compared, relative to it.  The table keeps its own predictions.  If this takes long, a few rows are
+ * compared first, and then all rows with the causes that are still likely.  NULL and *error if no row can be compared
+ * or no worker starts.  NULL without an error if `how` asks only for the first answer. */
 struct diagnosis *diagnose_run(struct validate_table *table, const struct diagnose_how *how, GError **error);
 void diagnosis_free(struct diagnosis *diagnosis);
 typedef struct diagnosis diagnosis;

@@ -156,7 +156,7 @@ static void cases_pick(const struct validate_table *table, enum diagnose_effort 
 
 /* How a row of the table is predicted. */
 struct stand {
-    uint32_t row;    /* the row that is predicted in its place: the row itself, or the most similar one */
+    uint32_t row;    /* the row that is predicted in place of this row: this row itself, or the most similar one */
     uint32_t tokens; /* tokens_small()'s number; 0: the row has its own number of tokens */
     bool fewer;      /* the row is predicted with fewer nodes */
 };
@@ -164,7 +164,8 @@ struct stand {
 struct plan {
     const struct validate_table *table;
     enum diagnose_effort effort;
-    struct validate_table many; /* two rows for each hypothesis and row of the table; the second may be unused */
+    struct validate_table many; /* two rows for each hypothesis and row of the table; the second has half of the first's
+                                 * tokens, or is unused */
     struct cluster **cluster;   /* [rows of table], NULL: none */
     GHashTable *clusters;
     struct stand *stand; /* [rows of table] */
@@ -177,8 +178,7 @@ static int double_compare(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
-/* By how many us the median row takes longer than predicted, in the phase in which this difference is largest; at
- * least 1. */
+/* How many us longer than predicted the median row of a phase takes, in the phase where this is most; at least 1. */
 static double excess(const struct validate_table *table)
 {
     double most = 1;

@@ -41,12 +41,12 @@ double rank_near_density(const struct rank_rows *rows, bool baseline, double apa
 double rank_factor_density(const struct rank_rows *rows, bool each);
 
 /* The prior of a cause, as a number of threads.  threads: how many public threads on the topic ended with the cause.
- * elsewhere: how many on the other topic did.  The other topic has the same machines but other programs, so these count
- * a tenth.  Weights from 0.05 to 0.1 make the counts of one topic most likely, given the other's
- * (tests/accuracy/threads/README.md).  One half is added, as Krichevsky and Trofimov do for what has not been seen
- * yet. */
+ * elsewhere: how many threads on the other topic did.  The other topic has the same machines but other programs, so its
+ * threads count a tenth.  Of all weights, those from 0.05 to 0.1 make the counts of one topic most likely, given the
+ * other's (tests/accuracy/threads/README.md).  One half is added, as Krichevsky and Trofimov do for what has not been
+ * seen yet. */
 double rank_prior(uint32_t threads, uint32_t elsewhere);
-/* How many threads with numbers ended without a cause. */
+/* How many of the public threads that state measurements ended without a cause. */
 #define RANK_THREADS_UNSOLVED 6
 /* A sound machine, whose prediction has only its usual error, counts like a cause with this many threads. */
 #define RANK_THREADS_SOUND    6

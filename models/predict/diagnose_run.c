@@ -233,7 +233,7 @@ static void context_find(struct compared *c)
     }
 }
 
-/* The rows, corrected by the error of the sound machine's prediction.  They share the table's pointers. */
+/* The rows, corrected by the error of the sound machine's prediction.  These copies share the table's pointers. */
 static struct validate_row *rows_relative(const struct validate_table *table, const double *sound)
 {
     struct validate_row *rows = g_memdup2(table->row, table->row_count * sizeof *rows);

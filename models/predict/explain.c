@@ -308,7 +308,7 @@ static double predicted_us(const struct record *record, const char *phase, int32
     return row ? row->value : -1;
 }
 
-/* Gives the part `most` of the remaining time *rest, or all that remains. */
+/* Gives `part` up to `most` us of the remaining time *rest, and takes them from *rest. */
 static void part_take(struct explain_call *c, enum explain_part part, double *rest, double most)
 {
     const double us = MIN(*rest, MAX(most, 0));

@@ -129,7 +129,7 @@ static void phase_record(struct record *record, const GPtrArray *rows, const cha
     }
 }
 
-/* Notes in the record which times the phase has, and which bytes its bandwidths count. */
+/* Records what the phase's times are times of, and which bytes its bandwidths count. */
 static void phase_words(struct record *record, const struct import_row *row)
 {
     const char *phase = row->cell[IMPORT_PHASE];
@@ -155,7 +155,7 @@ static bool case_of_row(const struct import_row *row, const struct case_options 
     return true;
 }
 
-/* Records rows that have a layer a second time, by phase and layer. */
+/* Records rows that name a layer once more, each under its phase and layer. */
 static void layers_record(struct record *record, const GPtrArray *rows)
 {
     g_autoptr(GPtrArray) layered = g_ptr_array_new_with_free_func((GDestroyNotify)import_row_free);

@@ -526,7 +526,8 @@ static const char *spans_add(struct run *run, uint32_t phase)
     return launch->span;
 }
 
-/* Records the library's call that the phase belongs to, if the phase says its steps and the machine has GPUs. */
+/* Records the library's call that the phase belongs to, if the phase names the steps around it and the machine has
+ * GPUs. */
 static void record_call(struct record *record, const struct run *run, uint32_t phase)
 {
     const uint32_t ranks = run->job->ranks;

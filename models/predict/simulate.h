@@ -21,8 +21,8 @@ struct simulate_wishes {
     const struct transport *transport; /* replaces the transport of the case or of the cluster's [nic]; may be NULL */
     struct timeline *timeline;         /* gets what workers and ports do; may be NULL */
     struct progress *progress;         /* a bar that events advance; may be NULL */
-    /* NULL-terminated: if the kernel has all of these, the run ends after the last of them.  NULL: it ends after all
-     * phases. */
+    /* Names of phases, NULL-terminated.  If the kernel has all of them, the run ends after the last of them.  NULL: it
+     * ends after all phases. */
     const char *const *phases;
 };
 

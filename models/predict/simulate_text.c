@@ -2,12 +2,12 @@
  *
  * --explain adds up the slowest rank's time, from the part that is busiest while this rank runs:
  *
- *       even load   the mean number of bytes, at the rate that most parts of its kind have
- *     + uneven      its bytes beyond the mean
- *     + its rate    how much longer it takes because it is slower than most
- *     + beside      work in addition to bytes: requests, messages, rows    (busy time less the above)
+ *       even load   the mean number of bytes, at the rate that most parts of this kind have
+ *     + uneven      the part's bytes beyond the mean
+ *     + its rate    how much longer the part takes because it is slower than most
+ *     + beside      the part's work in addition to bytes: requests, messages, rows    (busy time less the above)
  *     + one way     launch, post, fetch, network, delivery, poll of one message     (bound_latency_us)
- *     + the rest    its own steps, turns, and waiting for other ranks (their data, credits and signals)
+ *     + the rest    the rank's own steps and turns, and waiting for other ranks (their data, credits and signals)
  *     = slowest     the slowest rank's time
  *
  * The way of one message may hide behind the part's work.  Then only what is left of the slowest rank's time counts as
@@ -166,7 +166,7 @@ void simulate_table_append(const struct record *record, const struct cluster *cl
 
 /* ---- the explanation ---- */
 
-enum { WORTH_NAMING = 10 }; /* a part is named if it is busy for a larger share of the time, in percent */
+enum { WORTH_NAMING = 10 }; /* a part is named if it is busy for more than 1 / WORTH_NAMING of the time */
 
 struct part_facts {
     const char *name;

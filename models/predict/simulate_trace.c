@@ -104,7 +104,8 @@ static const char *word_commonest(const char *phase, const char *metric, const c
     return best ? best->text : NULL;
 }
 
-/* Records the part that is busiest in most jobs, the number of these jobs if it is not all, and means over them. */
+/* Records the part that is busiest in most jobs, and means over these jobs.  Also records how many they are, unless
+ * they are all jobs. */
 static void part_summarise(struct record *record, const char *name, const char *phase, const struct job *jobs,
                            uint32_t count, int64_t layer)
 {

@@ -6,7 +6,7 @@
 #include "models/kernel.h"
 
 struct steps_in {
-    uint64_t peers_bps, port_bps; /* graph_least_in() */
+    uint64_t peers_bps, port_bps; /* bits/s, by graph_least_in() */
 };
 
 /* The time of the steps without the kernel, in a job of `ranks` GPUs, of which per_node share NVLink.  in: the lowest

@@ -83,9 +83,9 @@ const char *sweep_plan_value(const struct sweep_plan *plan, uint64_t point, uint
  * values and shares all others.  If the user gives no baseline, it is the first value of each setting.  Work is no
  * setting, because a difference in work is no gain.  "" if no setting is swept.  Freed by the caller. */
 char *sweep_plan_baseline(const struct sweep_plan *plan);
-/* Sets *c to the case of a point.  The caller clears it. */
+/* Sets *c to the case of a point. */
 void sweep_plan_case(const struct sweep_plan *plan, uint64_t point, struct case_options *c);
-/* Sets *o to the step options of a point.  The caller clears them. */
+/* Sets *o to the step options of a point. */
 void sweep_plan_step(const struct sweep_plan *plan, uint64_t point, struct step_options *o);
 /* The digests of all points' inputs, each as "cluster h800-cx7 0123456789abcdef".  Inputs are clusters, with the
  * keys that all points share (points state swept keys), and the files that options name.  The digest of a cluster

@@ -253,7 +253,8 @@ static void point_number(struct sweep_results *results, const struct sweep_plan 
         cell_set(g_ptr_array_index(rows, i), 0, g_strdup_printf("%" G_GUINT64_FORMAT, point));
 }
 
-/* The values of the point that a row is compared with.  Names that the baseline does not set keep the row's. */
+/* The values of the point that a row is compared with.  For a name that the baseline does not set, this is the row's
+ * value. */
 static char *baseline_key(const struct sweep_results *results, char *const *cell)
 {
     GString *key = g_string_new(NULL);

@@ -278,8 +278,8 @@ static bool copy_write(const char *copy, const GString *text, GError **error)
     return false;
 }
 
-/* Opens the part file for this process alone, adds its points to the results, and removes a line that was cut.  This
- * run's header and rows follow. */
+/* Opens the part file for this process alone, and adds its points to the results.  Then rewrites the file with this
+ * run's header and all known rows, so that it has no cut line. */
 static bool part_open(struct sweep_threads *t, const char *part, GError **error)
 {
     t->part = open(part, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);

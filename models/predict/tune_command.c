@@ -456,7 +456,7 @@ static void paste_print(const struct tune *t, const struct setting chosen[PHASES
 
 struct arguments {
     struct sweep_plan plan;
-    GPtrArray *given; /* of sweep_entries_topics() */
+    GPtrArray *given; /* what the user entered, for sweep_entries_add() */
     int max_sms, jobs;
     double slack;
     char *limit;

@@ -103,8 +103,8 @@ static int name_find(const struct search *s, const char *name)
     return -1;
 }
 
-/* Takes the fewest SMs whose merit is within the slack of the best one's.  Looks at all values of num-sms, because
- * they may be in any order. */
+/* Chooses the point with the fewest SMs whose merit is within the slack of the best point's.  Looks at all values of
+ * num-sms, because they may be in any order. */
 static void fewer_sms(struct search *s)
 {
     const int sms = name_find(s, "num-sms");

@@ -16,7 +16,7 @@
 #include "sim/error.h"
 
 struct validate_row {
-    uint32_t line; /* the line on which it begins */
+    uint32_t line; /* the line on which the row begins */
     char **cell;   /* one for each column, as read; NULL-terminated */
     struct case_options options;
     char **settings;    /* keys of the cluster file that this row sets, "nic.rate=25 GB/s"; NULL: none */
