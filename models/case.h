@@ -179,7 +179,8 @@ const char *case_rate_metric(const struct case_options *c);
 /* The ranks of a set as "1|3|5", or "none" for an empty set.  set[rank] is 1 if the set has the rank.  Free with
  * g_free(). */
 char *case_ranks_text(const uint8_t *set, uint32_t ranks);
-/* Makes options name files in `folder`, the folder of the table, where the current folder lacks them. */
+/* Replaces files that options name and the current folder lacks by those in `folder`, if it has them.  `folder` is
+ * the table's folder. */
 void case_files_resolve(struct case_options *c, const char *folder);
 /* The digest (traces/digest.h) of the file that an option's value names.  NULL if it names no file, a cluster (which
  * has a digest of its own), or a file that can be read only once.  Free with g_free(). */

@@ -183,7 +183,7 @@ struct cluster_nic {
                              * such unit */
 };
 
-/* The driver of the NIC, with the names of RDMA's libraries. */
+/* The NIC's driver, by its name in RDMA's libraries. */
 enum cluster_provider {
     CLUSTER_PROVIDER_UNKNOWN,
     CLUSTER_PROVIDER_MLX5,

@@ -52,9 +52,10 @@ uint32_t costs_tile_rows(const struct costs_options *o);
 /* The clock of the tables over the clock under continuous load.  It is at least 1. */
 double costs_clock_lift(const struct costs_options *o);
 
-/* The cost of a layer's op on a rank with `tokens` tokens and `experts` experts, to which `rows` rows come (rows and
- * experts count only for ops of experts).  In a backward pass each GEMM becomes two of its size, dgrad and wgrad.
- * Attention's core has five products in dgrad instead of two.  Ops without weights take as long as forward. */
+/* The cost of a layer's op on a rank with `tokens` tokens and `experts` experts.  rows: the rows that come to these
+ * experts.  rows and experts count only for ops of experts.  In a backward pass each GEMM becomes two of its size,
+ * dgrad and wgrad.  Attention's core has five products in dgrad instead of two.  Ops without weights take as long as
+ * forward. */
 struct step_cost costs_of(const struct costs_options *o, enum step_op op, enum step_pass pass, double tokens,
                           struct costs_rows rows, double experts);
 

@@ -281,7 +281,7 @@ static void device_timer_set(void *context, uint32_t rank, uint64_t time_ps)
     world_timer_set(((const struct step_run *)context)->world, rank, time_ps);
 }
 
-/* Slows the rank's communication by the clock that its compute kernels leave, because the clock is the whole GPU's. */
+/* Slows the rank's communication by the clock that its compute kernels allow, because a GPU has one clock. */
 static void clock_set(struct step_run *run, uint32_t rank)
 {
     const double clock = device_clock(run->device, rank) / costs_clock_lift(run->options->costs);
