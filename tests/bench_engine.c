@@ -3,7 +3,7 @@
  * In the hold model a constant number of events is pending, and each event that runs schedules itself again after a
  * random increment.  The other queues are the candidates that were considered: a textbook binary heap, a 4-ary heap and
  * a radix heap (one bit a level).  They hold records of (time, sequence, event).  Each number is the median of several
- * runs. The queues take turns, so that a slow moment of the machine does not hit one queue alone.
+ * runs.  The queues take turns, so that a slow moment of the machine does not hit one queue alone.
  *
  * bench_engine [RUNS]: default 5. */
 #include "sim/rng.h"

@@ -632,7 +632,7 @@ static void case_put_signal(struct suite *s)
     suite_run(s);
 }
 
-/* Every rank adds to two counters of every rank, one for additions by RDMA and one for others, some after data. No
+/* Every rank adds to two counters of every rank, one for additions by RDMA and one for others, some after data.  No
  * addition is lost, and a rank that has seen all additions sees all data. */
 static void case_counters(struct suite *s)
 {

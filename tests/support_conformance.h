@@ -42,7 +42,7 @@ struct conformance_world {
     }
 
 /* Runs all cases on a fresh world.  Sizes, orders and data are drawn from the seed, which must be equal on all
- * processes. Returns the number of failed cases. */
+ * processes.  Returns the number of failed cases. */
 uint32_t conformance_run(const struct conformance_world *world, uint64_t seed);
 
 #endif

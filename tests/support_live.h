@@ -27,7 +27,7 @@ bool support_worlds_new(const struct live_options *options, const struct fabric_
 /* Asserts (CUnit) that no world of two ranks can be made with these options, and that the error contains `expected`. */
 void support_worlds_refused(const struct live_options *options, const struct fabric_needs *needs, const char *expected);
 
-/* Steps the workers of all ranks in one thread until all are done. If a link fails or nothing moves for 20 seconds,
+/* Steps the workers of all ranks in one thread until all are done.  If a link fails or nothing moves for 20 seconds,
  * returns false and fills in `why`. */
 bool support_worlds_run(struct live_world **world, uint32_t rank_count, struct fabric_worker **worker,
                         uint32_t worker_count, char *why, size_t why_size);

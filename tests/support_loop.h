@@ -2,7 +2,7 @@
  *
  * Workers are stepped in a seeded random order.  A waiting worker is stepped only when a word that it watches has
  * changed, or when an operation of its last step found no room.  On request, it is now and then stepped without a
- * reason. Each step moves time by a picosecond.  When nothing else can happen, time moves to the next time at which a
+ * reason.  Each step moves time by a picosecond.  When nothing else can happen, time moves to the next time at which a
  * worker wants to be woken.  Data and signals arrive late, and out of order wherever the contract promises no order.  A
  * put reads its source only when it arrives.  If the source has changed by then, that is a breach.  Some operations are
  * refused with -EAGAIN.  Breaches of the contract (a word with two writers or lowered, a put from foreign memory, a

@@ -31,7 +31,7 @@ struct traffic {
 };
 
 /* Makes nodes of one GPU and one NIC each, below one switch.  The cluster is that of support_sim.h, with quanta of 16
- * KiB. Posting costs nothing, so that flows begin together. */
+ * KiB.  Posting costs nothing, so that flows begin together. */
 struct traffic *traffic_new(uint32_t ranks);
 void traffic_leaf_spine(struct traffic *t, uint32_t nodes_per_leaf, uint32_t spines, double oversubscription);
 struct flow *flow_add(struct traffic *t, uint16_t from, uint16_t to, uint16_t queue, uint32_t message_bytes,

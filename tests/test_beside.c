@@ -53,7 +53,7 @@ TEST("arithmetic takes nothing of the memory")
     CU_ASSERT_TRUE(pressure_known(&gpu));
 }
 
-/* Loads ask for more than the memory gives. Then none gets its demand, and the load with the fewest bytes in flight is
+/* Loads ask for more than the memory gives.  Then none gets its demand, and the load with the fewest bytes in flight is
  * slowed most. */
 TEST("loads that ask for more than there is")
 {

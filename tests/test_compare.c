@@ -290,7 +290,7 @@ TEST("several layers")
     }
 }
 
-/* For one step and layer, the slowest rank's time is the largest of the ranks' times. For several, only "slowest_us"
+/* For one step and layer, the slowest rank's time is the largest of the ranks' times.  For several, only "slowest_us"
  * gives it. */
 TEST("the slowest rank")
 {

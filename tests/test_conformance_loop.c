@@ -1,5 +1,5 @@
 /* test_conformance_loop.c - the adversarial fabrics, on which protocols are tested, keep the contract of
- * models/fabric.h. They are late or out of order only where the contract allows it. */
+ * models/fabric.h.  They are late or out of order only where the contract allows it. */
 #include <stdio.h>
 #include <string.h>
 #include "tests/support_conformance.h"

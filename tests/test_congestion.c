@@ -236,7 +236,7 @@ static double victim_gbs(struct traffic *t, uint16_t to, double *sum)
 }
 
 /* A full buffer holds back everything that comes over its link, so the victim gets only as much as each of the four
- * flows. With DCQCN the buffers do not fill. */
+ * flows.  With DCQCN the buffers do not fill. */
 TEST("DCQCN spares victims")
 {
     for (int i = 0; i < 2; i++) {

@@ -123,7 +123,7 @@ static uint32_t sms_in_order(const struct sender *sender)
 }
 
 /* Three SMs of rank 0, two of them in one CPC, store to the ranks peer[].  us[] gets the time of each SM in
- * microseconds. Returns sms_in_order(). */
+ * microseconds.  Returns sms_in_order(). */
 static uint32_t senders_run(const struct cluster *cluster, const uint16_t *peer, double *us)
 {
     const struct world_options options = { .ranks = 2, .ranks_per_node = 2, .needs = { .word_count = 1 } };

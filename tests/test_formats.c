@@ -1,6 +1,6 @@
 /* test_formats.c - are the conversions of models/moe/formats.c exact?
  *
- * Aim: every BF16 and FP8 value, every halfway case between neighbours, and the row operations, bit for bit. Method: a
+ * Aim: every BF16 and FP8 value, every halfway case between neighbours, and the row operations, bit for bit.  Method: a
  * slow reference searches all codes for the nearest value in double precision.  Golden vectors come from PyTorch 2.11
  * (tests/golden).  They have NaN beyond 448 where the kernels saturate; the tests below allow for that difference. */
 #include "models/moe/formats.h"

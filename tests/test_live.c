@@ -150,7 +150,7 @@ static void waiter_describe(const struct fabric_worker *w, char *text, size_t te
 
 static const struct worker_role waiter_role = { .step = waiter_step, .describe = waiter_describe };
 
-/* Workers that are done are not stepped again. A worker that waits for ever, even if it reads meanwhile, ends the run,
+/* Workers that are done are not stepped again.  A worker that waits for ever, even if it reads meanwhile, ends the run,
  * and the error has that worker's description. */
 TEST("hang")
 {
@@ -234,7 +234,7 @@ TEST("barrier alone")
 }
 
 /* A kernel of one world ends while its link still holds data for which a peer waits.  Then only the rank's other world
- * runs. The first link must still be polled, even during an exchange. */
+ * runs.  The first link must still be polled, even during an exchange. */
 TEST("two worlds")
 {
     const struct live_options options = options_make("shm", 1);

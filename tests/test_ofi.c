@@ -486,7 +486,7 @@ static bool link_serve(void *context)
 }
 
 /* Rank 1 signals 5 and 6.  Then a stranger's messages, some of them empty, arrive in buffers that held rank 1's
- * messages. They must not change the word.  Then rank 1 signals once more. */
+ * messages.  They must not change the word.  Then rank 1 signals once more. */
 static int rank_hears_strangers(struct bootstrap *b, void *context)
 {
     struct tapped *const t = context;

@@ -113,9 +113,9 @@ static double rows_us(const struct costs_options *o, enum step_op op, double row
     return costs_of(o, op, PASS_FORWARD, 1, (struct costs_rows){ rows, tiled }, 4).us;
 }
 
-/* Times of the experts' GEMMs when their rows are in order. Prefill uses the table whose times include ordering the
- * rows and a host's launches. Decode uses the table of the other layout. Beyond the end of that table, it uses the time
- * of fewer experts with as many rows each. */
+/* Times of the experts' GEMMs when their rows are in order.  Prefill uses the table whose times include ordering the
+ * rows and a host's launches.  Decode uses the table of the other layout.  Beyond the end of that table, it uses the
+ * time of fewer experts with as many rows each. */
 TEST("experts' rows in order, in decode and prefill")
 {
     struct compute_table *t = table_of("gpu,op,dtype,shape,us,tokens,context\n"

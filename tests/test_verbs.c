@@ -3,7 +3,7 @@
  *
  * Method: threads make ranks, and one thread steps them.  Faults are planted by taking a peer's queue pairs away, by
  * limits of the process and by wrong options.  If there is no RDMA device, the program says so, and tests only the
- * refusals and the choice of devices (tests/vm/check-verbs runs it on a machine with devices). EPTWIN_TEST_INTERFACE
+ * refusals and the choice of devices (tests/vm/check-verbs runs it on a machine with devices).  EPTWIN_TEST_INTERFACE
  * names a network interface under the first device that may be taken down. */
 #include <errno.h>
 #include <stdio.h>

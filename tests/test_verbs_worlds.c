@@ -3,7 +3,7 @@
  *
  * Method: one routing and one set of options are run in the simulated world, with payload, and in live worlds.  One
  * live world is always over the stand-in network.  If there is an RDMA device, others are over verbs, with each of the
- * three ways to signal. Otherwise the program says that it had no device. */
+ * three ways to signal.  Otherwise the program says that it had no device. */
 #include <stdio.h>
 #include "models/case.h"
 #include "models/moe/moe.h"

@@ -1198,7 +1198,7 @@ TEST("queue depth")
 }
 
 /* Three puts of 1000 B and a signal of 32 B.  The acknowledgement of a request comes 4100 ns after its first byte was
- * sent. Only then is there room in the window again. */
+ * sent.  Only then is there room in the window again. */
 TEST("window")
 {
     /* done_ps is when the signal is seen.  With no window, the signal leaves at 810.  With 2500 B, the third put waits
@@ -1516,8 +1516,9 @@ static struct world_result copied_play(uint32_t rank, bool staged, bool copied, 
     return s->result[rank];
 }
 
-/* The CPU at each end copies a byte in 1 ns.  The receiver's CPU takes 200 ns more for each message.  If messages are
- * staged, each copy waits 5 us first and takes 2 ns for a byte, and bytes do not take the path through the node. */
+/* The CPU at each end copies a byte in 1 ns.  The receiver's CPU takes 200 ns more for each message.  If messages
+ * are staged, each copy takes 5 us and 0.5 ns for each byte in addition, and bytes do not take the path through the
+ * node. */
 TEST("copied")
 {
     for (uint32_t staged = 0; staged < 2; staged++) {
