@@ -64,7 +64,7 @@ static void option_append(GString *out, const GOptionEntry *e, size_t indent)
     wrapped_append(out, e->description ? e->description : "", indent, indent);
 }
 
-/* Appends only the names of options that several commands have. */
+/* Appends the names of the options in shared topics, without their explanations. */
 static void shared_append(const struct command_line *line, GString *out)
 {
     bool any = false;
@@ -121,7 +121,7 @@ static void help_print_and_end(const struct command_line *line, bool all)
 
 /* ---- errors ---- */
 
-/* The part of message between `before` and `after`; NULL if the message does not have that form. */
+/* Returns the part of message between `before` and `after`, or NULL if the message does not have that form. */
 static char *text_between(const char *message, const char *before, const char *after)
 {
     if (!g_str_has_prefix(message, before)) return NULL;
@@ -144,8 +144,8 @@ static char *unknown_text(const struct command_line *line, const char *option)
                            nearest ? "; did you mean --" : "", nearest ? nearest : "", nearest ? "?" : "");
 }
 
-/* Turns GLib's message about a value that is not a number into the form of all others.  NULL: the message is about
- * something else. */
+/* Rewrites GLib's message about a value that is not a number into the form of all other errors.  Returns NULL if the
+ * message is about something else. */
 static char *number_text(const char *message)
 {
     static const struct {

@@ -1,7 +1,7 @@
-/* main.c - the program: a table of commands, and the help that teaches them.
+/* main.c - the program: a table of commands, and the help that explains them.
  *
- * Each command parses its own options and prints its own --help; this file knows only their names, purposes and one
- * example each. */
+ * Each command parses its own options and prints its own --help.  This file knows only the commands' names, their
+ * purposes, and one example of each. */
 #include "sim/command.h"
 #include "sim/command_line.h"
 #include "sim/version.h"

@@ -6,9 +6,9 @@
 
 enum { NEAREST_WORD_MAX = 64 }; /* a longer word is similar to no word */
 
-/* How many letters must be inserted, removed, changed or swapped with their neighbour to turn one word into the
- * other (the "optimal string alignment" distance, without regard to case).  UINT32_MAX: a word is longer than
- * NEAREST_WORD_MAX. */
+/* Returns how many letters must be inserted, removed, changed or swapped with their neighbour to turn one word into the
+ * other.  This is the "optimal string alignment" distance; upper and lower case are equal.  Returns UINT32_MAX if a
+ * word is longer than NEAREST_WORD_MAX. */
 uint32_t nearest_distance(const char *one, const char *other);
 
 /* The first of words (NULL-terminated) with the smallest distance to word.  NULL if that distance is too large for a

@@ -27,7 +27,7 @@ static bool refuse(const struct new_file *f, GError **error)
     return error_false(error, NEW_FILE_ERROR, NEW_FILE_ERROR_IO, "%s: cannot write: %s", name, g_strerror(errno));
 }
 
-/* The number in "/dev/fd/N", "/proc/self/fd/N" and the names of standard streams; -1 for other paths. */
+/* Returns the number in "/dev/fd/N", "/proc/self/fd/N" and the names of standard streams, or -1 for other paths. */
 static int descriptor_named(const char *path)
 {
     static const char *const folders[] = { "/dev/fd/", "/proc/self/fd/" };
@@ -41,7 +41,7 @@ static int descriptor_named(const char *path)
     return -1;
 }
 
-/* Where symbolic links lead in the end, even if nothing is there yet. */
+/* Returns the path to which symbolic links finally lead, even if no file is there yet. */
 static char *links_follow(const char *path)
 {
     char *at = g_strdup(path);
@@ -57,7 +57,7 @@ static char *links_follow(const char *path)
     return NULL;
 }
 
-/* The mode of a new file, or that of the replaced one. */
+/* Returns the mode for the file: that of the file that it replaces, or that of a new file. */
 static mode_t mode_of(const struct stat *replaced)
 {
     const mode_t mask = umask(0);

@@ -21,7 +21,7 @@ enum new_file_error {
 
 struct new_file;
 
-/* NULL and *error, "path: cannot ...: reason", on failure. */
+/* Returns NULL and sets *error to "path: cannot ...: reason" on failure. */
 struct new_file *new_file_open(const char *path, GError **error);
 /* The descriptor to write to.  The file keeps it. */
 int new_file_descriptor(const struct new_file *file);
@@ -33,7 +33,7 @@ bool new_file_commit(struct new_file *file, GError **error);
 /* Gives up: leaves nothing behind.  NULL is accepted. */
 void new_file_discard(struct new_file *file);
 
-/* Whether path could be written now, so that long work does not fail at its end. */
+/* Whether path can be written.  Commands ask before long work, so that the work is not lost at its end. */
 bool new_file_possible(const char *path, GError **error);
 /* Whether path leads to a file that is none of the inputs, even under another name.  If not, sets *error.  "-" is never
  * an input. */

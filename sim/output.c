@@ -14,8 +14,8 @@ struct output {
     char *path;
     struct new_file *file;
     uint64_t offset;
-    ZSTD_CCtx *context;   /* of OUTPUT_ZSTD, else NULL */
-    struct archive *gzip; /* of OUTPUT_GZIP, else NULL */
+    ZSTD_CCtx *context;   /* for OUTPUT_ZSTD, otherwise NULL */
+    struct archive *gzip; /* for OUTPUT_GZIP, otherwise NULL */
     GError *gzip_error;   /* why the file refused what libarchive wrote */
     uint8_t *buffer;      /* bytes that have not been written to the file yet */
     size_t used;
@@ -165,7 +165,7 @@ void output_discard(struct output *o)
 {
     if (!o) return;
     if (o->gzip) {
-        archive_write_fail(o->gzip); /* writes no more */
+        archive_write_fail(o->gzip); /* makes libarchive write nothing more */
         archive_write_free(o->gzip);
     }
     g_clear_error(&o->gzip_error);

@@ -1,4 +1,4 @@
-/* output.h - a buffered writer to a new file (new_file.h), with compression if asked for.  Knows no format of its
+/* output.h - a buffered writer to a new file (new_file.h), with compression if asked for.  It does not interpret the
  * bytes. */
 #ifndef SIM_OUTPUT_H
 #define SIM_OUTPUT_H
@@ -25,7 +25,7 @@ uint64_t output_offset(const struct output *output);
 /* Writes the remaining bytes; nothing can be written afterwards.  output_commit() does this, too.  A caller that has
  * more to do before the commit learns of a failure earlier by calling this first. */
 bool output_end(struct output *output, GError **error);
-/* Ends the file: if good, it gets its name; else it disappears.  Frees the output in both cases. */
+/* Ends the file and gives it its name.  If that fails, the file disappears.  Frees the output in both cases. */
 bool output_commit(struct output *output, GError **error);
 /* Gives up: leaves nothing behind.  NULL is accepted. */
 void output_discard(struct output *output);

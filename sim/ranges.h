@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Numbers in the order of the text.  Zeroed memory is an empty list. */
+/* Numbers in the order in which the text names them.  Zeroed memory is an empty list. */
 struct ranges {
     uint32_t *number; /* [count] */
     uint32_t count;
@@ -26,8 +26,8 @@ void ranges_free(struct ranges *ranges);
 /* The canonical text of these numbers, as in records: "2:5" for consecutive ones, else "4,2".  Free with free(). */
 char *ranges_text(const struct ranges *ranges);
 
-/* Whether both texts name equal numbers in equal order.  Texts without an end ("all", "1:") are equal only if they are
- * spelt in the same way. */
+/* Whether both texts name the same numbers in the same order.  Texts without an end ("all", "1:") are the same only if
+ * they are spelt alike. */
 bool ranges_same(const char *one, const char *other);
 
 #endif

@@ -1,7 +1,7 @@
 /* rng.c - xoshiro256** 1.0 of Blackman and Vigna (public domain algorithm), seeded by splitmix64.
  *
- * Integers and rng_uniform() are the same on every machine; rng_normal() is as exact as the libm that it
- * calls.  Does not know the purpose of the numbers; there is no global generator. */
+ * Integers and rng_uniform() are the same on every machine.  rng_normal() is as exact as the libm that it calls.  There
+ * is no global generator. */
 #include "sim/rng.h"
 
 #include <assert.h>
@@ -37,7 +37,8 @@ uint64_t rng_below(struct rng *rng, uint64_t limit)
 
 double rng_uniform(struct rng *rng) { return (double)(rng_next(rng) >> 11) * 0x1p-53; }
 
-/* Returns one value a call.  The other one, by the sine, is not used, so the state stays four words. */
+/* Returns one value for each call.  The second value of the method, which uses the sine, is dropped, so that the state
+ * stays four words. */
 double rng_normal(struct rng *rng)
 {
     const double two_pi = 6.283185307179586476925286766559;

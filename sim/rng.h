@@ -1,5 +1,6 @@
-/* rng.h - the seeded generator (xoshiro256** seeded by splitmix64).  A seed gives the same numbers on every machine,
- * for ever.  It is never seeded from time.  Not for secrets.  Needs libc and libm only. */
+/* rng.h - the seeded generator (xoshiro256** seeded by splitmix64).  A seed gives the same numbers on every machine
+ * and in every version.  The seed is never taken from the time.  Do not use it for secrets.  It needs only libc and
+ * libm. */
 #ifndef SIM_RNG_H
 #define SIM_RNG_H
 

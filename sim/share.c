@@ -25,7 +25,7 @@ static const char *ending_of(const struct kind *kind, const char *name)
     return NULL;
 }
 
-/* Adds a folder unless it is already there; `seen` holds the absolute names.  Takes over the folder. */
+/* Adds a folder unless its absolute name is in `seen`.  Takes over the folder. */
 static void folder_add(GPtrArray *folders, GHashTable *seen, char *folder)
 {
     if (g_hash_table_add(seen, g_canonicalize_filename(folder, NULL))) g_ptr_array_add(folders, folder);
@@ -66,7 +66,7 @@ char **share_folders(enum share_kind kind)
     return (char **)g_ptr_array_free(found, FALSE);
 }
 
-/* The file in one folder, under its name or with an ending added. */
+/* Returns the file in one folder, under its name or with the kind's ending added. */
 static char *find_in(const struct kind *kind, const char *folder, const char *name)
 {
     char *path = g_build_filename(folder, name, NULL);

@@ -8,15 +8,16 @@
 
 enum share_kind { SHARE_CLUSTERS, SHARE_SAMPLES, SHARE_NETS, SHARE_TABLES };
 
-/* The folders of a kind that exist, in the order of the search.  If none exists, all folders that were searched for.
- * A NULL-terminated array, freed with g_strfreev(). */
+/* Returns the folders of a kind that exist, in the order of the search.  If none exists, returns all folders that were
+ * searched for.  The array is NULL-terminated; free it with g_strfreev(). */
 char **share_folders(enum share_kind kind);
 
-/* The path of a shipped file.  The name may lack the kind's ending, so "h200" is "h200.ini".  NULL if the name
- * contains a '/' or no folder has the file.  Freed with g_free(). */
+/* Returns the path of a shipped file.  The name may lack the kind's ending: "h200" finds "h200.ini".  Returns NULL if
+ * the name contains a '/' or no folder has the file.  Free it with g_free(). */
 char *share_find(enum share_kind kind, const char *name);
 
-/* The names of all shipped files of a kind, without their endings, sorted, each once.  Freed with g_strfreev(). */
+/* Returns the names of all shipped files of a kind, without their endings, sorted, each once.  Free with
+ * g_strfreev(). */
 char **share_names(enum share_kind kind);
 
 #endif

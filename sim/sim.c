@@ -33,7 +33,7 @@ enum {
     WIDE_WORDS = (1 << WIDE_BITS) / WORD_BITS,
     LEVEL_COUNT = 10,
     SLOT_COUNT = ((LEVEL_COUNT - 2) << DIGIT_BITS) + (1 << MIDDLE_BITS) + (1 << WIDE_BITS),
-    CHUNK_BYTES = 512, /* eight cache lines; a power of two; each chunk lies at a multiple of it */
+    CHUNK_BYTES = 512, /* eight cache lines; a power of two, because a chunk lies at a multiple of its size */
     CHUNK_ENTRIES = 31,
     FRONT_FILL_MAX = 32, /* the most entries taken from slots at once, because the sort is quadratic */
     FRONT_SPARE = 16,    /* places before and behind these entries, for events that are scheduled into the front
@@ -99,8 +99,8 @@ struct block {
     uint32_t chunk_count; /* chunks that lie behind its first CHUNK_BYTES */
 };
 
-/* All chunks but the last are full.  In an empty slot the least time is UINT64_MAX and `end` is END_EMPTY, which is
- * also what the end of a full chunk looks like. */
+/* A list of chunks, of which all but the last are full.  In an empty slot the least time is UINT64_MAX and `end` is
+ * END_EMPTY.  chunk_full() is true for END_EMPTY, as for the end of a full chunk. */
 struct slot {
     uint64_t time_ps_min;
     struct entry *end;   /* behind the last entry */
@@ -124,7 +124,7 @@ struct sim {
     uint32_t front_head, front_tail; /* the front is front[front_head] ... front[front_tail - 1] */
     struct entry front[FRONT_SIZE];
 
-    uint64_t base_ps;    /* <= every time in the trie, and <= now while an event runs */
+    uint64_t base_ps;    /* never later than a time in the trie, nor than now while an event runs */
     uint32_t level_mask; /* levels that have a slot in use */
     struct chunk *chunk_free;
     struct block *block_first, *block; /* the list of all blocks; the block whose chunks from chunk_used on were
@@ -133,7 +133,7 @@ struct sim {
     uint32_t chunk_count;            /* of all blocks */
     uint32_t word_mask[LEVEL_COUNT]; /* which words of the slot mask are not 0 */
     uint64_t slot_mask[LEVEL_COUNT][WIDE_WORDS];
-    struct slot slots[SLOT_COUNT]; /* of all levels */
+    struct slot slots[SLOT_COUNT]; /* the slots of all levels */
 };
 
 _Static_assert(offsetof(struct sim, clock) == 0, "sim_clock() finds it there");
@@ -216,7 +216,7 @@ static struct chunk *chunk_of(const struct entry *entry)
 
 static bool chunk_full(const struct entry *end) { return (uintptr_t)end % CHUNK_BYTES == END_EMPTY; }
 
-/* Goes on to the next block, because all chunks of this one are used.  Makes the block if there is none. */
+/* Moves on to the next block, because all chunks of this block are used.  Makes the next block if there is none. */
 static void block_leave(struct sim *sim)
 {
     struct block *const block = sim->block;
@@ -486,7 +486,7 @@ void sim_reschedule_at(struct sim *sim, struct sim_event *event, uint64_t time_p
 
 /* ---- rows ---- */
 
-/* Takes the row's next pending event, from index *next on.  NULL: there is none. */
+/* Takes the row's next pending event, from index *next on.  Returns NULL if there is none. */
 static struct sim_event *row_take(struct sim *sim, const struct sim_row *row, uint32_t *next, uint64_t time_ps)
 {
     while (*next < row->count) {
@@ -548,9 +548,9 @@ static uint64_t first_ps(const struct sim *sim)
     return sim->slots[levels[level].slot + trie_first(sim, level)].time_ps_min;
 }
 
-/* Takes the next pending event out of the queue.  NULL: none is due before end_ps.  Later events stay in the trie,
- * because others may be scheduled before them.  An entry whose event has moved to another time is passed over.  If an
- * event has moved back to the time of an old entry, the old entry counts, and the newer one is passed over. */
+/* Takes the next pending event out of the queue.  Returns NULL if no event is due before end_ps.  Later events stay in
+ * the trie, because others may be scheduled before them.  An entry whose event has moved to another time is skipped.
+ * If an event has moved back to the time of an old entry, the old entry counts, and the newer one is skipped. */
 static inline struct sim_event *event_take(struct sim *sim, uint64_t end_ps)
 {
     for (;;) {

@@ -22,7 +22,7 @@ struct sim_clock {
 };
 static inline const struct sim_clock *sim_clock(const struct sim *sim) { return (const void *)sim; }
 
-/* Small, because owners have millions of events, of few kinds. */
+/* An event.  It is small, because owners have millions of events, of few kinds. */
 struct sim_event {
     uint64_t due_ps : 60; /* set by the engine: its time + 1; 0: not pending */
     uint64_t kind : 4;    /* below SIM_KINDS: selects its handler */
@@ -35,7 +35,7 @@ enum { SIM_KINDS = 15 };
 
 /* Makes an engine with room for event_count pending events.  It grows when more are pending. */
 struct sim *sim_new(uint32_t event_count);
-/* Touches no event, not even one that is pending. */
+/* Frees the engine.  Does not touch any event, not even one that is pending. */
 void sim_free(struct sim *sim);
 
 /* Sets the handler of a kind of events, before any of them is scheduled. */
@@ -70,7 +70,7 @@ void sim_reschedule_at(struct sim *sim, struct sim_event *event, uint64_t time_p
 struct sim_row {
     struct sim_event event; /* used by the engine alone */
     struct sim_event *first;
-    int32_t stride_bytes; /* from one event to the next */
+    int32_t stride_bytes; /* the distance from one event to the next */
     uint32_t count;
     void (*done)(struct sim *sim, struct sim_row *row); /* called when the last one has run: the row may be freed */
 };

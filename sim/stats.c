@@ -1,4 +1,4 @@
-/* stats.c - the formulas behind stats.h.  Does not know the meaning of the values. */
+/* stats.c - the formulas of stats.h. */
 #include "sim/stats.h"
 
 #include <assert.h>

@@ -1,4 +1,4 @@
-/* timeline_file.c - a timeline into a new file.  Knows no format: timeline.c does. */
+/* timeline_file.c - writes a timeline to a new file.  timeline.c makes the text. */
 #include "sim/timeline_file.h"
 
 #include <stdio.h>

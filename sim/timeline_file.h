@@ -16,11 +16,11 @@ struct timeline_file;
 struct timeline_file *timeline_file_open(const char *path, GError **error);
 /* The recorder of a file; NULL if file is NULL. */
 struct timeline *timeline_file_timeline(const struct timeline_file *file);
-/* Writes the end.  If entries were lost, a line "eptwin COMMAND: --timeline: ..." on standard error says so.  False and
- * *error if this or an earlier write failed.  NULL is accepted. */
+/* Writes the end of the timeline.  If entries were lost, a line "eptwin COMMAND: --timeline: ..." on standard error
+ * says so. Returns false and sets *error if this or an earlier write failed.  NULL is accepted. */
 bool timeline_file_end(struct timeline_file *file, const char *command, GError **error);
-/* If good, gives the file its name; else removes it.  Frees it.  Returns true if `good` is true and nothing fails;
- * *error if the file fails. */
+/* Gives the file its name if `good`, otherwise removes it.  Frees it.  Returns true if `good` is true and nothing
+ * fails.  Sets *error if the file fails. */
 bool timeline_file_close(struct timeline_file *file, bool good, GError **error);
 
 #endif

@@ -11,7 +11,7 @@ struct unzstd {
     uint8_t *input;
     size_t input_size;
     uint64_t offset; /* of the next compressed byte to load */
-    bool frame_open; /* the last call ended inside a frame */
+    bool frame_open; /* whether the last call ended inside a frame */
 };
 
 bool unzstd_begins(const void *bytes, size_t size)
@@ -55,7 +55,7 @@ static bool refuse(const struct unzstd *u, const char *expected, const char *fou
                        u->offset - u->in.size + u->in.pos, expected, found);
 }
 
-/* Loads the next compressed bytes.  *ended: there are none. */
+/* Loads the next compressed bytes.  Sets *ended if there are none. */
 static bool input_load(struct unzstd *u, bool *ended, GError **error)
 {
     size_t got;

@@ -483,8 +483,8 @@ static void case_ownership(struct suite *s)
     suite_run(s);
 }
 
-/* Empty writes deliver no bytes, with or without a scatter/gather entry, and whether or not they are deferred.  One
- * that is not deferred still rings the doorbell for the deferred writes before it. */
+/* Empty writes deliver no bytes, with or without a scatter/gather entry, and whether or not they are deferred.  An
+ * empty write that is not deferred still rings the doorbell for the deferred writes before it. */
 static void case_zero_size(struct suite *s)
 {
     enum { GUARD = 64 };

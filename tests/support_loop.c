@@ -171,7 +171,7 @@ static uint64_t clock_ps(const struct loop *loop) { return loop->counts.steps + 
 
 static uint64_t loop_now_ps(const struct fabric *f) { return clock_ps(rank_of(f)->loop); }
 
-/* A refusal does nothing; the worker may try again at any time. */
+/* Whether the operation is refused.  A refusal has no effect, and the worker may try again at any time. */
 static bool refuse(struct loop *loop)
 {
     if (loop->pending_count < PENDING_MAX && !chance(loop, loop->options.refuse_percent)) return false;
@@ -513,7 +513,7 @@ static void worker_step(struct loop *loop, uint32_t rank, uint32_t worker)
     if (slot_waits(slot) && slot->wake_ps < loop->wake_ps) loop->wake_ps = slot->wake_ps;
 }
 
-/* Writes down what each worker that has not ended waits for. */
+/* Writes the descriptions of all workers that have not ended into loop->hang. */
 static void hang_note(struct loop *loop)
 {
     size_t used = 0;

@@ -224,15 +224,16 @@ static const struct hang {
     { 3, { "?", "0", "1", "2", ".", "." }, { 0 }, 0 },
     { 4, { ".", ".", ".", ".", ".", "." }, { 0 }, 4 }, /* a rank that waits for no rank is itself the root */
     { 1, { "5", "0", ".", ".", ".", "2" }, { 4, 4, 4, 4, 4, 4 }, 2 },
-    { 1, { "25", "0", ".", ".", ".", "?" }, { 4, 4, 4, 4, 4, 4 }, 5 }, /* a rank that does not answer counts before an
-                                                                        * idle rank */
+    { 1, { "25", "0", ".", ".", ".", "?" }, { 4, 4, 4, 4, 4, 4 }, 5 }, /* the root is the rank that does not answer, and
+                                                                        * not an idle one */
     { 1, { "23", "0", ".", ".", ".", "." }, { 0, 0, 8, 7, 0, 0 }, 3 }, /* of two idle ranks, the root is the one that is
                                                                         * further behind */
     { 1, { "?", ".", "?", "?", "?", "?" }, { 0 }, 1 },
     { 0, { "*", "*", "*", "?", "*", "*" }, { 0 }, 3 },  /* no rank names a peer, so the root is the rank that does not
                                                          * answer */
     { 0, { "1", "2*", ".", "?", "*", "*" }, { 0 }, 3 }, /* the same at the end of a chain */
-    { 4, { "*", "*", ".", "*", "*", "*" }, { 5, 5, 9, 5, 5, 5 }, 2 }, /* an idle rank counts before ranks that wait */
+    { 4, { "*", "*", ".", "*", "*", "*" }, { 5, 5, 9, 5, 5, 5 }, 2 }, /* the root is the idle rank, and not one that
+                                                                       * waits */
     { 4, { "*", "*", "*", "*", "*", "*" }, { 7, 6, 7, 7, 7, 7 }, 1 }, /* if all wait for any rank, the root is the rank
                                                                        * that is behind */
 };

@@ -226,8 +226,8 @@ TEST("a rank that is late to some")
 
 /* ---- the public shrink test, in the simulated world ---- */
 
-/* Asserts that, after a phase of the first iteration, every living rank has masked exactly the ranks that
- * options.failure has failed by then. */
+/* Asserts that, after a phase of the first iteration, every living rank has masked exactly those ranks that have failed
+ * so far, as options.failure says. */
 static void masks_expect(const struct job_sim *group, const struct moe_options *o, uint32_t phase)
 {
     const bool sends_only = o->hook && (phase == 0 || phase == 2); /* a rank that does not wait for a peer cannot notice

@@ -1,7 +1,8 @@
-/* test_pickle.c - pickles of tensors, and the files of torch.save that contain them: which of them are read, and which
- * are refused.
+/* test_pickle.c - pickles of tensors, and the files of torch.save that contain them.  Some must be read, and the others
+ * must be refused.
  *
- * tests/cli/trace_engines.sh reads what PyTorch wrote; here pickles are written opcode by opcode, to be hostile. */
+ * tests/cli/trace_engines.sh reads files that PyTorch wrote.  Here pickles are written opcode by opcode, so that they
+ * can be hostile. */
 #include <string.h>
 #include "tests/support_trace.h"
 #include "tests/support_zip.h"

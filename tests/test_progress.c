@@ -1,5 +1,5 @@
-/* test_progress.c - the text of a progress bar at its ends and in between, that redirected standard error
- * stays empty, and that a terminal (a pseudo-terminal here) sees the bar and sees it go. */
+/* test_progress.c - the text of a progress bar, at its ends and in between.  Redirected standard error must stay empty.
+ * A terminal (here a pseudo-terminal) must show the bar and then erase it. */
 #include "sim/progress.h"
 #include "tests/unit.h"
 
@@ -41,7 +41,7 @@ TEST("long labels are cut")
     CU_ASSERT_STRING_EQUAL(text, "a long labe");
 }
 
-/* Runs a bar with standard error at fd. */
+/* Runs a bar with fd as standard error. */
 static bool bar_shown_at(int fd)
 {
     const int saved = dup(STDERR_FILENO);
@@ -73,7 +73,7 @@ TEST("terminal sees it")
     const int line = open(ptsname(terminal), O_RDWR | O_NOCTTY);
     CU_ASSERT_FATAL(line >= 0);
     CU_ASSERT(bar_shown_at(line));
-    for (size_t size = 0; !strstr(text, "\033[K\r\033[K");) { /* drawn, then taken away */
+    for (size_t size = 0; !strstr(text, "\033[K\r\033[K");) { /* until the bar has been drawn and erased */
         struct pollfd readable = { .fd = terminal, .events = POLLIN };
         CU_ASSERT_EQUAL_FATAL(poll(&readable, 1, 20000), 1);
         const ssize_t more = read(terminal, text + size, sizeof text - 1 - size);

@@ -300,7 +300,7 @@ TEST("titles tell results apart")
     for (int i = 0; i < 5; i++) record_free(records[i]);
 }
 
-/* Two predictions of the same work are shown together, with bars of both and the bounds of each; a third is shown with
+/* Two predictions of the same work are shown together, with bars of both and the bounds of each.  A third is shown with
  * the first. */
 TEST("two predictions")
 {
@@ -658,7 +658,8 @@ TEST("a sweep")
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "class=\"c1\"><title>num-tokens 100, dtype fp8, num-sms 5, 40 us<"));
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "class=\"bound\"><title>num-tokens 100, dtype fp8, num-sms 6, 40 us<"));
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "5.00 times faster"));
-    /* The best of each number of tokens: 20 us a phase at 5 and more SMs; 300 tokens take 75 at 8. */
+    /* The best point for each number of tokens: phases take 20 us with 5 or more SMs, and 75 us for 300 tokens with 8
+     * SMs. */
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "<h3>The best dtype, num-sms for each num-tokens</h3>"));
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "dispatch + combine at best: 40.00 us to 75.00 us, against the baseline"));
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "<h1>Sweep of num-tokens, dtype, num-sms: normal kernels</h1>"));

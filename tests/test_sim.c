@@ -40,7 +40,7 @@ struct member {
     struct world *world;
 }; /* event is the first member, so that a cast from it gives the struct */
 
-/* The reference and the plan: how many events each event schedules, and how far ahead. */
+/* The reference, and the plan, which says how many events each event schedules and how far in the future. */
 struct world {
     struct sim *sim;
     struct rng rng;

@@ -12,7 +12,7 @@
 #include "models/step/step.h"
 #include "tests/unit.h"
 
-/* What a step is said to take, in us. */
+/* The times that an answer gives for a step, in us. */
 struct said {
     double all, part[STEP_PARTS], late[STEP_LATES], waited, awaited_pct;
     uint32_t awaited;

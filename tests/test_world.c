@@ -1455,8 +1455,9 @@ TEST("threads wait")
     CU_ASSERT_EQUAL(thread_ps(CLUSTER_POST_PROXY, TRANSPORT_FENCE, false) -
                         thread_ps(CLUSTER_POST_PROXY, TRANSPORT_WIRE, false),
                     7100000);
-    /* Reading a counter takes 400 ns.  An idle thread reads two counters, so it sees the put's after 400 ns.  With
-     * three, it takes half a round and half of a read: 800 ns, before the first signal and again before the second. */
+    /* Reading a counter takes 400 ns.  An idle thread reads two counters, so it sees the change of the put's counter
+     * after 400 ns.  With three counters, it takes half a round and half of a read.  That is 800 ns, before the first
+     * signal and again before the second. */
     CU_ASSERT_EQUAL(counted_ps(CLUSTER_POST_PROXY, TRANSPORT_FENCE, false, 400000) -
                         thread_ps(CLUSTER_POST_PROXY, TRANSPORT_FENCE, false),
                     2000000);
