@@ -20,8 +20,8 @@ struct estimate {
     bool tried; /* a pilot has measured the seconds */
 };
 
-/* The cost of one prediction by the table, without a pilot.  load NULL: ranks and tokens follow from the options, which
- * do not tell those of a trace. */
+/* The cost of one prediction by the table, without a pilot.  load NULL: ranks and tokens follow from the options.
+ * Options do not tell the ranks and tokens of a trace, so a case with a trace needs its load. */
 struct estimate estimate_case(const struct case_options *c, const struct case_load *load);
 
 /* Whether the work is long enough to use all cores: it needs 2.5 s by its number of events, or 250 MB. */

@@ -324,8 +324,8 @@ struct shortest {
     uint32_t count;
 };
 
-/* The shortest call of each kernel that the twin does not predict, by the kernel's name.  It stands for the wire,
- * though a longer call may have moved more: the calls' sizes are not read. */
+/* The shortest call of each kernel that is not predicted, by the kernel's name.  It stands for the wire, though a
+ * longer call may have moved more: the calls' sizes are not read. */
 static GHashTable *shortest_calls(const struct explain *e)
 {
     GHashTable *of = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, g_free);

@@ -1,12 +1,12 @@
 /* explain.h - splits the time of communication kernels in a profile into parts.
  *
- *     launch      before the kernel's start the GPU was idle, because the host had not launched the kernel
- *     wire        what the twin predicts for the kernel alone, when all ranks start it together; for a kernel that it
- *                 does not predict (NCCL's), the shortest call in these profiles
- *     waiting     for a rank that came later: seen if that rank's profile is there, else inferred
- *     imbalance   time that the routing adds to the wire's time on this rank, by the twin (needs the routing)
- *     contention  kernels that run at the same time make it longer: at most as measured for such kernels
- *     unknown     the rest
+ *     launch      time before the kernel in which the GPU was idle, because the host had not launched the kernel
+ *     wire        the predicted time of the kernel alone, when all ranks start it together; for a kernel that is not
+ *                 predicted (NCCL's), the shortest call in these profiles
+ *     waiting     time until a later rank came; it is seen if that rank's profile is there, else inferred
+ *     imbalance   time that the routing adds to the wire's time on this rank, as predicted (needs the routing)
+ *     contention  time that kernels beside this one add, at most as much as was measured for such kernels
+ *     unknown     the remaining time
  *
  * The parts of a call are never negative and add up to its time and the gap before it.  Private to explain-trace. */
 #ifndef MODELS_PREDICT_EXPLAIN_H

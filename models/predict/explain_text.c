@@ -161,7 +161,7 @@ static void rank_say(const struct explain *e, enum explain_part part, const char
         g_string_append_printf(out, text, g_array_index(e->ranks, struct explain_rank, r).rank);
 }
 
-/* Returns the time of kernels for which the twin predicts no wire; *library gets the library that they belong to. */
+/* Returns the time of kernels whose wire is not predicted; *library gets the library that they belong to. */
 static double unpredicted_us(const struct explain *e, const char **library)
 {
     double us = 0;

@@ -9,10 +9,12 @@ struct simulate_trace_options {
     uint32_t jobs;              /* threads; 0: one a core */
 };
 
-/* Predicts the trace, and adds rows for each phase.  "slowest_us" is the slowest rank's time: its mean over all (step,
- * layer), its median, p99 and worst.  "layers_us" is the sum of this time over the layers, as a mean over steps.
- * "time_us" is the mean over ranks and over all (step, layer).  Each layer has such rows of its own
- * ("dispatch_layer3").  Shows a progress bar on a terminal.  False and *error on failure. */
+/* Predicts the trace, and adds rows for each phase:
+ *     slowest_us   the slowest rank's time, as a mean over all (step, layer); also its median, p99 and worst
+ *     layers_us    the sum of slowest_us over the layers, as a mean over steps
+ *     time_us      the mean time over ranks and over all (step, layer)
+ * Each layer has rows of its own, too ("dispatch_layer3").  Shows a progress bar on a terminal.  False and *error on
+ * failure. */
 bool simulate_trace(const struct case_options *c, const struct cluster *cluster,
                     const struct simulate_trace_options *options, struct record *record, GError **error);
 

@@ -152,7 +152,7 @@ char *sweep_problem_text(const struct sweep_plan *plan, uint64_t point, const ch
 /* Whether the results are of steps. */
 bool sweep_results_of_steps(const struct sweep_results *results);
 
-/* By what points are ranked: phases and a metric, such as "combine.time_us" or "dispatch+combine.slowest_us". */
+/* What points are ranked by: phases and a metric, such as "combine.time_us" or "dispatch+combine.slowest_us". */
 struct sweep_goal {
     char **phase;
     char *metric;
