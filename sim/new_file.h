@@ -4,7 +4,7 @@
  * name at the end.  So neither a failure nor a killed process leaves half a file, and a former file stays until the new
  * one is whole.  "-" is standard output.  /dev/stdout, /dev/fd/N and similar names mean the open file.  Other devices
  * and pipes are written directly.  A symbolic link stays, and the file to which it leads is replaced.  A replaced file
- * keeps its permissions.  A file that may not be written is refused.  Knows no format. */
+ * keeps its permissions.  A file that may not be written is refused.  This module knows no format. */
 #ifndef SIM_NEW_FILE_H
 #define SIM_NEW_FILE_H
 

@@ -1,7 +1,7 @@
 /* progress.h - a progress bar on standard error: how much is done, how fast, and how long it will still take.
  *
  * Only a terminal shows it, so redirected output does not depend on time.  A bar that is off is NULL, and every
- * function accepts NULL.  Any thread may advance it.  Needs libc only. */
+ * function accepts NULL.  Any thread may advance it.  It needs only libc. */
 #ifndef SIM_PROGRESS_H
 #define SIM_PROGRESS_H
 

@@ -2,7 +2,7 @@
  *
  * They are searched for in a source tree (the current folder's, then the executable's), then where the executable is
  * installed (../share/eptwin from its bin), then below the PREFIX that `make` was given.  A folder found in several
- * ways counts once.  Knows no format. */
+ * ways counts once.  This module knows no format. */
 #ifndef SIM_SHARE_H
 #define SIM_SHARE_H
 

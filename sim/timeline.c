@@ -1,7 +1,8 @@
 /* timeline.c - writes spans, arrows and counters as JSON while they are recorded; see timeline.h.
  *
  * Times are written in microseconds, as the format wants, with six decimal places for picoseconds: nothing is rounded.
- * A long run has millions of entries, so numbers are written here and not by printf().  Does not know its callers. */
+ * A long run has millions of entries, so numbers are written here and not by printf().  This file does not know its
+ * callers. */
 #include "sim/timeline.h"
 
 #include <assert.h>

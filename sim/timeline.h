@@ -5,7 +5,7 @@
  * track follow each other or nest.  An arrow leads from one track to another.  A counter is a number of a process that
  * changes.  Spans and arrows are written as they are recorded, in any order of time, which the format allows: none is
  * lost, and none is kept.  Changes of counters are kept, 16 bytes each, and written at the end.  A recorder that is off
- * is NULL, and recording into it costs one comparison.  One thread.  Needs libc only. */
+ * is NULL, and recording into it costs one comparison.  One thread may use it.  It needs only libc. */
 #ifndef SIM_TIMELINE_H
 #define SIM_TIMELINE_H
 

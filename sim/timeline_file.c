@@ -9,7 +9,7 @@ enum { LEVEL = 1 }; /* for both packings: a higher level would take longer than 
 struct timeline_file {
     struct output *output;
     struct timeline *timeline;
-    GError *error; /* of the first write that failed */
+    GError *error; /* the error of the first write that failed */
 };
 
 static bool text_take(void *context, const void *text, size_t size_bytes)

@@ -2,7 +2,7 @@
  *
  * The compressed bytes come from a source, which is read in order from its beginning.  The contents of frames that
  * follow one another are joined.  Only one compressed and one decompressed piece are kept in memory, so any limit on
- * the size is the caller's.  Knows no files and no formats. */
+ * the size is the caller's.  It knows no files and no formats. */
 #ifndef SIM_UNZSTD_H
 #define SIM_UNZSTD_H
 

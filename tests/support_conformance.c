@@ -16,14 +16,14 @@
 enum { OPS_PER_STEP = 24 }; /* more than CONFORMANCE_DEPTH, so that a step can fill a queue */
 
 enum op_kind {
-    OP_FILL,         /* own heap [source, size) becomes pattern number value */
-    OP_WRITE,        /* own [source, size) to the peer's [target, size), by the path to that peer */
+    OP_FILL,         /* fills own heap [source, size) with pattern number value */
+    OP_WRITE,        /* writes own [source, size) to the peer's [target, size), by the path to that peer */
     OP_SIGNAL,       /* the peer's word becomes value, or value is added to it */
     OP_WRITE_SIGNAL, /* as OP_WRITE, then the peer's word becomes raise, or raise is added to it; one operation by
                       * RDMA */
-    OP_GET,          /* peer's [source, size) to own [target, size) */
+    OP_GET,          /* reads the peer's [source, size) into own [target, size) */
     OP_WAIT,         /* waits until the worker's word is at least value; the word must never fall */
-    OP_CHECK,        /* own [target, size) must be pattern number value; zeros if value is 0 */
+    OP_CHECK,        /* own [target, size) must have pattern number value, or zeros if value is 0 */
     OP_ADD,          /* adds value to the worker's word */
     OP_FLUSH,        /* waits until all requests on (peer, queue) are complete */
     OP_WORK,         /* does a piece of local work, which counts how often it is done */

@@ -71,7 +71,7 @@ void job_sim_run(struct job_sim *sim, uint32_t phase)
     for (uint32_t r = 0; r < ranks; r++) sim->time_ps[r] = result[r].time_ps;
 }
 
-/* Times of all phases and ranks, one after another. */
+/* Fills time_ps[] with the times of all phases and ranks, one after another. */
 static void sim_times(const struct kernel_job *job, uint32_t iterations, bool payload, bool nvlink_disabled,
                       uint64_t *time_ps)
 {

@@ -1,4 +1,4 @@
-/* support_moe.c - groups of ranks over loop fabrics, see support_moe.h.  Knows moe.h, no kernel family. */
+/* support_moe.c - groups of ranks over loop fabrics; see support_moe.h.  It knows moe.h, but no kernel family. */
 #include "tests/support_moe.h"
 #include "tests/unit.h"
 
@@ -266,7 +266,7 @@ void moe_test_random_groups(moe_options_draw *draw, uint64_t seeds)
     }
 }
 
-/* The order of events is drawn from the loop's seed: equal operations give equal traces. */
+/* The order of events is drawn from the loop's seed, so equal operations give equal traces. */
 void moe_test_sizes_only(moe_options_draw *draw, uint64_t seeds)
 {
     for (uint64_t seed = 1000; seed < 1000 + seeds; seed++) {
@@ -288,7 +288,7 @@ void moe_test_sizes_only(moe_options_draw *draw, uint64_t seeds)
 
 /* ---- two routings ---- */
 
-/* Both groups' kernels on the loop of the first. */
+/* Runs the kernels of two groups in turns, both on the loop of the first group. */
 struct turns {
     struct moe_group *group[2];
     struct turn {
@@ -306,7 +306,7 @@ static struct kernel_launch *turns_next(void *context, uint32_t rank)
     return kernel_rank_launch(t->group[turn.group]->rank[rank], turn.phase);
 }
 
-/* Phases of dispatch of both, then those of combine. */
+/* Lists the turns: the phases of dispatch of both groups, then those of combine. */
 static void turns_make(struct turns *t)
 {
     for (int combines = 0; combines < 2; combines++)

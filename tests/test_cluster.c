@@ -175,7 +175,7 @@ TEST("files that are none")
     CU_ASSERT_PTR_NULL(cluster_load(temporary_path(""), &error));
     CU_ASSERT(error && g_str_has_prefix(error->message, temporary_path("")) && !strchr(error->message, '\n'));
     g_clear_error(&error);
-    CU_ASSERT_PTR_NULL(cluster_load(temporary_path(""), NULL)); /* nobody asks why */
+    CU_ASSERT_PTR_NULL(cluster_load(temporary_path(""), NULL)); /* works without a place for the error */
     CU_ASSERT(refused("", "FILE: lacks the section [gpu] or [host]"));
 #define NO_LINE "expected \"[section]\", \"key = value\" or \"# comment\", found "
     CU_ASSERT(refused("sms = 132\n", "FILE:1: expected a \"[section]\" first, found \"sms = 132\""));

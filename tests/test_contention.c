@@ -105,8 +105,8 @@ TEST("shares between two readings")
     CU_ASSERT_DOUBLE_EQUAL(others.mhz_max, 3000, 1e-9);
 }
 
-/* A kernel without pressure counters, and a host whose /proc is that of another system.  What is not known must not be
- * claimed. */
+/* One kernel has no pressure counters, and one host has the /proc of another system.  Values that are not known must
+ * not be claimed. */
 TEST("counters that are not there")
 {
     char *root = host_new();

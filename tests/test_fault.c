@@ -27,7 +27,8 @@ static struct graph *graph_with(const char *fault)
     return graph;
 }
 
-/* Returns the rate between a port and its switch, which must be the same in both directions.  0: the port is down. */
+/* Returns the rate between a port and its switch, which is checked to be equal in both directions.  0: the port is
+ * down. */
 static uint64_t port_rate(const struct graph *g, uint32_t node, uint32_t port)
 {
     const uint32_t part = graph_port(g, node, port), above = graph_port_switch(g, part);

@@ -643,8 +643,8 @@ static GString *sweep_page(const char *text, struct page *page)
     return html;
 }
 
-/* SMs along the axis, formats as lines, tokens as panels; points with more SMs that are not faster are not on the
- * front. */
+/* SMs are along the axis, formats are lines, and tokens are panels.  A point with more SMs that is not faster is not on
+ * the front. */
 TEST("a sweep")
 {
     struct page page;

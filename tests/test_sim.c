@@ -390,7 +390,8 @@ static void row_done(struct sim *sim, struct sim_row *row)
     plan->done_count += row >= plan->rows && row < plan->rows + ROWS;
 }
 
-/* The event that runs moves another event to any time from now on, or schedules it again. */
+/* The event that runs moves another event to an earlier time, from now on, or schedules it again if it is not
+ * pending. */
 static void row_member_run(struct sim *sim, struct sim_event *event)
 {
     struct row_plan *const plan = sim_owner(sim);

@@ -115,7 +115,8 @@ TEST("equal tokens and GPUs")
     }
 }
 
-/* If nothing runs beside communication, it must take as long as alone, at the clock at which it was measured alone. */
+/* If nothing runs beside communication, communication must take as long as it does alone, at the clock at which it was
+ * measured alone. */
 TEST("contention")
 {
     static const char text[] = PREFILL " batch=4096 schedule=two-batch deepep=2025-05-05";
