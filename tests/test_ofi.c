@@ -401,12 +401,7 @@ TEST("no names left behind")
 
 /* --- strangers at the port --- */
 
-enum {
-    WORD = 3,
-    LIES = 7,
-    EMPTY = 255
-}; /* so many EMPTY messages that the last one arrives in the buffer of signal
-    * 5 */
+enum { WORD = 3, LIES = 7, EMPTY = 255 }; /* the last of the EMPTY messages arrives in signal 5's buffer */
 
 /* What the stranger knows: the address of rank 0, and the token of rank 1.  With the token, each lie has exactly one
  * error. */
