@@ -11,7 +11,6 @@ struct coll_kernel_ops {
     const char *const *phase;   /* names of its phases; NULL after the last */
     const char *const *overlap; /* their names while arithmetic runs; NULL: the kernel allows none */
     size_t rank_bytes;          /* size of its rank struct, which begins with a struct coll_rank */
-    uint32_t words;             /* how many words the kernel has, after the family's words */
     const char *(*refuse)(const struct coll_options *o, const struct edges *edges, char *text, size_t text_size);
     void (*needs)(const struct coll_job *job, bool payload, struct fabric_needs *needs);
     void (*init)(struct coll_rank *r);
