@@ -218,7 +218,8 @@ struct cluster_network {
     uint32_t topology, routing, flow_key, queues; /* each of the enum above with this name */
     uint32_t cross_rail;                          /* how a GPU's traffic reaches a port on another rail, that is, on the
                                                    * leaf of another GPU of its node */
-    uint32_t nodes;           /* how many nodes `eptwin cluster show` draws; 0: two leaves' nodes, or two nodes */
+    uint32_t nodes;           /* how many nodes `eptwin cluster show` draws; 0: one more than a leaf, a pod or a
+                               * group has, or two where there is none of these */
     uint32_t nodes_per_leaf;  /* nodes whose NICs are on one leaf; 0: 16 */
     uint32_t leaves_per_pod;  /* fat tree: leaves below one set of spines; dragonfly: switches of a group; 0: 4 */
     uint32_t spines, cores;   /* switches above a pod's leaves; switches above the pods; 0: 4 */

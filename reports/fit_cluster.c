@@ -132,8 +132,8 @@ static uint32_t fit_crowd_ranks(const char *phase, const char *base)
     return g_ascii_string_to_unsigned(phase + strlen(base) + 2, 10, 2, 65535, &ranks, NULL) ? (uint32_t)ranks : 0;
 }
 
-/* Finds the key's rows with the largest number of ranks N, in a phase `crowd`_xN.  If there is no such phase, finds the
- * rows of one rank or pair, in the phase `alone`. */
+/* Finds where the key's metric was measured: of the phases `crowd`_xN, in which N ranks ran at once, the one with the
+ * largest N.  If none of them has the metric, the phase `alone`, which one rank or one pair ran. */
 static bool fit_place_named(const struct record *record, const struct fit_key *key, const char *crowd,
                             const char *alone, struct fit_place *place)
 {
@@ -199,7 +199,8 @@ static bool fit_header_count(const struct fit_work *work, const char *name, uint
                        text ? text : "");
 }
 
-/* The share of one end's CPU time in the time of a crowd's operation; 1 if no crowd was measured. */
+/* By what to multiply a row's time so that it is the CPU time of one end.  A row of many ranks (phase `crowd`_xN) has
+ * the time of all ends together.  1 if no such row was measured. */
 static double fit_share(const struct fit_key *key, const struct fit_place *place)
 {
     return place->ranks ? 1.0 / key->ends : 1;

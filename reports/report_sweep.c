@@ -91,8 +91,8 @@ static int lines_choose(const struct sweep_table *table, int along)
 
 static void points_unref(gpointer points) { g_ptr_array_unref(points); }
 
-/* Groups points that have equal values of the names with varies[].  A group's values become its caption: "num-tokens
- * 128, hidden 7168". */
+/* Groups points that have the same value for every name n whose varies[n] is true.  These values become the group's
+ * caption: "num-tokens 128, hidden 7168". */
 static void points_group(const struct sweep_table *table, const bool *varies, GPtrArray **groups, GPtrArray **captions)
 {
     g_autoptr(GHashTable) places = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);

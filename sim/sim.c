@@ -423,7 +423,8 @@ static void front_take_slots(struct sim *sim, unsigned level, unsigned digit)
             break;
         }
     }
-    /* If the trie is empty, nothing is later.  It is always empty when the shift would lose the top bit. */
+    /* If the trie is empty, the front has no end.  The trie is always empty when the shift would lose the top bit, so
+     * nothing is shifted then. */
     sim->front_end_ps = sim->level_mask == 0 ? UINT64_MAX : sim->front_end_ps << l->shift;
 }
 

@@ -141,8 +141,9 @@ TEST("stores before loads")
 {
     struct warps_sm sm = sm_of();
     sm.stored_ps = 500000;
-    CU_ASSERT_EQUAL(cost_of(&sm, "repeat 2 { load 100, store 100 }", 1, 1).first_ps, 710000); /* in ns: 200 + 500 +
-                                                                                               * 10 */
+    CU_ASSERT_EQUAL(cost_of(&sm, "repeat 2 { load 100, store 100 }", 1, 1).first_ps,
+                    710000); /* 200 ns: load; 500 ns: its
+                              * store is performed */
     CU_ASSERT_EQUAL(cost_of(&sm, "load 100, store 100", 1, 1).first_ps, 210000);
     sm.stored_ps = 0;
     CU_ASSERT_EQUAL(cost_of(&sm, "repeat 2 { load 100, store 100 }", 1, 1).first_ps, 420000);

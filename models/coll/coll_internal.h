@@ -69,8 +69,8 @@ void coll_gather_fill(struct coll_rank *base);
 uint32_t coll_gather_outputs(struct coll_rank *base, struct kernel_tensor *tensor, uint32_t max);
 uint32_t coll_gather_check(const struct coll_rank *base, char *text, size_t text_size);
 
-/* Shared by both all-to-allvs.  coll_messages_fill() makes the bytes that the rank sends, in the order of its list.  In
- * the heap, the bytes that it receives follow them, in the order of their sources. */
+/* Shared by both all-to-allvs.  coll_messages_fill() makes the bytes that the rank sends, at the start of the heap, in
+ * the order of job->edges.  The bytes that the rank receives lie behind these, in the order of their sources. */
 void coll_messages_fill(struct coll_rank *base);
 uint32_t coll_messages_outputs(struct coll_rank *base, struct kernel_tensor *tensor, uint32_t max);
 uint32_t coll_messages_check(const struct coll_rank *base, char *text, size_t text_size);

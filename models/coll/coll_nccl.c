@@ -36,7 +36,8 @@ enum { SLICE_BYTES_LEAST = 32 << 10, PACK_BYTES = 16 };
 enum { WORD_FILLED, WORD_EMPTIED, WORDS_A_LINK };
 enum { GIVEN_TWO = 1, GIVEN_KEPT = 2, GIVEN_CAME = 4, GIVENS = 8 };
 enum { LINKS_MOST = 3, CHILDREN = 3 };
-/* The links of a tree's channel: first the links from the children, by their numbers, then the link from the parent. */
+/* The numbers of the links on which a rank receives in a channel's tree: LINK_UP + i from child i, LINK_DOWN from the
+ * parent. */
 enum { LINK_UP = 0, LINK_DOWN = CHILDREN, TREE_LINKS };
 enum { BLOCKS_A_CHANNEL = 2 };
 enum { NOBODY = UINT16_MAX };

@@ -696,8 +696,8 @@ const struct loops *loops_shipped(void)
     return shipped;
 }
 
-/* The form of a line, which decides how a world finds its cost.  It is a program, a word for what the host requests,
- * "from-shared", or other words. */
+/* The form of a line.  A world finds the cost of each form in another way.  The forms are a program; `copy-engine`,
+ * `await`, `launch` or `host-waits`, all of which a host requests; `from-shared`; and any other words. */
 static const char *line_form(const struct line *line)
 {
     if (line->step_count) return "a program, { ... }";

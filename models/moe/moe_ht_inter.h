@@ -1,8 +1,8 @@
 /* moe_ht_inter.h - private to the internode kernels (PROTOCOLS.md 1.3): memory map and state of a rank.
  *
  *     rank (node n, number i) ──RDMA──► rank (node m, number i) ──NVLink──► rank (node m, number j)
- *        sender, coordinator               forwarder j                         receiver i
- *        reducer              ◄──RDMA──    forwarder n            ◄──NVLink──  sender i
+ *     dispatch:  sender, coordinator         forwarder to j                      receiver from i
+ *     combine:   reducer         ◄──RDMA──   merger for node n      ◄──NVLink──  returner to i
  *
  * The ranks with the same number on all nodes are a rail.  A token crosses the network once for each node that needs
  * it, on the rail of its source.  On that node it is copied to the ranks that need it.  Combine goes the opposite way:
@@ -83,7 +83,7 @@ struct inter_head_keeper {
     struct inter_rank *rank;
     uint32_t channel;
     uint32_t ended;               /* one bit for each node whose tokens all forwarders have passed on */
-    uint8_t behind[HT_NODES_MAX]; /* [node] the forwarder that was found behind when the words were last read */
+    uint8_t behind[HT_NODES_MAX]; /* [node] the slowest forwarder of those whose words were last read */
     uint64_t due[HT_NODES_MAX];   /* [node] no slot can be given back to the node until the word of the forwarder
                                    * `behind` has this value */
     uint32_t published[HT_NODES_MAX];

@@ -12,8 +12,9 @@
  *     in [tokens_max]                          rows that other ranks pull
  *     pool [rows]                              rows that this rank has pulled
  *     back [columns / 128][tokens_max x topk]  results that come back
- *     list [source]                            a rank's list for this rank: where its choices for this rank begin among
- *                                              all its choices; how many each expert gets; with payload, the choices
+ *     list [source]                            what the rank `source` has chosen here: the index of its first choice
+ *                                              for this rank among all its choices; how many choices each of this
+ *                                              rank's experts gets; with payload, those choices
  *
  * Signal words: barrier[source].  Private words: open, and a bell for each group of warps that waits. */
 #ifndef MODELS_MOE_MOE_MEGA_H

@@ -1,9 +1,9 @@
 /* estimate.h - how long predictions will take on this machine, and how much memory, before they run.
  *
- * A table (estimate.c), made from runs of this program, gives the events and bytes of a case's tokens, ranks and
- * pairs for each kernel.  A pilot corrects the table: it is the same case with fewer ranks and tokens.  The pilot takes
- * a fraction of a second, and shows how far the number of events is off and how long an event takes on this machine.
- * Only work of more than a few seconds gets a pilot. */
+ * A table (estimate.c), fitted to runs of this program, says for each kernel how many events and bytes each token, rank
+ * and pair of ranks adds.  A pilot corrects the table: it is the same case with fewer ranks and tokens.  The pilot
+ * takes a fraction of a second, and shows how far the number of events is off and how long an event takes on this
+ * machine. Only work of more than a few seconds gets a pilot. */
 #ifndef MODELS_PREDICT_ESTIMATE_H
 #define MODELS_PREDICT_ESTIMATE_H
 

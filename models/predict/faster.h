@@ -23,8 +23,9 @@ bool faster_predict(const struct case_options *c, const struct cluster *cluster,
 /* By how much of the slowest rank's time, in percent, a phase is shorter in `after`; NAN: not known. */
 double faster_gain_pct(const struct record *before, const struct record *after, const char *phase);
 
-/* Predicts the case once for each kind, and appends a table of the gains of each phase of record, which is the case's
- * prediction.  False and *error if a prediction fails. */
+/* record: the case's prediction.  Predicts the case again for each kind of part, with all parts of that kind twice as
+ * fast, and appends a table that says how much time each phase saves.  Appends nothing if the cluster is a host, whose
+ * cores do all work.  False and *error if a prediction fails. */
 bool faster_append(const struct case_options *c, const struct cluster *cluster, const struct case_load *load,
                    const struct record *record, GString *out, GError **error);
 

@@ -488,7 +488,8 @@ static void record_phase(struct record *record, const struct run *run, uint32_t 
     record_masked(record, run, phase_index);
 }
 
-/* The time of a kernel as it is measured, with the calls around it. */
+/* Turns a kernel's time into the time that is measured of its phase: with the host's calls around it where these are
+ * measured, too, and without the launch where the phase has none of its own. */
 static uint64_t called_ps(const struct cluster *c, enum kernel_call call, uint64_t time_ps)
 {
     assert(call == KERNEL_BARE || call == KERNEL_CALLED || call == KERNEL_WAITED || time_ps >= c->gpu.launch_ps);

@@ -239,7 +239,8 @@ static uint64_t post_by(struct world_rank *rank, uint64_t post_ps, uint32_t warp
     if (t->fifo_depth && thread->free_ps > end + full_ps) end = thread->free_ps - full_ps;
     gpu_lane_end_from(ww, end, end);
     const uint64_t looks_ps =
-        t->counter_ps * (TRANSPORT_COUNTERS - 1) / 2; /* an idle thread reads the error counters meanwhile */
+        t->counter_ps * (TRANSPORT_COUNTERS - 1) / 2; /* an idle thread goes on reading error counters, so a
+                                                       * request waits for half of these reads on average */
     return world_thread_reserve(rank, queue, end + t->proxy_ps + looks_ps, t->doorbell_ps);
 }
 

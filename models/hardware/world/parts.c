@@ -16,7 +16,8 @@
 
 /* ---- the window ---- */
 
-/* Shorter windows do not pay: threads meet when a window ends, and a meeting takes microseconds. */
+/* The shortest window, in simulated time, for which threads pay.  They meet at the end of each window, and a meeting
+ * takes microseconds of real time. */
 static const uint64_t WINDOW_LEAST_PS = 100 * PS_PER_NS;
 
 /* The shortest latency from a NIC to the network plus the shortest latency from the network to a NIC. */
