@@ -5,10 +5,10 @@ if ! { (ulimit -v $limit; "$EPTWIN" --version >/dev/null 2>&1); } 2>/dev/null; t
     exit
 fi
 try() { echo "\$ eptwin $*"; (ulimit -v $limit; "$EPTWIN" "$@" 2>&1; echo "exit $?") |
-    grep -v "about\|note" | sed "s/([0-9]* x [0-9]* bytes)/(N x N bytes)/"; }
+    grep -v "about\|note" | sed -E 's/^(eptwin: out of memory)( \([0-9]+ x [0-9]+ bytes\)|: failed to allocate [0-9]+ bytes)$/\1: SIZE/'; }
 case='--cluster h800-cx7 --output out.csv'
-echo '# the engine'
+echo '# many ranks: the engine asks, or GLib, whichever comes to the limit first'
 try simulate $case --num-ranks 1024 --kernel ll --num-tokens 128
-echo '# GLib'
+echo '# many tokens: GLib asks'
 try simulate $case --num-ranks 16 --kernel ll --num-tokens 1000000
 ls
