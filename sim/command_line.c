@@ -272,8 +272,8 @@ bool command_line_parse(const struct command_line *line, int argc, char **argv, 
         error_put(line, glib, error);
         return false;
     }
-    if (rest && *rest && !words) return error_input(error, "expected options only, found '%s'", *rest);
     texts_keep(line);
+    if (rest && *rest && !words) return error_input(error, "expected options only, found '%s'", *rest);
     if (words) keep(*words = rest ? g_steal_pointer(&rest) : g_new0(char *, 1));
     return true;
 }
