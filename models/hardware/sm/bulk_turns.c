@@ -100,10 +100,10 @@ void bulk_engine_run(struct sim *sim, struct sim_event *event)
 static void engines_new(struct world_rank *rank)
 {
     rank->engine = memory_new(rank->world->sm_count, sizeof rank->engine[0]);
-    for (uint32_t i = 0; i < rank->world->sm_count; i++) {
-        rank->engine[i] = (struct bulk_engine){ .event.kind = EVENT_STORED, .rank = rank };
-        rng_seed(&rank->engine[i].rng, (uint64_t)rank->fabric.rank << 32 | i);
-    }
+    for (uint32_t i = 0; i < rank->world->sm_count; i++)
+        rank->engine[i] = (struct bulk_engine){ .event.kind = EVENT_STORED,
+                                                .rank = rank,
+                                                .rng = rng_seeded((uint64_t)rank->fabric.rank << 32 | i) };
 }
 
 void bulk_turn_take(struct world_worker *ww, uint16_t peer, uint32_t off_line, uint64_t size_bytes)
