@@ -57,12 +57,10 @@ static struct kernel_job *moe_job(const struct case_options *c, const struct cas
                                   const struct cluster *cluster, uint32_t device_sms, GError **error)
 {
     struct moe_options options;
-    if (!cluster && (c->compute || c->compute_sms)) {
-        error_input(error,
-                    "compute: expected a simulation, or kernel alltoallv, allgather, allreduce or p2p, found %s here",
-                    case_kernel(c));
-        return NULL;
-    }
+    if (!cluster && (c->compute || c->compute_sms))
+        return error_null(
+            error, "compute: expected a simulation, or kernel alltoallv, allgather, allreduce or p2p, found %s here",
+            case_kernel(c));
     if (!case_moe_options(c, &load->routing, device_sms, &options, error)) return NULL;
     if (options.family == MOE_V2 && !c->num_sms && cluster && cluster->gpu.sms)
         v2_sms_choose(&options, cluster, c->overlap);

@@ -302,8 +302,7 @@ static char *find_file(const char *path, GError **error)
     g_auto(GStrv) folders = share_folders(SHARE_CLUSTERS), names = share_names(SHARE_CLUSTERS);
     g_autofree char *places = g_strjoinv(", ", folders), *known = g_strjoinv(", ", names);
     g_autofree char *meant = names_meant(path, names);
-    return error_null(error, EPTWIN_ERROR, ERROR_INPUT,
-                      "%s: %s%sexpected a cluster file%s%s, found none of that name here or in %s", path, meant,
+    return error_null(error, "%s: %s%sexpected a cluster file%s%s, found none of that name here or in %s", path, meant,
                       *meant ? "? " : "", *known ? " or one of " : "", known, places);
 }
 

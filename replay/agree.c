@@ -62,9 +62,9 @@ static void agree_refuse(const char *first, const char *other, uint32_t rank, GE
     const char *mine = expected[line] ? expected[line] : "";
     g_autofree char *theirs = text_printable(found[line] ? found[line] : "", strlen(found[line] ? found[line] : ""));
     const char *value = strchr(mine, ' '), *other_value = strchr(theirs, ' ');
-    g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT,
-                "%.*s: expected the same on all ranks, found%s on rank 0 and%s on rank %u", (int)strcspn(mine, " "),
-                mine, value ? value : " nothing", other_value ? other_value : " something else", rank);
+    error_input(error, "%.*s: expected the same on all ranks, found%s on rank 0 and%s on rank %u",
+                (int)strcspn(mine, " "), mine, value ? value : " nothing",
+                other_value ? other_value : " something else", rank);
 }
 
 /* Exchanges all texts, each padded to the length of the longest.  Sets *error to a message that says in which line

@@ -51,8 +51,9 @@ static bool live_agree(struct bootstrap *b, struct live_verdict *mine, struct li
     for (uint32_t rank = 0; rank < b->rank_count; rank++) {
         if (!verdict[rank].failure[0]) continue;
         g_autofree char *text = text_printable(verdict[rank].failure, sizeof verdict[rank].failure);
-        return error_false(error, LIVE_ERROR, rank == b->rank ? LIVE_FAILED : LIVE_PEER_FAILED, "rank %u: %s", rank,
-                           text);
+        if (rank == b->rank) return error_run(error, "rank %u: %s", rank, text);
+        g_set_error(error, LIVE_ERROR, LIVE_PEER_FAILED, "rank %u: %s", rank, text);
+        return false;
     }
     if (all) *all = g_steal_pointer(&verdict);
     return true;
@@ -119,8 +120,8 @@ static bool live_memory_make(struct live_world *world, const struct fabric_needs
     if (world->memory_fd >= 0 && ftruncate(world->memory_fd, (off_t)world->memory.size_bytes) == 0)
         world->memory.base = live_map(world->memory_fd, world->memory.size_bytes);
     if (world->memory.base) return true;
-    return error_false(error, LIVE_ERROR, LIVE_FAILED, "shared memory: expected %" G_GUINT64_FORMAT " bytes, found: %s",
-                       world->memory.size_bytes, g_strerror(errno));
+    return error_run(error, "shared memory: expected %" G_GUINT64_FORMAT " bytes, found: %s", world->memory.size_bytes,
+                     g_strerror(errno));
 }
 
 static bool live_peer_map(struct live_world *world, const struct live_hello *peer, uint32_t rank, GError **error)
@@ -135,9 +136,8 @@ static bool live_peer_map(struct live_world *world, const struct live_hello *pee
         else errno = ESTALE;
     }
     if (!world->peer_base[rank])
-        g_set_error(error, LIVE_ERROR, LIVE_FAILED,
-                    "shared memory of rank %u (%s): expected to map %" G_GUINT64_FORMAT " bytes, found: %s", rank, path,
-                    world->memory.size_bytes, g_strerror(errno));
+        error_run(error, "shared memory of rank %u (%s): expected to map %" G_GUINT64_FORMAT " bytes, found: %s", rank,
+                  path, world->memory.size_bytes, g_strerror(errno));
     if (fd >= 0) close(fd);
     return world->peer_base[rank] != NULL;
 }
@@ -158,7 +158,7 @@ static bool live_peers_map(struct live_world *world, const struct live_hello *he
             world->peer_base[peer] = world->memory.base;
         } else if (shared_link || !world->remote[peer]) {
             if (!here)
-                return error_false(error, LIVE_ERROR, LIVE_BAD_INPUT, "rank %u is on another host: expected %s", peer,
+                return error_input(error, "rank %u is on another host: expected %s", peer,
                                    shared_link ? "one host with --fabric shm"
                                                : "one host for each --ranks-per-node ranks, or --disable-nvlink");
             if (!live_peer_map(world, &hello[peer], peer, error)) return false;
@@ -186,15 +186,12 @@ static bool live_options_check(const struct live_options *o, const struct bootst
 {
     const char *link = o->fabric ? o->fabric : "shm";
     if (strcmp(link, "shm") != 0 && strcmp(link, "verbs") != 0 && strcmp(link, "ofi") != 0)
-        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "fabric: expected shm, verbs or ofi, found '%s'", link);
-    else if (o->ranks_per_node == 0)
-        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "ranks-per-node: expected at least 1, found 0");
+        error_input(error, "fabric: expected shm, verbs or ofi, found '%s'", link);
+    else if (o->ranks_per_node == 0) error_input(error, "ranks-per-node: expected at least 1, found 0");
     else if (b->rank_count > UINT16_MAX)
-        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "ranks: expected at most %u, found %u", UINT16_MAX,
-                    b->rank_count);
+        error_input(error, "ranks: expected at most %u, found %u", UINT16_MAX, b->rank_count);
     else if (o->gpu_memory && strcmp(link, "verbs") != 0)
-        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "gpu-memory: expected --fabric verbs (dma-buf), found '%s'",
-                    link);
+        error_input(error, "gpu-memory: expected --fabric verbs (dma-buf), found '%s'", link);
     else return true;
     return false;
 }

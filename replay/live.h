@@ -19,13 +19,8 @@
 #include "sim/error.h"
 
 #define LIVE_ERROR (g_quark_from_static_string("eptwin-live"))
-
-enum live_error {
-    LIVE_BAD_INPUT,          /* an option, a case or a file is wrong */
-    LIVE_FAILED = ERROR_RUN, /* this rank is the first to notice the failure */
-    LIVE_PEER_FAILED,        /* another rank failed, has told all ranks why, and reports it */
-    LIVE_UNAVAILABLE,        /* this build, machine or device lacks something that was requested */
-};
+/* Another rank failed, has told all ranks why, and reports it. */
+enum live_error { LIVE_PEER_FAILED = ERROR_RUN };
 
 /* How a signal crosses the link (PROTOCOLS.md 1.5). */
 enum live_signalling {

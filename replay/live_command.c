@@ -63,8 +63,7 @@ void live_command_clear(struct live_command *c)
 static bool number_check(const char *name, gint value, gint least, gint most, GError **error)
 {
     if (value >= least && value <= most) return true;
-    return error_false(error, LIVE_ERROR, LIVE_BAD_INPUT, "--%s: expected a whole number from %d to %d, found %d", name,
-                       least, most, value);
+    return error_input(error, "--%s: expected a whole number from %d to %d, found %d", name, least, most, value);
 }
 
 static bool numbers_check(const struct live_command *c, GError **error)
@@ -81,11 +80,9 @@ static bool joining_check(const struct live_command *c, GError **error)
     const bool any = c->rank >= 0 || c->world_size >= 0 || c->root || c->secret_file;
     if (!any) return true;
     if (c->rank < 0 || c->world_size < 1 || !c->root || !c->secret_file)
-        return error_false(error, LIVE_ERROR, LIVE_BAD_INPUT,
-                           "--rank, --world-size, --root, --secret-file: expected all four, found only some");
+        return error_input(error, "--rank, --world-size, --root, --secret-file: expected all four, found only some");
     if (c->ranks != LIVE_RANKS_NOT_GIVEN && c->ranks != c->world_size)
-        return error_false(error, LIVE_ERROR, LIVE_BAD_INPUT,
-                           "--ranks: expected --world-size's %d or nothing, found %d", c->world_size, c->ranks);
+        return error_input(error, "--ranks: expected --world-size's %d or nothing, found %d", c->world_size, c->ranks);
     return number_check("world-size", c->world_size, 1, UINT16_MAX, error) &&
            number_check("rank", c->rank, 0, c->world_size - 1, error);
 }
@@ -98,8 +95,7 @@ static int choice_find(const char *name, const char *choices, const char *value,
     for (int i = 0; found < 0 && choice[i]; i++)
         if (strcmp(choice[i], value) == 0) found = i;
     g_autofree char *list = g_strjoinv(", ", choice);
-    if (found < 0)
-        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "--%s: expected one of %s, found '%s'", name, list, value);
+    if (found < 0) error_input(error, "--%s: expected one of %s, found '%s'", name, list, value);
     return found;
 }
 
@@ -118,8 +114,8 @@ bool live_command_check(struct live_command *c, GError **error)
     if (signalling < 0) return false;
     if (!record_format_parse(c->format ? c->format : "csv", &c->record_format, error)) return false;
     if (c->gpu_memory && fabric != 1)
-        return error_false(error, LIVE_ERROR, LIVE_BAD_INPUT,
-                           "--gpu-memory: expected --fabric verbs (dma-buf), found %s", c->fabric ? c->fabric : "shm");
+        return error_input(error, "--gpu-memory: expected --fabric verbs (dma-buf), found %s",
+                           c->fabric ? c->fabric : "shm");
     if (c->output && !new_file_possible(c->output, error)) return false;
     live_options_init(&c->live);
     c->live.fabric = c->fabric ? c->fabric : "shm";
@@ -147,17 +143,14 @@ static bool secret_read(const char *path, uint8_t *bytes, size_t *size_bytes, st
         while ((n = read(fd, bytes + *size_bytes, SECRET_BYTES_MAX + 1 - *size_bytes)) > 0) *size_bytes += (size_t)n;
     }
     if (n < 0)
-        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "--secret-file: %s: expected a file that can be read, found: %s",
-                    path, g_strerror(errno));
+        error_input(error, "--secret-file: %s: expected a file that can be read, found: %s", path, g_strerror(errno));
     if (fd >= 0) close(fd);
     if (n < 0) return false;
     if (*size_bytes > SECRET_BYTES_MAX)
-        return error_false(error, LIVE_ERROR, LIVE_BAD_INPUT,
-                           "--secret-file: %s: expected at most %d bytes, found more", path, SECRET_BYTES_MAX);
+        return error_input(error, "--secret-file: %s: expected at most %d bytes, found more", path, SECRET_BYTES_MAX);
     while (*size_bytes && (bytes[*size_bytes - 1] == '\n' || bytes[*size_bytes - 1] == '\r')) --*size_bytes;
     if (*size_bytes) return true;
-    return error_false(error, LIVE_ERROR, LIVE_BAD_INPUT, "--secret-file: %s: expected a line of text, found none",
-                       path);
+    return error_input(error, "--secret-file: %s: expected a line of text, found none", path);
 }
 
 static void secret_warn(const struct live_command *c, size_t size_bytes, const struct stat *status)

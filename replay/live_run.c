@@ -132,9 +132,7 @@ static bool live_run_active(struct live_world *world, uint32_t active_count, GEr
         world->active_count = active_count;
         const struct live_world *broken = live_worlds(world->bootstrap);
         while (broken && !broken->broken) broken = broken->next;
-        if (broken)
-            return error_false(error, LIVE_ERROR, LIVE_FAILED, "rank %u: %s", world->fabric.rank,
-                               live_world_failure(broken));
+        if (broken) return error_run(error, "rank %u: %s", world->fabric.rank, live_world_failure(broken));
         if (moved) {
             idle_rounds = 0;
             continue;

@@ -29,8 +29,8 @@ static const char about[] =
 static bool list_parse(const char *name, const char *text, uint32_t limit, struct ranges *list, GError **error)
 {
     if (ranges_parse(text, limit, REPLAY_ITEMS_MAX, list)) return true;
-    return error_false(error, LIVE_ERROR, LIVE_BAD_INPUT,
-                       "--%s: expected " RANGES_GRAMMAR ", each once and below %u, found '%s'", name, limit, text);
+    return error_input(error, "--%s: expected " RANGES_GRAMMAR ", each once and below %u, found '%s'", name, limit,
+                       text);
 }
 
 static uint32_t cpu_count(void)
@@ -45,9 +45,8 @@ static bool patience_check(const struct replay_plan *plan, const struct kernel_j
 {
     const uint64_t most_ps = (uint64_t)plan->command->timeout_s * PS_PER_S / 2;
     if (job->mask_timeout_ps <= most_ps) return true;
-    return error_false(error, LIVE_ERROR, LIVE_BAD_INPUT,
-                       "mask-timeout: expected at most half of --timeout %d s, found %s", plan->command->timeout_s,
-                       plan->case_options->mask_timeout);
+    return error_input(error, "mask-timeout: expected at most half of --timeout %d s, found %s",
+                       plan->command->timeout_s, plan->case_options->mask_timeout);
 }
 
 static bool item_make(const struct replay_plan *plan, struct replay_item *item, GError **error)
@@ -66,9 +65,8 @@ static bool items_make(struct replay_plan *plan, const struct ranges *steps, con
 {
     const uint64_t count = (uint64_t)steps->count * layers->count;
     if (count > REPLAY_ITEMS_MAX)
-        return error_false(error, LIVE_ERROR, LIVE_BAD_INPUT,
-                           "--steps, --layers: expected at most %d in all, found %" G_GUINT64_FORMAT, REPLAY_ITEMS_MAX,
-                           count);
+        return error_input(error, "--steps, --layers: expected at most %d in all, found %" G_GUINT64_FORMAT,
+                           REPLAY_ITEMS_MAX, count);
     plan->item = g_new0(struct replay_item, count);
     for (uint32_t i = 0; i < count; i++) {
         struct replay_item *item = &plan->item[plan->item_count++];
@@ -97,8 +95,7 @@ static bool lists_make(const struct replay_plan *plan, struct ranges *steps, str
     if (!plan->steps) ranges_one(c->step, steps);
     if (!plan->layers) ranges_one(c->layer, layers);
     if (!plan->steps && !plan->layers) return true;
-    if (!c->trace)
-        return error_false(error, LIVE_ERROR, LIVE_BAD_INPUT, "--%s: needs --trace", plan->steps ? "steps" : "layers");
+    if (!c->trace) return error_input(error, "--%s: needs --trace", plan->steps ? "steps" : "layers");
     return trace_extent(c, &steps_all, &layers_all, error) &&
            (!plan->steps || list_parse("steps", plan->steps, steps_all, steps, error)) &&
            (!plan->layers || list_parse("layers", plan->layers, layers_all, layers, error));
@@ -134,8 +131,7 @@ static void plan_clear(struct replay_plan *plan)
 static bool cluster_check(const struct replay_plan *plan, GError **error)
 {
     if (!plan->case_options->cluster) return true;
-    return error_false(error, LIVE_ERROR, LIVE_BAD_INPUT,
-                       "--cluster: expected none, as a replay runs on this host, found '%s'",
+    return error_input(error, "--cluster: expected none, as a replay runs on this host, found '%s'",
                        plan->case_options->cluster);
 }
 
@@ -147,23 +143,20 @@ static bool timeline_check(const struct replay_plan *plan, int spans, GError **e
 {
     const char *output = plan->command->output;
     if (spans < 1 || spans > TIMELINE_SPANS_MAX)
-        return error_false(error, LIVE_ERROR, LIVE_BAD_INPUT,
-                           "--timeline-spans: expected a whole number from 1 to %d, found %d", TIMELINE_SPANS_MAX,
-                           spans);
+        return error_input(error, "--timeline-spans: expected a whole number from 1 to %d, found %d",
+                           TIMELINE_SPANS_MAX, spans);
     if (!plan->timeline) return true;
     if (plan->steps || plan->layers)
-        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT,
-                    "--timeline: expected one --step and one --layer, found several");
+        error_input(error, "--timeline: expected one --step and one --layer, found several");
     else if (strcmp(plan->timeline, "-") == 0 && (!output || strcmp(output, "-") == 0))
-        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT,
-                    "--timeline: expected a file, or --output FILE too: standard output takes the record");
+        error_input(error, "--timeline: expected a file, or --output FILE too: standard output takes the record");
     else return plan->command->rank > 0 || new_file_possible(plan->timeline, error);
     return false;
 }
 
 static bool schedule_refuse(GError **error, const char *option, const char *expected, const char *found)
 {
-    return error_false(error, LIVE_ERROR, LIVE_BAD_INPUT, "--%s: expected %s, found %s", option, expected, found);
+    return error_input(error, "--%s: expected %s, found %s", option, expected, found);
 }
 
 /* Applies the schedule to the case, in the same way as `eptwin step --work`. */
@@ -192,7 +185,7 @@ static bool schedule_check(struct replay_plan *plan, int layers, GError **error)
 static bool metrics_check(const struct replay_plan *plan, GError **error)
 {
     if (plan->predicted && !plan->metrics)
-        return error_false(error, LIVE_ERROR, LIVE_BAD_INPUT, "--predicted: expected --metrics FILE too, found none");
+        return error_input(error, "--predicted: expected --metrics FILE too, found none");
     if (!plan->metrics || plan->command->rank > 0) return true;
     g_autoptr(record) predicted = plan->predicted ? record_read(plan->predicted, error) : NULL;
     return (predicted || !plan->predicted) && new_file_possible(plan->metrics, error);
@@ -237,8 +230,7 @@ static bool options_parse(int argc, char **argv, struct replay_plan *plan, GErro
     case_topics(plan->case_options, topics + 2);
     bool fine = command_line_parse(&line, argc, argv, NULL, error);
     if (fine && (warmup < 0 || warmup > 1000000 || repeat < 1 || repeat > 1000000)) {
-        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT,
-                    "--warmup, --repeat: expected 0 or 1 up to 1000000, found %d and %d", warmup, repeat);
+        error_input(error, "--warmup, --repeat: expected 0 or 1 up to 1000000, found %d and %d", warmup, repeat);
         fine = false;
     }
     plan->waits = waits;
@@ -259,8 +251,7 @@ static bool ranks_settle(struct replay_plan *plan, GError **error)
     struct case_options *c = plan->case_options;
     const uint32_t given = command->bootstrap ? command->bootstrap->rank_count : (uint32_t)MAX(command->ranks, 0);
     if (given && c->num_ranks && c->num_ranks != given)
-        return error_false(error, LIVE_ERROR, LIVE_BAD_INPUT, "--num-ranks: expected the run's %u ranks, found %u",
-                           given, c->num_ranks);
+        return error_input(error, "--num-ranks: expected the run's %u ranks, found %u", given, c->num_ranks);
     if (given) c->num_ranks = given;
     return true;
 }
@@ -294,7 +285,7 @@ static bool network_check(const struct replay_plan *plan, GError **error)
     if (strcmp(plan->command->live.fabric, "shm") == 0 || plan->case_options->nvlink_disabled ||
         job->ranks > job->ranks_per_node)
         return true;
-    return error_false(error, LIVE_ERROR, LIVE_BAD_INPUT,
+    return error_input(error,
                        "--fabric %s: expected ranks of different nodes, that it connects, found %u of one node: add "
                        "--ranks-per-node or --disable-nvlink",
                        plan->command->live.fabric, job->ranks);

@@ -111,8 +111,8 @@ static bool rank_check(struct replay_rank *r, uint32_t iteration, GError **error
     char text[256] = "";
     const uint32_t failed = kernel_rank_check(r->rank, text, sizeof text);
     if (!failed) return true;
-    return error_false(error, LIVE_ERROR, LIVE_FAILED, "rank %u: step %u layer %u iteration %u: %u checks failed: %s",
-                       r->bootstrap->rank, r->item->step, r->item->layer, iteration, failed, text);
+    return error_run(error, "rank %u: step %u layer %u iteration %u: %u checks failed: %s", r->bootstrap->rank,
+                     r->item->step, r->item->layer, iteration, failed, text);
 }
 
 /* Adds to waits_us how long this rank waited for each other rank in the phase that has just ended. */

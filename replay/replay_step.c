@@ -234,8 +234,8 @@ static bool step_check(const struct replay_step *s, uint32_t iteration, GError *
         char text[256] = "";
         const uint32_t failed = kernel_rank_check(s->batch[b].rank, text, sizeof text);
         if (!failed) continue;
-        return error_false(error, LIVE_ERROR, LIVE_FAILED, "rank %u: batch %u iteration %u: %u checks failed: %s",
-                           s->bootstrap->rank, b, iteration, failed, text);
+        return error_run(error, "rank %u: batch %u iteration %u: %u checks failed: %s", s->bootstrap->rank, b,
+                         iteration, failed, text);
     }
     return true;
 }
@@ -301,8 +301,7 @@ static bool step_open(struct replay_step *s, GError **error)
     }
     live_command_note(plan->command, s->batch[0].world);
     if (live_world_one_clock(s->batch[0].world)) return true;
-    return error_false(error, LIVE_ERROR, LIVE_BAD_INPUT,
-                       "--schedule: expected ranks of one host, whose clocks are one");
+    return error_input(error, "--schedule: expected ranks of one host, whose clocks are one");
 }
 
 static void step_close(struct replay_step *s)

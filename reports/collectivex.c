@@ -123,9 +123,8 @@ GString *collectivex_text(const struct record *record, GError **error)
                  combine = call_us(record, "combine", "time_us_max");
     const char *tokens = record_get(record, "num-tokens");
     if ((!isfinite(dispatch) && !isfinite(combine)) || !tokens || !g_ascii_isdigit(*tokens))
-        return error_null(
-            error, RECORD_ERROR, RECORD_ERROR_OPTION,
-            "--format collectivex: expected a record with dispatch or combine and one number of tokens, found none");
+        return error_null(error, "--format collectivex: expected a record with dispatch or combine and one number of "
+                                 "tokens, found none");
     GString *out =
         g_string_new("{\"version\": 1, \"record_type\": \"case-attempt\", \"generated_at\": null,\n  \"identity\": {");
     g_string_append_printf(out, "\"case_id\": \"eptwin-%s-%s-ep%s-t%s\", \"attempt_ordinal\": 1,\n    ",

@@ -329,8 +329,7 @@ struct compare *compare_new(const struct record *a, const struct record *b, cons
 {
     char *difference = options->force ? NULL : compare_case_difference(a, b);
     if (difference) {
-        g_set_error(error, COMPARE_ERROR, COMPARE_ERROR_CASE,
-                    "the records are of different %s (%s); --force compares them nevertheless",
+        error_input(error, "the records are of different %s (%s); --force compares them nevertheless",
                     compare_settings_free(a, b) ? "work" : "cases", difference);
         g_free(difference);
         return NULL;
@@ -347,8 +346,7 @@ struct compare *compare_new(const struct record *a, const struct record *b, cons
     compare_phases_match(compare, options->by_rank);
     if (compare->rows->len > 0) return compare;
     compare_free(compare);
-    return error_null(error, COMPARE_ERROR, COMPARE_ERROR_NOTHING,
-                      "nothing to compare: no phase has a time or bandwidth in both records");
+    return error_null(error, "nothing to compare: no phase has a time or bandwidth in both records");
 }
 
 void compare_free(struct compare *compare)

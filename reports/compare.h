@@ -11,9 +11,6 @@
 #include <stdint.h>
 #include "reports/record.h"
 
-#define COMPARE_ERROR (g_quark_from_static_string("eptwin-compare"))
-enum compare_error { COMPARE_ERROR_CASE, COMPARE_ERROR_NOTHING }; /* NOTHING: the records share no row */
-
 enum { COMPARE_NO_RANK = -2 };
 
 /* One metric of one phase that both records have.  A phase's first row is the slowest rank's time, as "slowest_us".

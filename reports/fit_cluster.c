@@ -178,11 +178,11 @@ static bool fit_row_value(const struct fit_work *work, const struct record_row *
         if (strcmp(row->unit, units[i].unit) != 0) continue;
         *value = row->value * units[i].factor;
         if (*value >= 0) return true; /* NAN is refused, too */
-        return error_false(error, FIT_ERROR, FIT_ERROR_ROW, "%s: %s,all,%s: expected a value of at least 0, found %s",
-                           work->path, row->phase, row->metric, record_row_text(row));
+        return error_input(error, "%s: %s,all,%s: expected a value of at least 0, found %s", work->path, row->phase,
+                           row->metric, record_row_text(row));
     }
-    return error_false(error, FIT_ERROR, FIT_ERROR_ROW, "%s: %s,all,%s: expected the unit us, ns or ms, found '%s'",
-                       work->path, row->phase, row->metric, row->unit);
+    return error_input(error, "%s: %s,all,%s: expected the unit us, ns or ms, found '%s'", work->path, row->phase,
+                       row->metric, row->unit);
 }
 
 static bool fit_header_count(const struct fit_work *work, const char *name, uint32_t least, double *value,
@@ -194,9 +194,8 @@ static bool fit_header_count(const struct fit_work *work, const char *name, uint
         *value = (double)count;
         return true;
     }
-    return error_false(error, FIT_ERROR, FIT_ERROR_HEADER,
-                       "%s: header %s: expected a whole number of at least %u, found '%.40s'", work->path, name, least,
-                       text ? text : "");
+    return error_input(error, "%s: header %s: expected a whole number of at least %u, found '%.40s'", work->path, name,
+                       least, text ? text : "");
 }
 
 /* By what to multiply a row's time so that it is the CPU time of one end.  A row of many ranks (phase `crowd`_xN) has
@@ -413,9 +412,8 @@ static bool fit_by_size_of(struct fit_work *work, const struct fit_key *key, dou
     *comment = g_string_free(text, !done);
     if (cause) g_propagate_error(error, cause);
     else if (!done)
-        g_set_error(error, FIT_ERROR, FIT_ERROR_ROW,
-                    "%s: %s,all,%s_BYTES: expected times above 0 of at least two sizes, found %u rows", work->path,
-                    place.phase, place.metric, count);
+        error_input(error, "%s: %s,all,%s_BYTES: expected times above 0 of at least two sizes, found %u rows",
+                    work->path, place.phase, place.metric, count);
     return done;
 }
 
@@ -528,10 +526,9 @@ static bool fit_keys_take(struct fit_work *work, GError **error)
         if (!fit_section_wanted(work->record, i)) continue;
         if (key->kind == FIT_LOOP && !fit_key_present(work->record, key)) continue;
         if (!fit_key_present(work->record, key))
-            return error_false(error, FIT_ERROR, FIT_ERROR_LACKS, "%s: lacks %s %s%s%s, which [%s] %s is made of",
-                               work->path, key->kind == FIT_COUNT ? "the header" : "rows",
-                               key->kind == FIT_COUNT ? "" : key->phase, key->kind == FIT_COUNT ? "" : ",all,",
-                               key->metric, key->section, key->name);
+            return error_input(error, "%s: lacks %s %s%s%s, which [%s] %s is made of", work->path,
+                               key->kind == FIT_COUNT ? "the header" : "rows", key->kind == FIT_COUNT ? "" : key->phase,
+                               key->kind == FIT_COUNT ? "" : ",all,", key->metric, key->section, key->name);
         if (!fit_key_take(work, i, error)) return false;
     }
     return true;
@@ -542,8 +539,7 @@ char *fit_cluster_text(const struct record *record, const char *path, const char
     const char *kind = record_get(record, "kind"), *machine = record_get(record, "machine");
     const char *version = record_get(record, "version");
     if (!kind || strcmp(kind, "measure") != 0)
-        return error_null(error, FIT_ERROR, FIT_ERROR_HEADER, "%s: header kind: expected measure, found '%.40s'", path,
-                          kind ? kind : "");
+        return error_null(error, "%s: header kind: expected measure, found '%.40s'", path, kind ? kind : "");
     struct fit_work work = { .record = record, .path = path, .file = g_key_file_new(), .doubts = doubts };
     g_key_file_set_string(work.file, "cluster", "name", name ? name : machine ? machine : "measured");
     char *text = NULL;

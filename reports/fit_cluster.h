@@ -8,9 +8,6 @@
 #include <glib.h>
 #include "reports/record.h"
 
-#define FIT_ERROR (g_quark_from_static_string("eptwin-fit"))
-enum fit_error { FIT_ERROR_OPTION, FIT_ERROR_HEADER, FIT_ERROR_ROW, FIT_ERROR_LACKS };
-
 /* The text of the cluster file, which the caller frees.  NULL and *error if rows are missing or unusable. path names
  * the record in comments and messages. name is the cluster's name (NULL: the machine's). doubts (or NULL) gets the
  * names of the keys whose rows are off their line by more than 25 % in the median. */

@@ -45,8 +45,7 @@ static bool fit_run(char **paths, const char *output, const char *name, const ch
     g_autoptr(GString) doubts = g_string_new(NULL);
     g_autofree char *text = NULL;
     if (record && fit_gpu_record(record)) text = fit_gpu_text(record, source, name, include, doubts, error);
-    else if (record && include)
-        g_set_error(error, FIT_ERROR, FIT_ERROR_OPTION, "--include: expected a record of GPUs, found %s", source);
+    else if (record && include) error_input(error, "--include: expected a record of GPUs, found %s", source);
     else if (record) text = fit_cluster_text(record, source, name, doubts, error);
     const bool done = text && whole_file_write(output, text, strlen(text), error);
     if (done && doubts->len)
@@ -76,7 +75,7 @@ int command_fit(int argc, char **argv)
     GError *error = NULL;
     bool done = command_line_parse(&line, argc, argv, &paths, &error);
     if (done && !paths[0]) {
-        g_set_error(&error, FIT_ERROR, FIT_ERROR_OPTION, "expected at least one record of measure, found none");
+        error_input(&error, "expected at least one record of measure, found none");
         done = false;
     }
     if (done && output) done = new_file_spares(output, (const char *const *)paths, g_strv_length(paths), &error);

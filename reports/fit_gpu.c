@@ -569,13 +569,11 @@ char *fit_gpu_text(const struct record *record, const char *path, const char *na
     static const char *const needed[] = { "sms", "gpus", "repeat" };
     const char *kind = record_get(record, "kind"), *gpu = record_get(record, "gpu");
     if (g_strcmp0(kind, "measure") != 0)
-        return error_null(error, FIT_ERROR, FIT_ERROR_HEADER, "%s: header kind: expected measure, found '%.40s'", path,
-                          kind ? kind : "");
+        return error_null(error, "%s: header kind: expected measure, found '%.40s'", path, kind ? kind : "");
     for (size_t i = 0; i < G_N_ELEMENTS(needed); i++) {
         const char *found = record_get(record, needed[i]);
         if (gpu_header(record, needed[i]) > 0) continue;
-        return error_null(error, FIT_ERROR, FIT_ERROR_HEADER,
-                          "%s: header %s: expected a whole number of at least 1, found '%.40s'", path, needed[i],
+        return error_null(error, "%s: header %s: expected a whole number of at least 1, found '%.40s'", path, needed[i],
                           found ? found : "");
     }
     const struct gpu_work work = { .record = record, .path = path, .repeat = gpu_header(record, "repeat") };

@@ -23,9 +23,8 @@ static bool fit_headers_match(const struct record *first, const char *first_path
     for (uint32_t i = 0; i < record_key_count(first); i++) {
         const char *key = record_key(first, i), *expected = record_get(first, key), *found = record_get(other, key);
         if (fit_key_may_differ(key) || g_strcmp0(expected, found) == 0) continue;
-        return error_false(error, RECORD_ERROR, RECORD_ERROR_FORMAT,
-                           "%s: header %s: expected '%.40s' as in %s, found '%.40s'", path, key, expected, first_path,
-                           found ? found : "");
+        return error_input(error, "%s: header %s: expected '%.40s' as in %s, found '%.40s'", path, key, expected,
+                           first_path, found ? found : "");
     }
     return true;
 }
@@ -39,13 +38,11 @@ static bool fit_rows_match(const struct record *first, const char *first_path, c
         if (strcmp(a->phase, b->phase) == 0 && a->rank == b->rank && strcmp(a->metric, b->metric) == 0 &&
             strcmp(a->unit, b->unit) == 0)
             continue;
-        return error_false(error, RECORD_ERROR, RECORD_ERROR_FORMAT,
-                           "%s: row %u: expected %s,%s (%s) as in %s, found %s,%s (%s)", path, i + 1, a->phase,
+        return error_input(error, "%s: row %u: expected %s,%s (%s) as in %s, found %s,%s (%s)", path, i + 1, a->phase,
                            a->metric, a->unit, first_path, b->phase, b->metric, b->unit);
     }
     if (count == others) return true;
-    return error_false(error, RECORD_ERROR, RECORD_ERROR_FORMAT, "%s: expected %u rows as in %s, found %u", path, count,
-                       first_path, others);
+    return error_input(error, "%s: expected %u rows as in %s, found %u", path, count, first_path, others);
 }
 
 /* Adds the median of the records' i-th rows or, if one of them is not a number, its text. */

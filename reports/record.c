@@ -133,9 +133,8 @@ bool record_kind_check(const struct record *record, const char *name, GError **e
     static const char *const kinds[] = { "simulate", "replay", "measure", "import", "step", NULL };
     const char *kind = record_get(record, "kind");
     if (!kind || g_strv_contains(kinds, kind)) return true;
-    return error_false(error, RECORD_ERROR, RECORD_ERROR_FORMAT,
-                       "%s: header kind: expected simulate, replay, measure, import or step, found '%.40s'", name,
-                       kind);
+    return error_input(error, "%s: header kind: expected simulate, replay, measure, import or step, found '%.40s'",
+                       name, kind);
 }
 
 uint32_t record_key_count(const struct record *record) { return record->headers->len; }
@@ -408,7 +407,7 @@ static bool format_parse(const char *name, enum record_format most, enum record_
         *format = f;
         return true;
     }
-    return error_false(error, RECORD_ERROR, RECORD_ERROR_OPTION, "--format: expected %s, found '%s'",
+    return error_input(error, "--format: expected %s, found '%s'",
                        most == RECORD_JSON ? "csv or json" : "csv, json or collectivex", name);
 }
 
@@ -612,18 +611,16 @@ static bool record_json_read(struct record *record, const char *source, const ch
 {
     json_error_t problem;
     json_t *root = json_loadb(text, size_bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &problem);
-    if (!root)
-        return error_false(error, RECORD_ERROR, RECORD_ERROR_FORMAT, "%s:%d: expected JSON: %s", source, problem.line,
-                           problem.text);
+    if (!root) return error_input(error, "%s:%d: expected JSON: %s", source, problem.line, problem.text);
     const json_t *rows = json_object_get(root, "rows");
     g_autofree char *wrong = NULL;
     if (json_object_size(root) != 2 || !json_is_array(rows))
         wrong = g_strdup("expected an object of 'header' and an array 'rows'");
     if (!wrong) wrong = record_json_header_take(record, json_object_get(root, "header"));
-    if (wrong) g_set_error(error, RECORD_ERROR, RECORD_ERROR_FORMAT, "%s: %s", source, wrong);
+    if (wrong) error_input(error, "%s: %s", source, wrong);
     for (size_t i = 0; !wrong && i < json_array_size(rows); i++) {
         wrong = record_json_row_take(record, json_array_get(rows, i));
-        if (wrong) g_set_error(error, RECORD_ERROR, RECORD_ERROR_FORMAT, "%s: rows[%zu]: %s", source, i, wrong);
+        if (wrong) error_input(error, "%s: rows[%zu]: %s", source, i, wrong);
     }
     json_decref(root);
     return wrong == NULL;
@@ -636,8 +633,8 @@ static bool record_text_check(const char *source, const char *text, size_t size_
     if (g_utf8_validate(text, (gssize)size_bytes, &bad)) return true; /* a NUL before the end is not valid either */
     uint32_t line = 1;
     for (const char *c = text; c < bad; c++) line += *c == '\n';
-    return error_false(error, RECORD_ERROR, RECORD_ERROR_FORMAT, "%s:%u: expected UTF-8 text, found byte 0x%02x",
-                       source, line, (unsigned)(unsigned char)*bad);
+    return error_input(error, "%s:%u: expected UTF-8 text, found byte 0x%02x", source, line,
+                       (unsigned)(unsigned char)*bad);
 }
 
 struct record *record_parse(const char *source, const char *text, size_t size_bytes, GError **error)
@@ -655,7 +652,7 @@ struct record *record_parse(const char *source, const char *text, size_t size_by
     } else {
         uint32_t line;
         g_autofree char *wrong = record_csv_read(record, text, &line);
-        if (wrong) g_set_error(error, RECORD_ERROR, RECORD_ERROR_FORMAT, "%s:%u: %s", source, line, wrong);
+        if (wrong) error_input(error, "%s:%u: %s", source, line, wrong);
         done = wrong == NULL;
     }
     return done ? g_steal_pointer(&record) : NULL;

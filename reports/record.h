@@ -14,9 +14,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RECORD_ERROR (g_quark_from_static_string("eptwin-record"))
-enum record_error { RECORD_ERROR_OPTION, RECORD_ERROR_FORMAT };
-
 /* The header line that lists the keys of the record's case, divided by spaces.  Records that differ in one of these
  * keys are of different cases.  A record without this line (one of measure) has no case. */
 #define RECORD_CASE_KEYS "case-keys"

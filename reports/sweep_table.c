@@ -6,6 +6,7 @@
 
 #include "reports/record.h"
 #include "reports/sweep_results.h"
+#include "sim/error.h"
 
 /* The columns that the report reads. */
 struct columns {
@@ -162,11 +163,10 @@ struct sweep_table *sweep_table_parse(const char *source, const char *text, GErr
         header_read(table, file);
         rows_read(table, file, &columns);
         if (!table->points->len)
-            g_set_error(error, RECORD_ERROR, RECORD_ERROR_FORMAT, "%s: expected a point with times, found none%s%s",
-                        source, table->problem ? ": " : "", table->problem ? table->problem : "");
+            error_input(error, "%s: expected a point with times, found none%s%s", source, table->problem ? ": " : "",
+                        table->problem ? table->problem : "");
     } else {
-        g_set_error(error, RECORD_ERROR, RECORD_ERROR_FORMAT, "%s: expected the columns of a sweep, found others",
-                    source);
+        error_input(error, "%s: expected the columns of a sweep, found others", source);
     }
     table->baseline = g_strdup(file && file->baseline ? file->baseline : "");
     sweep_results_free(file);

@@ -29,8 +29,7 @@ bool whole_file_write(const char *path, const char *text, size_t size_bytes, GEr
 
 static bool size_refuse(const char *name, size_t size_max, GError **error)
 {
-    return error_false(error, WHOLE_FILE_ERROR, WHOLE_FILE_ERROR_SIZE, "%s: longer than the limit of %zu bytes", name,
-                       size_max);
+    return error_input(error, "%s: longer than the limit of %zu bytes", name, size_max);
 }
 
 /* ---- zstd ---- */
@@ -59,7 +58,7 @@ static size_t plain_max(const struct compressed *from)
 
 static bool bomb_refuse(const char *name, const struct compressed *from, size_t plain_bytes, GError **error)
 {
-    return error_false(error, WHOLE_FILE_ERROR, WHOLE_FILE_ERROR_SIZE,
+    return error_input(error,
                        "%s: expected at most %d times as many decompressed bytes as compressed ones, found %zu of %zu",
                        name, PLAIN_TIMES_MAX, plain_bytes, from->read);
 }
@@ -68,9 +67,7 @@ static bool bomb_refuse(const char *name, const struct compressed *from, size_t 
 static bool plain_append(const char *name, const GByteArray *bytes, size_t size_max, GByteArray *to, GError **error)
 {
     struct compressed from = { .bytes = bytes };
-    const struct unzstd_source source = {
-        .read = bytes_read, .context = &from, .name = name, .domain = WHOLE_FILE_ERROR, .code = WHOLE_FILE_ERROR_IO
-    };
+    const struct unzstd_source source = { .read = bytes_read, .context = &from, .name = name };
     struct unzstd *unzstd = unzstd_new(&source);
     guint8 part[PART_BYTES];
     size_t got = 1;
@@ -93,7 +90,7 @@ static bool values_check(const char *name, const GByteArray *from, const GByteAr
     const uint64_t values = text_json_values((const char *)plain->data, plain->len);
     const uint64_t most = VALUES_FREE + (uint64_t)VALUES_TIMES_MAX * from->len;
     if (values <= most) return true;
-    return error_false(error, WHOLE_FILE_ERROR, WHOLE_FILE_ERROR_SIZE,
+    return error_input(error,
                        "%s: expected at most %" G_GUINT64_FORMAT
                        " values of JSON in %u compressed bytes, found %" G_GUINT64_FORMAT,
                        name, most, from->len, values);
@@ -117,8 +114,7 @@ char *whole_file_read(const char *path, size_t size_max, size_t *size_bytes, GEr
     const bool standard = strcmp(path, "-") == 0;
     const char *name = standard ? "standard input" : path;
     FILE *stream = standard ? stdin : fopen(path, "r");
-    if (!stream)
-        return error_null(error, WHOLE_FILE_ERROR, WHOLE_FILE_ERROR_IO, "%s: cannot open: %s", name, g_strerror(errno));
+    if (!stream) return error_null(error, "%s: cannot open: %s", name, g_strerror(errno));
     GByteArray *all = g_byte_array_new();
     guint8 part[PART_BYTES];
     size_t count;
@@ -126,8 +122,7 @@ char *whole_file_read(const char *path, size_t size_max, size_t *size_bytes, GEr
         g_byte_array_append(all, part, (guint)count);
     const int failed = ferror(stream) ? (errno ? errno : EIO) : 0;
     if (!standard) fclose(stream);
-    if (failed)
-        g_set_error(error, WHOLE_FILE_ERROR, WHOLE_FILE_ERROR_IO, "%s: cannot read: %s", name, g_strerror(failed));
+    if (failed) error_input(error, "%s: cannot read: %s", name, g_strerror(failed));
     if (failed || (all->len > size_max && !size_refuse(name, size_max, error))) {
         g_byte_array_free(all, TRUE);
         return NULL;

@@ -6,9 +6,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define WHOLE_FILE_ERROR (g_quark_from_static_string("eptwin-file"))
-enum whole_file_error { WHOLE_FILE_ERROR_IO, WHOLE_FILE_ERROR_SIZE };
-
 /* Writes text to path, whole or not at all (sim/new_file.h); "-" is standard output. */
 bool whole_file_write(const char *path, const char *text, size_t size_bytes, GError **error);
 

@@ -23,9 +23,7 @@ static inline int error_status(const GError *error)
  * run failed. */
 bool error_input(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
 bool error_run(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
-
-/* g_set_error() for a return statement.  The value is false, or NULL. */
-#define error_false(...) (g_set_error(__VA_ARGS__), false)
-#define error_null(...)  (g_set_error(__VA_ARGS__), NULL)
+/* error_input() in a function that returns a pointer: its value is NULL. */
+#define error_null(...) (error_input(__VA_ARGS__), NULL)
 
 #endif

@@ -24,7 +24,7 @@ struct new_file {
 static bool refuse(const struct new_file *f, GError **error)
 {
     const char *name = strcmp(f->path, "-") ? f->path : "standard output";
-    return error_false(error, NEW_FILE_ERROR, NEW_FILE_ERROR_IO, "%s: cannot write: %s", name, g_strerror(errno));
+    return error_run(error, "%s: cannot write: %s", name, g_strerror(errno));
 }
 
 /* Returns the number in "/dev/fd/N", "/proc/self/fd/N" and the names of standard streams, or -1 for other paths. */
@@ -192,8 +192,8 @@ bool new_file_spares(const char *path, const char *const *inputs, size_t count, 
     if (!strcmp(path, "-") || stat(path, &own) != 0 || !S_ISREG(own.st_mode)) return true;
     for (size_t i = 0; i < count; i++) {
         if (stat(inputs[i], &other) != 0 || own.st_dev != other.st_dev || own.st_ino != other.st_ino) continue;
-        return error_false(error, NEW_FILE_ERROR, NEW_FILE_ERROR_INPUT,
-                           "%s: expected an output that is none of the inputs, found the file of %s", path, inputs[i]);
+        return error_input(error, "%s: expected an output that is none of the inputs, found the file of %s", path,
+                           inputs[i]);
     }
     return true;
 }

@@ -13,12 +13,6 @@
 #include <stddef.h>
 #include "sim/error.h"
 
-#define NEW_FILE_ERROR (g_quark_from_static_string("eptwin-new-file"))
-enum new_file_error {
-    NEW_FILE_ERROR_INPUT,          /* the path is also that of an input */
-    NEW_FILE_ERROR_IO = ERROR_RUN, /* the file cannot be written */
-};
-
 struct new_file;
 
 /* Returns NULL and sets *error to "path: cannot ...: reason" on failure. */

@@ -29,7 +29,7 @@ enum output_packing output_packing_named(const char *path)
 
 static bool refuse(const struct output *o, const char *reason, GError **error)
 {
-    return error_false(error, NEW_FILE_ERROR, NEW_FILE_ERROR_IO, "%s: cannot compress: %s", o->path, reason);
+    return error_run(error, "%s: cannot compress: %s", o->path, reason);
 }
 
 static bool buffer_flush(struct output *o, GError **error)

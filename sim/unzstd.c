@@ -50,8 +50,7 @@ void unzstd_rewind(struct unzstd *u)
 
 static bool refuse(const struct unzstd *u, const char *expected, const char *found, GError **error)
 {
-    return error_false(error, u->source.domain, u->source.code,
-                       "%s: compressed offset %" G_GUINT64_FORMAT ": expected %s, found %s", u->source.name,
+    return error_input(error, "%s: compressed offset %" G_GUINT64_FORMAT ": expected %s, found %s", u->source.name,
                        u->offset - u->in.size + u->in.pos, expected, found);
 }
 

@@ -17,8 +17,6 @@ struct unzstd_source {
     bool (*read)(void *context, uint64_t offset, void *buffer, size_t size, size_t *got, GError **error);
     void *context;
     const char *name; /* in messages */
-    GQuark domain;    /* domain of errors in the data themselves */
-    int code;         /* code of these errors */
 };
 
 /* Whether bytes begin as zstd's data do. */

@@ -21,7 +21,7 @@ enum { TIMEOUT_MS = 20000, SHORT_MS = 300 };
 static int report(GError *error)
 {
     fprintf(stderr, "[%s]\n", error->message);
-    const int status = error->code == BOOTSTRAP_PEER_FAILED ? 4 : 3;
+    const int status = g_error_matches(error, BOOTSTRAP_ERROR, BOOTSTRAP_PEER_FAILED) ? 4 : 3;
     g_error_free(error);
     return status;
 }

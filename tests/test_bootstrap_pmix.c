@@ -140,7 +140,7 @@ TEST("refusal elsewhere")
     g_autoptr(GError) error = NULL;
     g_unsetenv("PMIX_RANK");
     CU_ASSERT_PTR_NULL(bootstrap_pmix_new(1000, &error));
-    CU_ASSERT_EQUAL(error->code, BOOTSTRAP_BAD_INPUT);
+    CU_ASSERT_EQUAL(error_status(error), EXIT_BAD_INPUT);
     ASSERT_CONTAINS(error->message, "PMIx");
     ASSERT_CONTAINS(error->message, "started by mpirun");
 }

@@ -74,7 +74,7 @@ static struct bootstrap_tcp_options with_rank(struct bootstrap_tcp_options optio
 
 static int report(uint32_t rank, GError *error)
 {
-    const int status = error->code == BOOTSTRAP_BAD_INPUT ? 2 : 1;
+    const int status = error_status(error);
     fprintf(stderr, "[%u: %s]\n", rank, error->message);
     g_error_free(error);
     return status;
@@ -449,7 +449,7 @@ TEST("bad options")
     for (size_t k = 0; k < G_N_ELEMENTS(cases); k++) {
         g_autoptr(GError) error = NULL;
         CU_ASSERT_PTR_NULL(bootstrap_tcp_new(&cases[k].options, &error));
-        CU_ASSERT_EQUAL(error->code, BOOTSTRAP_BAD_INPUT);
+        CU_ASSERT_EQUAL(error_status(error), EXIT_BAD_INPUT);
         ASSERT_CONTAINS(error->message, cases[k].message);
     }
 }

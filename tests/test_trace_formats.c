@@ -362,10 +362,7 @@ TEST("pipes are read")
 /* A writer that fails in the middle leaves nothing behind. */
 static bool produce_failing(void *context, uint32_t step, uint32_t layer, struct routing *out, GError **error)
 {
-    if (step == 2) {
-        g_set_error(error, TRACE_ERROR, TRACE_ERROR_IO, "the source is gone");
-        return false;
-    }
+    if (step == 2) return error_input(error, "the source is gone");
     return sample_produce(context, step, layer, out, error);
 }
 

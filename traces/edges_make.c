@@ -10,9 +10,8 @@
 
 static bool draw_refuse(const char *spec, GError **error)
 {
-    return error_false(
-        error, EDGES_ERROR, EDGES_ERROR_INPUT,
-        "matrix: expected a file, uniform:BYTES or lognormal:BYTES[:S] (1 to %d bytes, S 0 to 5), found '%s'",
+    return error_input(
+        error, "matrix: expected a file, uniform:BYTES or lognormal:BYTES[:S] (1 to %d bytes, S 0 to 5), found '%s'",
         EDGE_BYTES_MAX, spec);
 }
 
@@ -71,8 +70,7 @@ static bool edges_drawn(const char *spec, uint32_t ranks, uint32_t row_bytes, ui
     if (parts == 3) deviation = g_ascii_strtod(part[2], &end);
     if (end && (end == part[2] || *end || !(deviation >= 0 && deviation <= 5))) return draw_refuse(spec, error);
     if ((uint64_t)ranks * (ranks - 1) > EDGES_MAX)
-        return error_false(error, EDGES_ERROR, EDGES_ERROR_INPUT,
-                           "matrix: expected at most %d messages, found %" G_GUINT64_FORMAT, EDGES_MAX,
+        return error_input(error, "matrix: expected at most %d messages, found %" G_GUINT64_FORMAT, EDGES_MAX,
                            (uint64_t)ranks * (ranks - 1));
     struct rng rng = rng_seeded(seed);
     g_autofree double *popularity = popular ? popularity_draw(ranks, deviation, &rng) : NULL;
@@ -86,8 +84,7 @@ bool edges_make(const char *spec, uint32_t ranks, uint32_t row_bytes, uint64_t s
     if (edges_spec_drawn(spec)) return edges_drawn(spec, ranks, row_bytes, seed, e, error);
     if (!edges_read(spec, e, error)) return false;
     if (!ranks || ranks == e->ranks) return true;
-    g_set_error(error, EDGES_ERROR, EDGES_ERROR_INPUT, "%s:1: endpoints: expected num-ranks %u, found %u", spec, ranks,
-                e->ranks);
+    error_input(error, "%s:1: endpoints: expected num-ranks %u, found %u", spec, ranks, e->ranks);
     edges_free(e);
     return false;
 }

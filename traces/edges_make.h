@@ -12,9 +12,6 @@
 #include "traces/edges.h"
 #include "traces/routing.h"
 
-#define EDGES_ERROR (g_quark_from_static_string("eptwin-edges"))
-enum edges_error { EDGES_ERROR_INPUT };
-
 /* Reads a file.  False and *error (file, line, field, what was expected and found) on failure. */
 bool edges_read(const char *path, struct edges *edges, GError **error);
 

@@ -4,6 +4,7 @@
  * which is sorted by source at the end. */
 #include "traces/edges_make.h"
 
+#include "sim/error.h"
 #include "traces/stream.h"
 
 enum { BUFFER_BYTES = 1 << 20, FIELD_SHOWN = 24 };
@@ -31,8 +32,8 @@ static int next_peek(struct reader *r)
 static bool refuse(struct reader *r, const char *field, const char *expected, const char *found)
 {
     if (!r->failed)
-        g_set_error(r->error, EDGES_ERROR, EDGES_ERROR_INPUT, "%s:%" G_GUINT64_FORMAT ": %s: expected %s, found %s",
-                    r->path, r->line, field, expected, found);
+        error_input(r->error, "%s:%" G_GUINT64_FORMAT ": %s: expected %s, found %s", r->path, r->line, field, expected,
+                    found);
     r->failed = true;
     return false;
 }

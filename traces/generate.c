@@ -84,14 +84,11 @@ static bool shape_parse(struct generator *g, GError **error)
         g->value = colon ? g_ascii_strtod(colon + 1, &end) : 0;
         if (s->value && colon && end != colon + 1 && *end == 0 && g->value >= s->low && g->value <= s->high)
             return true;
-        if (!s->value)
-            return error_false(error, GENERATE_ERROR, GENERATE_ERROR_OPTION, "routing: expected plain '%s', found '%s'",
-                               s->name, text);
-        return error_false(error, GENERATE_ERROR, GENERATE_ERROR_OPTION,
-                           "routing: expected %s:VALUE with VALUE from %g to %g, found '%s'", s->name, s->low, s->high,
-                           text);
+        if (!s->value) return error_input(error, "routing: expected plain '%s', found '%s'", s->name, text);
+        return error_input(error, "routing: expected %s:VALUE with VALUE from %g to %g, found '%s'", s->name, s->low,
+                           s->high, text);
     }
-    return error_false(error, GENERATE_ERROR, GENERATE_ERROR_OPTION,
+    return error_input(error,
                        "routing: expected uniform, zipf:S, zipf-packed:S, lognormal:S, imbalance:F, hot-expert:P, "
                        "hot-rank:P, local, ring, round, strided, power-law:A or sampled-power-law:A, found '%s'",
                        text);
@@ -99,8 +96,7 @@ static bool shape_parse(struct generator *g, GError **error)
 
 static bool option_refuse(GError **error, const char *field, const char *expected, uint64_t found)
 {
-    return error_false(error, GENERATE_ERROR, GENERATE_ERROR_OPTION, "%s: expected %s, found %" G_GUINT64_FORMAT, field,
-                       expected, found);
+    return error_input(error, "%s: expected %s, found %" G_GUINT64_FORMAT, field, expected, found);
 }
 
 static bool options_check(const struct generator *g, GError **error)
@@ -118,8 +114,7 @@ static bool options_check(const struct generator *g, GError **error)
     if (o->groups && o->topk_groups && (uint64_t)o->experts / o->groups * o->topk_groups < o->topk)
         return option_refuse(error, "topk_groups", "groups that hold topk experts together", o->topk_groups);
     if (!(o->correlation >= 0 && o->correlation <= 1))
-        return error_false(error, GENERATE_ERROR, GENERATE_ERROR_OPTION, "correlation: expected 0 to 1, found %g",
-                           o->correlation);
+        return error_input(error, "correlation: expected 0 to 1, found %g", o->correlation);
     if ((is_dealt(g->shape) || g->shape == SHAPE_STRIDED) && (uint64_t)o->ranks * o->tokens > POWER_LAW_TOKENS_MAX)
         return option_refuse(error, "tokens", "at most 2147483647 of all ranks with this routing", o->tokens);
     const bool one_rank = g->shape == SHAPE_HOT_RANK || g->shape == SHAPE_LOCAL || g->shape == SHAPE_RING;
@@ -204,9 +199,8 @@ static bool imbalance_search(struct generator *g, GError **error)
             return true;
         }
     }
-    return error_false(
-        error, GENERATE_ERROR, GENERATE_ERROR_OPTION,
-        "routing: expected imbalance of at most %.3g (what these ranks, experts and topk allow), found %g", most,
+    return error_input(
+        error, "routing: expected imbalance of at most %.3g (what these ranks, experts and topk allow), found %g", most,
         g->value);
 }
 

@@ -10,9 +10,6 @@
 #include <stdint.h>
 #include "traces/routing.h"
 
-#define GENERATE_ERROR (g_quark_from_static_string("eptwin-generate"))
-enum generate_error { GENERATE_ERROR_OPTION };
-
 /* Limits of every routing, generated or read. */
 enum { ROUTING_RANKS_MAX = 1 << 20, ROUTING_EXPERTS_MAX = 1 << 20, ROUTING_TOPK_MAX = 256 };
 

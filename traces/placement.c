@@ -125,8 +125,7 @@ static void placement_balance(struct placement *p, const uint64_t *load, uint32_
 
 static bool spec_error(GError **error, const char *expected, const char *found)
 {
-    return error_false(error, PLACEMENT_ERROR, PLACEMENT_ERROR_SPEC, "placement: expected %s, found '%s'", expected,
-                       found);
+    return error_input(error, "placement: expected %s, found '%s'", expected, found);
 }
 
 /* Reads "eplb:N" or "eplb:N:G". */
@@ -154,8 +153,7 @@ static bool eplb_parse(const char *spec, const struct placement_input *in, uint3
 
 static bool file_error(GError **error, const char *path, uint32_t line, const char *expected, const char *found)
 {
-    return error_false(error, PLACEMENT_ERROR, PLACEMENT_ERROR_FILE, "%s: line %u: expected %s, found %.40s", path,
-                       line, expected, found);
+    return error_input(error, "%s: line %u: expected %s, found %.40s", path, line, expected, found);
 }
 
 /* Reads the experts in a line into the array, without comments. */
@@ -210,8 +208,7 @@ static GArray *file_read(const char *path, const struct placement_input *in, GEr
     g_autoptr(GError) cause = NULL;
     if (!g_file_get_contents(path, &text, &bytes, &cause)) {
         const char *const reason = strrchr(cause->message, ':'); /* GLib puts the file's name before the reason */
-        return error_null(error, PLACEMENT_ERROR, PLACEMENT_ERROR_FILE, "%s: cannot read%s", path,
-                          reason ? reason : "");
+        return error_null(error, "%s: cannot read%s", path, reason ? reason : "");
     }
     if (bytes > FILE_BYTES_MAX) text[0] = 0;
     const char first = text[strspn(text, " \t\r\n")];
@@ -229,8 +226,7 @@ static bool placement_from_file(const char *path, const struct placement_input *
     uint32_t missing = 0;
     while (missing < in->experts && seen[missing]) missing++;
     if (missing < in->experts) {
-        g_set_error(error, PLACEMENT_ERROR, PLACEMENT_ERROR_FILE,
-                    "%s: expected every expert 0 to %u at least once, found no expert %u", path, in->experts - 1,
+        error_input(error, "%s: expected every expert 0 to %u at least once, found no expert %u", path, in->experts - 1,
                     missing);
     } else {
         placement_alloc(out, in->experts, in->ranks, slots->len);

@@ -13,9 +13,6 @@
 #include <stdint.h>
 #include "traces/routing.h"
 
-#define PLACEMENT_ERROR (g_quark_from_static_string("eptwin-placement"))
-enum placement_error { PLACEMENT_ERROR_SPEC, PLACEMENT_ERROR_FILE };
-
 /* Placements, by their text:
  *   identity        experts stay in order
  *   greedy          the heaviest expert first, each to the least loaded rank with room

@@ -15,8 +15,7 @@
 
 static bool refuse(GError **error, const char *path, const char *where, const char *expected, const char *found)
 {
-    return error_false(error, PLACEMENT_ERROR, PLACEMENT_ERROR_FILE, "%s: %s: expected %s, found %s", path, where,
-                       expected, found);
+    return error_input(error, "%s: %s: expected %s, found %s", path, where, expected, found);
 }
 
 /* The value, quoted for a message. */
@@ -109,9 +108,7 @@ GArray *placement_json_read(const char *path, const char *text, size_t bytes, co
 {
     json_error_t cause;
     json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &cause);
-    if (!root)
-        return error_null(error, PLACEMENT_ERROR, PLACEMENT_ERROR_FILE, "%s: line %d: expected JSON, found: %s", path,
-                          cause.line, cause.text);
+    if (!root) return error_null(error, "%s: line %d: expected JSON, found: %s", path, cause.line, cause.text);
     g_autoptr(GArray) slots = g_array_new(FALSE, FALSE, sizeof(uint32_t));
     const json_t *map = json_object_get(root, "physical_to_logical_map"), *list = json_object_get(root, "layer_list");
     const bool good = json_is_array(root) ? map_read(path, "map", root, in, slots, error)

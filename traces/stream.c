@@ -23,7 +23,7 @@ struct stream {
 
 static bool system_error(GError **error, const char *path, const char *doing)
 {
-    return error_false(error, TRACE_ERROR, TRACE_ERROR_IO, "%s: cannot %s: %s", path, doing, g_strerror(errno));
+    return error_input(error, "%s: cannot %s: %s", path, doing, g_strerror(errno));
 }
 
 /* Makes a file without a name.  Returns its descriptor, or -1. */
@@ -94,9 +94,7 @@ static bool stream_detect(struct stream *s, GError **error)
     uint8_t magic[4];
     size_t got;
     if (!file_read(s, 0, magic, sizeof magic, &got, error)) return false;
-    const struct unzstd_source source = {
-        .read = source_read, .context = s, .name = s->path, .domain = TRACE_ERROR, .code = TRACE_ERROR_FORMAT
-    };
+    const struct unzstd_source source = { .read = source_read, .context = s, .name = s->path };
     if (unzstd_begins(magic, got)) s->unzstd = unzstd_new(&source);
     return true;
 }
@@ -181,7 +179,7 @@ uint64_t stream_offset(const struct stream *s) { return s->offset; }
 bool stream_check_growth(const struct stream *s, uint64_t bytes, GError **error)
 {
     if (bytes <= STREAM_FREE_BYTES || bytes / STREAM_RATIO_MAX <= s->file_bytes) return true;
-    return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+    return error_input(error,
                        "%s: expected decompressed data of at most %d times the file's %" G_GUINT64_FORMAT
                        " bytes, found %" G_GUINT64_FORMAT " or more",
                        s->path, STREAM_RATIO_MAX, s->file_bytes, bytes);
@@ -203,9 +201,8 @@ bool stream_read_exactly(struct stream *s, void *buffer, size_t size, const char
     size_t got;
     if (!stream_read(s, buffer, size, &got, error)) return false;
     if (got == size) return true;
-    return error_false(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                       "%s: offset %" G_GUINT64_FORMAT ": expected %zu bytes of %s, found %zu (truncated?)", s->path,
-                       start, size, what, got);
+    return error_input(error, "%s: offset %" G_GUINT64_FORMAT ": expected %zu bytes of %s, found %zu (truncated?)",
+                       s->path, start, size, what, got);
 }
 
 bool stream_seek(struct stream *s, uint64_t offset, GError **error)
@@ -230,7 +227,6 @@ bool stream_read_raw(struct stream *s, uint64_t offset, void *buffer, size_t siz
     size_t got;
     if (!file_read(s, offset, buffer, size, &got, error)) return false;
     if (got == size) return true;
-    return error_false(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                       "%s: offset %" G_GUINT64_FORMAT ": expected %zu bytes of %s, found %zu (truncated?)", s->path,
-                       offset, size, what, got);
+    return error_input(error, "%s: offset %" G_GUINT64_FORMAT ": expected %zu bytes of %s, found %zu (truncated?)",
+                       s->path, offset, size, what, got);
 }

@@ -166,8 +166,8 @@ static uint32_t *numbers_sort(const struct table *table, bool of_steps, uint32_t
 static bool claim_check(const struct trace *trace, const char *field, uint32_t claimed, uint32_t found, GError **error)
 {
     if (found <= claimed) return true;
-    return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                       "%s: %s: expected at most %u (the file says so), found %u", trace->path, field, claimed, found);
+    return error_input(error, "%s: %s: expected at most %u (the file says so), found %u", trace->path, field, claimed,
+                       found);
 }
 
 /* Puts every block at its place in [steps][layers]. */
@@ -186,8 +186,8 @@ static bool blocks_place(struct table *table, const struct table_claims *claims,
     table->layers = info->layers;
     good = good && trace_info_check(trace, error);
     if (good && (uint64_t)info->steps * info->layers > TABLE_ROWS_MAX) {
-        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "%s: expected " TABLE_FULL ", found %u steps and %u layers",
-                    trace->path, info->steps, info->layers);
+        error_input(error, "%s: expected " TABLE_FULL ", found %u steps and %u layers", trace->path, info->steps,
+                    info->layers);
         good = false;
     }
     if (good) table->at = g_new0(struct block *, (size_t)info->steps * info->layers);
@@ -208,7 +208,7 @@ bool table_serve(struct table *table, const struct table_claims *claims, struct 
     trace->state = table;
     trace->ops = &table_ops;
     if (table->blocks->len == 0 && !(claims->steps && claims->layers && claims->ranks))
-        return error_false(error, TRACE_ERROR, TRACE_ERROR_FORMAT, "%s: expected tokens, found none", trace->path);
+        return error_input(error, "%s: expected tokens, found none", trace->path);
     for (uint32_t i = 0; i < table->blocks->len; i++) {
         const struct block *const block = g_ptr_array_index(table->blocks, i);
         for (uint32_t r = 0; r < block->ranks; r++) {

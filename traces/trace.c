@@ -15,7 +15,7 @@ enum path_format { PATH_ANY, PATH_NPY, PATH_COUNTS, PATH_VLLM, PATH_LLAMA, PATH_
 
 static bool format_error(GError **error, const char *path, const char *expected, const char *found)
 {
-    return error_false(error, TRACE_ERROR, TRACE_ERROR_FORMAT, "%s: expected %s, found %s", path, expected, found);
+    return error_input(error, "%s: expected %s, found %s", path, expected, found);
 }
 
 /* Splits "llama@8:FILE" into format, number and file. */
@@ -193,9 +193,8 @@ static bool experts_refuse(const struct trace *trace, uint32_t step, uint32_t la
         for (size_t i = 0; i < places; i++) {
             const int32_t expert = routing->rank[r].experts[i];
             if (expert >= ROUTING_NONE && expert < (int64_t)routing->experts) continue;
-            return error_false(
-                error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                "%s: step %u layer %u rank %u token %zu place %zu: expected an expert 0 to %u or -1, found %d",
+            return error_input(
+                error, "%s: step %u layer %u rank %u token %zu place %zu: expected an expert 0 to %u or -1, found %d",
                 trace->path, step, layer, r, i / routing->topk, i % routing->topk, routing->experts - 1, expert);
         }
     }
@@ -236,7 +235,7 @@ static bool places_check(const struct trace *trace, uint32_t step, uint32_t laye
                     seen[*at] = token;
                     continue;
                 }
-                return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+                return error_input(error,
                                    "%s: step %u layer %u rank %u token %u: expected %u different experts, found %d "
                                    "twice (counts [steps, layers, experts] are counts:FILE)",
                                    trace->path, step, layer, r, t, routing->topk, *at);
@@ -248,8 +247,7 @@ static bool places_check(const struct trace *trace, uint32_t step, uint32_t laye
 
 static bool request_refuse(const struct trace *trace, const char *field, uint32_t limit, uint32_t found, GError **error)
 {
-    return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE, "%s: %s: expected 0 to %u, found %u", trace->path, field,
-                       limit, found);
+    return error_input(error, "%s: %s: expected 0 to %u, found %u", trace->path, field, limit, found);
 }
 
 static bool weights_overlay(struct trace *trace, uint32_t step, uint32_t layer, struct routing *routing, GError **error)
@@ -257,10 +255,9 @@ static bool weights_overlay(struct trace *trace, uint32_t step, uint32_t layer, 
     size_t places = 0;
     for (uint32_t r = 0; r < routing->ranks; r++) places += (size_t)routing->rank[r].tokens * routing->topk;
     if (places != (size_t)routing->ranks * trace->info.tokens_max * trace->info.topk)
-        return error_false(
-            error, TRACE_ERROR, TRACE_ERROR_RANGE,
-            "%s: step %u layer %u: expected %u tokens on every rank for an array of weights, found fewer", trace->path,
-            step, layer, trace->info.tokens_max);
+        return error_input(
+            error, "%s: step %u layer %u: expected %u tokens on every rank for an array of weights, found fewer",
+            trace->path, step, layer, trace->info.tokens_max);
     float *const weights = g_new(float, places + 1);
     if (!trace_weights_read(trace->weights, step, layer, routing->ranks, weights, error)) {
         g_free(weights);
@@ -281,8 +278,8 @@ bool trace_read(struct trace *trace, uint32_t step, uint32_t layer, uint32_t ran
     if (layer >= info->layers) return request_refuse(trace, "layer", info->layers - 1, layer, error);
     if (ranks > info->ranks) return request_refuse(trace, "ranks", info->ranks, ranks, error);
     if (info->experts % ranks)
-        return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                           "%s: experts: expected a multiple of %u ranks, found %u", trace->path, ranks, info->experts);
+        return error_input(error, "%s: experts: expected a multiple of %u ranks, found %u", trace->path, ranks,
+                           info->experts);
     struct routing routing;
     if (!trace->ops->read(trace, step, layer, ranks, &routing, error)) {
         error_clean(error);

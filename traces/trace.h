@@ -11,9 +11,6 @@
 #include "sim/error.h"
 #include "traces/routing.h"
 
-#define TRACE_ERROR (g_quark_from_static_string("eptwin-trace"))
-enum trace_error { TRACE_ERROR_FORMAT, TRACE_ERROR_RANGE, TRACE_ERROR_IO, TRACE_ERROR_RUN = ERROR_RUN };
-
 struct trace;
 
 struct trace_info {

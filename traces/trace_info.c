@@ -15,12 +15,12 @@ bool trace_info_check(const struct trace *trace, GError **error)
     };
     for (size_t f = 0; f < G_N_ELEMENTS(fields); f++) {
         if (fields[f].value >= fields[f].low && fields[f].value <= fields[f].high) continue;
-        return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE, "%s: %s: expected %u to %u, found %u", trace->path,
-                           fields[f].name, fields[f].low, fields[f].high, fields[f].value);
+        return error_input(error, "%s: %s: expected %u to %u, found %u", trace->path, fields[f].name, fields[f].low,
+                           fields[f].high, fields[f].value);
     }
     const uint64_t blocks = (uint64_t)i->steps * i->layers, places = (uint64_t)i->tokens_max * i->topk;
     if (places <= TRACE_PLACES_MAX / i->ranks && blocks <= TRACE_BLOCKS_MAX) return true;
-    return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+    return error_input(error,
                        "%s: expected at most 2^28 top-k places in a (step, layer) and 2^28 (step, layer)s, found %u "
                        "ranks x "
                        "%u tokens x %u and %u x %u",

@@ -23,7 +23,7 @@ static const struct trace_format *format_choose(const char *path, const char *wo
         const bool fits = g_str_has_suffix(path, ending);
         if (fits) return formats[i];
     }
-    return error_null(error, TRACE_ERROR, TRACE_ERROR_FORMAT, "%s: format: expected %s, found '%s'", path,
+    return error_null(error, "%s: format: expected %s, found '%s'", path,
                       word ? "npy, npy.zst, csv, csv.zst, ept, jsonl, jsonl.zst, vllm or llama"
                            : "a name ending in .npy, .csv, .jsonl (each also .zst) or .ept, or --to FORMAT",
                       word ? word : path);
@@ -48,7 +48,7 @@ static void summary_add(struct trace_summary *s, const struct trace_info *info, 
 static bool block_check(const char *path, const struct trace_info *info, const struct routing *routing, GError **error)
 {
     if (routing->ranks == info->ranks && routing->topk == info->topk && routing->experts == info->experts) return true;
-    return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+    return error_input(error,
                        "%s: expected %u ranks, topk %u and %u experts in every (step, layer), found %u, %u and %u",
                        path, info->ranks, info->topk, info->experts, routing->ranks, routing->topk, routing->experts);
 }

@@ -30,8 +30,7 @@ struct row {
 
 static bool matrix_error(GError **error, uint32_t row, uint32_t column, const char *expected, const char *found)
 {
-    return error_false(error, GENERATE_ERROR, GENERATE_ERROR_OPTION,
-                       "traffic: row %u column %u: expected %s, found '%s'", row, column, expected, found);
+    return error_input(error, "traffic: row %u column %u: expected %s, found '%s'", row, column, expected, found);
 }
 
 /* Reads one row of `columns` cells. */
@@ -42,11 +41,9 @@ static bool row_parse(const char *text, uint32_t row, uint32_t ranks, uint32_t c
     const uint32_t found = g_strv_length(cells);
     bool good = found == columns;
     if (!good && columns == ranks)
-        g_set_error(error, GENERATE_ERROR, GENERATE_ERROR_OPTION,
-                    "traffic: row %u: expected %u columns, as many as rows, found %u", row, ranks, found);
+        error_input(error, "traffic: row %u: expected %u columns, as many as rows, found %u", row, ranks, found);
     else if (!good)
-        g_set_error(error, GENERATE_ERROR, GENERATE_ERROR_OPTION,
-                    "traffic: row %u: expected %u columns, as many as experts, found %u", row, columns, found);
+        error_input(error, "traffic: row %u: expected %u columns, as many as experts, found %u", row, columns, found);
     for (uint32_t c = 0; good && c < columns; c++) {
         const char *const cell = g_strstrip(cells[c]);
         guint64 value = 0;
@@ -63,8 +60,8 @@ static uint32_t *matrix_parse(const struct traffic_options *o, uint32_t *ranks, 
     g_auto(GStrv) rows = g_strsplit(o->matrix ? o->matrix : "", ";", -1);
     *ranks = g_strv_length(rows);
     if (*ranks < 1 || *ranks > 65536 || (o->ranks && *ranks != o->ranks))
-        return error_null(error, GENERATE_ERROR, GENERATE_ERROR_OPTION,
-                          "traffic: expected %u rows separated by ';', found %u", o->ranks ? o->ranks : 1, *ranks);
+        return error_null(error, "traffic: expected %u rows separated by ';', found %u", o->ranks ? o->ranks : 1,
+                          *ranks);
     uint32_t cells = 1;
     for (const char *c = rows[0]; *c; c++) cells += *c == '|';
     *columns = cells == o->experts && o->experts <= ROUTING_EXPERTS_MAX ? cells : *ranks;
@@ -92,7 +89,7 @@ static bool row_check(const struct row *row, GError **error)
         return matrix_error(error, row->source, d, expected, found);
     }
     if (sum <= sum_max) return true;
-    return error_false(error, GENERATE_ERROR, GENERATE_ERROR_OPTION,
+    return error_input(error,
                        "traffic: row %u: expected a sum of at most %" G_GUINT64_FORMAT
                        " (tokens %u, topk %u), found %" G_GUINT64_FORMAT,
                        row->source, sum_max, o->tokens, o->topk, sum);
@@ -158,8 +155,7 @@ static bool traffic_check(const struct traffic_options *o, uint32_t ranks, GErro
     } else if (o->topk < 1 || o->topk > ROUTING_TOPK_MAX || o->topk > o->experts) {
         field = "topk", expected = "1 to 256, and no more than experts", found = o->topk;
     }
-    if (field)
-        g_set_error(error, GENERATE_ERROR, GENERATE_ERROR_OPTION, "%s: expected %s, found %u", field, expected, found);
+    if (field) error_input(error, "%s: expected %s, found %u", field, expected, found);
     return !field;
 }
 

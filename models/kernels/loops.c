@@ -304,8 +304,7 @@ struct reader {
 static bool refuse(const struct reader *r, const char *expected)
 {
     const int left = (int)MIN(r->end - r->at, 40);
-    return error_false(r->error, LOOPS_ERROR, LOOPS_ERROR_SYNTAX, "%s:%u: expected %s, found \"%.*s\"", r->path,
-                       r->number, expected, left, r->at);
+    return error_input(r->error, "%s:%u: expected %s, found \"%.*s\"", r->path, r->number, expected, left, r->at);
 }
 
 static void blanks_skip(struct reader *r)
@@ -587,8 +586,8 @@ static bool site_read(struct reader *r, struct loops *loops, enum site site)
 {
     r->line = &loops->line[site];
     if (r->line->number)
-        return error_false(r->error, LOOPS_ERROR, LOOPS_ERROR_SYNTAX, "%s:%u: %s: stands in line %u already", r->path,
-                           r->number, loops_site_name(site), r->line->number);
+        return error_input(r->error, "%s:%u: %s: stands in line %u already", r->path, r->number, loops_site_name(site),
+                           r->line->number);
     *r->line = (struct line){ .number = r->number };
     if (!sizes_read(r)) return false;
     if (taken(r, '{')) {
@@ -716,8 +715,8 @@ static bool forms_alike(const struct loops *loops, const struct loops *shipped, 
         if (!line->number) continue;
         const char *wanted = line_form(&shipped->line[site]), *found = line_form(line);
         if (strcmp(wanted, found) != 0)
-            return error_false(error, LOOPS_ERROR, LOOPS_ERROR_SYNTAX, "%s:%u: %s: expected %s, found %s", path,
-                               line->number, loops_site_name(site), wanted, found);
+            return error_input(error, "%s:%u: %s: expected %s, found %s", path, line->number, loops_site_name(site),
+                               wanted, found);
     }
     return true;
 }

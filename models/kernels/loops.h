@@ -32,9 +32,6 @@
 #include <stdint.h>
 #include "models/kernels/sites.h"
 
-#define LOOPS_ERROR (g_quark_from_static_string("eptwin-loops"))
-enum loops_error { LOOPS_ERROR_SYNTAX, LOOPS_ERROR_NAME };
-
 /* Which engine moves the bytes. */
 enum loop_engine {
     LOOP_LDST, /* a lane issues in_flight loads of width_bytes, waits for them, stores the values, and starts again,

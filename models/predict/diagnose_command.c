@@ -100,9 +100,8 @@ static bool cluster_named(const struct diagnose_options *o, const struct validat
 static struct validate_table *table_open(const struct diagnose_options *o, const char *path, GError **error)
 {
     if (profile_begins(path))
-        return error_null(error, EPTWIN_ERROR, ERROR_INPUT,
-                          "%s: expected measured cases, found a profile: eptwin explain-trace %s --cluster FILE", path,
-                          path);
+        return error_null(error, "%s: expected measured cases, found a profile: eptwin explain-trace %s --cluster FILE",
+                          path, path);
     g_autoptr(validate_table) table = diagnose_table_read(path, &o->base, error);
     if (!table || !cluster_named(o, table, error)) return NULL;
     if (table->warning) fputs(table->warning, stderr);

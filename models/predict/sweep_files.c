@@ -150,8 +150,7 @@ static struct sweep_results *file_begin(const char *path, const char *text, cons
     g_autoptr(sweep_results) file = sweep_results_parse(text, rows);
     char **metrics = file ? file->column + 1 + file->names : NULL;
     if (file && (metrics_are(metrics, false) || metrics_are(metrics, true))) return g_steal_pointer(&file);
-    error_input(error, "%s: expected the results of a sweep, found others", path);
-    return NULL;
+    return error_null(error, "%s: expected the results of a sweep, found others", path);
 }
 
 /* The length of an input's name and value, which stand before its digest. */

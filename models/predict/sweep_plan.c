@@ -342,6 +342,5 @@ struct cluster *sweep_plan_cluster(const struct sweep_plan *plan, uint32_t index
     }
     g_ptr_array_add(settings, NULL);
     if (path) return cluster_load_set(path, (const char *const *)settings->pdata, error);
-    error_input(error, "--cluster: expected a cluster file or several, found none");
-    return NULL;
+    return error_null(error, "--cluster: expected a cluster file or several, found none");
 }

@@ -155,11 +155,9 @@ static bool part_write(int part, const char *path, const char *text, size_t size
     for (size_t written = 0; written < size_bytes;) {
         const ssize_t n = write(part, text + written, size_bytes - written);
         if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) {
-            error_run(error, "%s: cannot write: %s; the next run goes on from what it has", path,
-                      g_strerror(n ? errno : EIO));
-            return false;
-        }
+        if (n <= 0)
+            return error_run(error, "%s: cannot write: %s; the next run goes on from what it has", path,
+                             g_strerror(n ? errno : EIO));
         written += (size_t)n;
     }
     return true;
@@ -286,8 +284,10 @@ static bool part_open(struct sweep_threads *t, const char *part, GError **error)
     struct stat status;
     const bool locked = t->part >= 0 && flock(t->part, LOCK_EX | LOCK_NB) == 0;
     if ((!locked && t->part >= 0 && errno == EWOULDBLOCK) ||
-        (locked && fstat(t->part, &status) == 0 && !status.st_nlink)) /* the other sweep has just ended */
-        return error_false(error, SWEEP_ERROR, SWEEP_ERROR_BUSY, "%s: another sweep is writing it", part);
+        (locked && fstat(t->part, &status) == 0 && !status.st_nlink)) { /* the other sweep has just ended */
+        g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_BUSY, "%s: another sweep is writing it", part);
+        return false;
+    }
     if (!locked) return error_run(error, "%s: %s", part, g_strerror(errno));
     if (!sweep_results_add_file(t->results, part, error)) return false;
     g_autoptr(GString) text = g_string_new(NULL);

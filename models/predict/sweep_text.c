@@ -262,16 +262,13 @@ static void best_append(const struct sweep_results *results, const GArray *list,
 
 GArray *sweep_points_rank(const struct sweep_results *results, const struct sweep_goal *goal, GError **error)
 {
-    if (sweep_results_column(results, goal->metric) < 0) {
-        error_input(error, "--best: expected a metric that is a column of the results, found '%s'", goal->metric);
-        return NULL;
-    }
+    if (sweep_results_column(results, goal->metric) < 0)
+        return error_null(error, "--best: expected a metric that is a column of the results, found '%s'", goal->metric);
     g_autoptr(GArray) list = points_rank(results, goal);
     if (list->len) return g_steal_pointer(&list);
     const int problem = sweep_results_column(results, "problem");
     const char *why = results->row->len ? ((char **)g_ptr_array_index(results->row, 0))[problem] : "";
-    error_input(error, "expected a point with the phases of --best, found none%s%s", *why ? ": " : "", why);
-    return NULL;
+    return error_null(error, "expected a point with the phases of --best, found none%s%s", *why ? ": " : "", why);
 }
 
 void sweep_impossible_append(const struct sweep_results *results, guint possible, GString *out)

@@ -62,9 +62,8 @@ static bool number_take(struct reader *r, int column, double *value)
     char *end;
     *value = g_ascii_strtod(text, &end);
     if (end != text && !*end && isfinite(*value) && *value > 0 && *value < 1e12) return true;
-    error_input(&r->error, "%s:%u: %s: expected a positive number, found \"%.40s\"", r->source, r->line,
-                column_names[column], text);
-    return false;
+    return error_input(&r->error, "%s:%u: %s: expected a positive number, found \"%.40s\"", r->source, r->line,
+                       column_names[column], text);
 }
 
 static void row_take(struct reader *r)
@@ -154,11 +153,9 @@ static struct compute_table *record_table(const char *path, const char *text, si
     if (!record) return NULL;
     const char *name = record_get(record, "gpu");
     struct step_gpu *gpu = step_gpu_load(NULL, name ? name : "", NULL);
-    if (!gpu) {
-        error_input(error, "%s: gpu: expected the name of a GPU that --gpu knows, found \"%.40s\"", path,
-                    name ? name : "");
-        return NULL;
-    }
+    if (!gpu)
+        return error_null(error, "%s: gpu: expected the name of a GPU that --gpu knows, found \"%.40s\"", path,
+                          name ? name : "");
     g_autoptr(GString) table = g_string_new("op,gpu,dtype,shape,tokens,context,us\n");
     const gsize header = table->len;
     for (uint32_t i = 0; i < record_row_count(record); i++) {
@@ -172,10 +169,9 @@ static struct compute_table *record_table(const char *path, const char *text, si
     }
     step_gpu_free(gpu);
     if (table->len > header) return compute_table_parse(path, table->str, table->len, error);
-    error_input(error,
-                "%s: expected rows of gemm, as eptwin measure --fabric cuda writes them where cuBLASLt is, found none",
-                path);
-    return NULL;
+    return error_null(
+        error, "%s: expected rows of gemm, as eptwin measure --fabric cuda writes them where cuBLASLt is, found none",
+        path);
 }
 
 struct compute_table *compute_table_load(const char *path, GError **error)

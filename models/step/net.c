@@ -143,8 +143,7 @@ struct net *net_load(const char *path_or_name, GError **error)
     if (!shipped && !strchr(path_or_name, '/') && !g_file_test(path, G_FILE_TEST_EXISTS)) {
         g_auto(GStrv) names = share_names(SHARE_NETS);
         g_autofree char *list = g_strjoinv(", ", names);
-        error_input(error, "--net: expected a config.json or one of %s; found \"%s\"", list, path_or_name);
-        return NULL;
+        return error_null(error, "--net: expected a config.json or one of %s; found \"%s\"", list, path_or_name);
     }
     g_autofree char *text = whole_file_read(path, FILE_BYTES_MAX, &size_bytes, error);
     struct net *net = text ? net_parse(path, text, size_bytes, error) : NULL;

@@ -86,9 +86,8 @@ struct step_gpu *step_gpu_load(const char *name, const char *cluster, GError **e
     if (!section || !g_key_file_has_group(file->keys, section)) {
         g_auto(GStrv) sections = g_key_file_get_groups(file->keys, NULL);
         g_autofree char *list = g_strjoinv(", ", sections);
-        error_input(error, "--gpu: expected one of %s; found %s%s", list,
-                    name ? name : "none that is in the cluster's name, ", name ? "" : cluster);
-        return NULL;
+        return error_null(error, "--gpu: expected one of %s; found %s%s", list,
+                          name ? name : "none that is in the cluster's name, ", name ? "" : cluster);
     }
     struct step_gpu *gpu = g_new0(struct step_gpu, 1);
     gpu->name = g_steal_pointer(&section);

@@ -234,8 +234,7 @@ static void alone_launch(void *context, uint32_t rank, uint32_t kernel, struct f
 
 static bool hangs(const struct kernel_job *job, uint32_t phase, const char *text, GError **error)
 {
-    error_run(error, "%s can never end: %s", kernel_phase_name(job, phase), text);
-    return false;
+    return error_run(error, "%s can never end: %s", kernel_phase_name(job, phase), text);
 }
 
 static bool phases_run_alone(struct step_run *run, struct comm *comm, GError **error)
@@ -391,8 +390,7 @@ static bool schedule_run(struct step_run *run, GError **error)
                                                        .gap_ps = o->gap_ps });
     if (world_run_agenda(run->world, &agenda, text, sizeof text) && device_finished(run->device, text, sizeof text))
         return true;
-    error_run(error, "the step can never end: %s", text);
-    return false;
+    return error_run(error, "the step can never end: %s", text);
 }
 
 /* How many SMs the communication kernels may use, or how many workers on a host. */

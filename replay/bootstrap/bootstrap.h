@@ -15,12 +15,8 @@
 #include "sim/text.h"
 
 #define BOOTSTRAP_ERROR (g_quark_from_static_string("eptwin-bootstrap"))
-
-enum bootstrap_error {
-    BOOTSTRAP_BAD_INPUT,          /* an option or a secret is wrong */
-    BOOTSTRAP_FAILED = ERROR_RUN, /* this rank is the first to notice the failure */
-    BOOTSTRAP_PEER_FAILED,        /* another process reports the failure, so this rank need not print it */
-};
+/* Another process reports the failure, so this rank need not print it. */
+enum bootstrap_error { BOOTSTRAP_PEER_FAILED = ERROR_RUN };
 
 enum { BOOTSTRAP_WAIT_PEERS = 24 };
 
@@ -87,8 +83,7 @@ static inline bool bootstrap_check(struct bootstrap *b, GError **error)
 static inline bool bootstrap_hang(struct bootstrap *b, const struct bootstrap_wait *wait, GError **error)
 {
     if (b->ops->hang) return b->ops->hang(b, wait, error);
-    g_set_error(error, BOOTSTRAP_ERROR, BOOTSTRAP_FAILED, "rank %u: %s", b->rank, wait->text);
-    return false;
+    return error_run(error, "rank %u: %s", b->rank, wait->text);
 }
 
 /* Tells the other ranks that this rank gives up and why.  Their current or next exchange fails with this reason. */

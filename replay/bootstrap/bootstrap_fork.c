@@ -54,7 +54,7 @@ struct fork_child {
 
 static bool child_fail(const struct fork_child *c, GError **error, const char *what)
 {
-    return error_false(error, BOOTSTRAP_ERROR, BOOTSTRAP_FAILED, "rank %u: %s", c->base.rank, what);
+    return error_run(error, "rank %u: %s", c->base.rank, what);
 }
 
 static bool child_send(struct fork_child *c, uint32_t kind, const void *data, size_t size_bytes)
@@ -97,7 +97,8 @@ static bool child_receive_failure(struct fork_child *c, uint64_t size_bytes, uin
     g_assert(size_bytes < sizeof reason);
     if (!child_receive(c, reason, size_bytes, deadline_ms, error)) return false;
     reason[size_bytes] = 0;
-    return error_false(error, BOOTSTRAP_ERROR, BOOTSTRAP_PEER_FAILED, "%s", reason);
+    g_set_error_literal(error, BOOTSTRAP_ERROR, BOOTSTRAP_PEER_FAILED, reason);
+    return false;
 }
 
 /* Receives the next header that is not a question, and answers the questions before it. */

@@ -29,29 +29,18 @@ enum {
 
 /* --- addresses --- */
 
-static bool fail(GError **error, enum bootstrap_error code, const char *format, ...) G_GNUC_PRINTF(3, 4);
-
-static bool fail(GError **error, enum bootstrap_error code, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    if (error) *error = g_error_new_valist(BOOTSTRAP_ERROR, (gint)code, format, arguments);
-    va_end(arguments);
-    return false;
-}
-
 /* Finds the addresses of "host:port", "[::1]:port" or ":port".  Without a host, the address is loopback. */
 static bool address_resolve(const char *root, struct addrinfo **addresses, GError **error)
 {
     const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV };
     const char *const colon = strrchr(root, ':');
-    if (!colon || !colon[1]) return fail(error, BOOTSTRAP_BAD_INPUT, "--root: expected host:port, found '%s'", root);
+    if (!colon || !colon[1]) return error_input(error, "--root: expected host:port, found '%s'", root);
     const bool bracketed = root[0] == '[' && colon > root && colon[-1] == ']';
     char *const host =
         bracketed ? g_strndup(root + 1, (gsize)(colon - root - 2)) : g_strndup(root, (gsize)(colon - root));
     const int rc = getaddrinfo(*host ? host : "127.0.0.1", colon + 1, &hints, addresses);
     g_free(host);
-    if (rc) return fail(error, BOOTSTRAP_BAD_INPUT, "--root %s: %s", root, gai_strerror(rc));
+    if (rc) return error_input(error, "--root %s: %s", root, gai_strerror(rc));
     return true;
 }
 
@@ -62,7 +51,7 @@ static GPtrArray *root_resolve(const char *root, GError **error)
 {
     g_autoptr(GPtrArray) chains = g_ptr_array_new_with_free_func(address_free);
     g_auto(GStrv) list = g_strsplit(root ? root : "", " ", 0);
-    if (!list[0]) return fail(error, BOOTSTRAP_BAD_INPUT, "--root: expected host:port, found ''"), NULL;
+    if (!list[0]) return error_null(error, "--root: expected host:port, found ''");
     for (uint32_t i = 0; list[i]; i++) {
         struct addrinfo *chain = NULL;
         if (!address_resolve(list[i], &chain, error)) return NULL;
@@ -143,7 +132,7 @@ static bool door_open(struct door *d, GError **error)
     struct sockaddr_storage own = { 0 };
     socklen_t own_bytes = sizeof own;
     if (d->listener < 0)
-        return fail(error, BOOTSTRAP_FAILED, "rank 0 cannot listen at %s: %s", d->options->root, g_strerror(reason));
+        return error_run(error, "rank 0 cannot listen at %s: %s", d->options->root, g_strerror(reason));
     getsockname(d->listener, (struct sockaddr *)&own, &own_bytes);
     name_address((struct sockaddr *)&own, own_bytes, d->address);
     if (d->options->listens) d->options->listens(d->options->context, port_of(&own));
@@ -230,22 +219,21 @@ static enum wire_verdict door_judge(const struct door *d, const struct caller *c
     const struct wire_hello *const h = &c->hello;
     const uint32_t rank_count = d->options->rank_count;
     if (h->rank_count != rank_count) {
-        fail(error, BOOTSTRAP_BAD_INPUT, "rank %u at %s was started as one of %u ranks, rank 0 as one of %u", h->rank,
-             c->name, h->rank_count, rank_count);
+        error_input(error, "rank %u at %s was started as one of %u ranks, rank 0 as one of %u", h->rank, c->name,
+                    h->rank_count, rank_count);
         return WIRE_WRONG_COUNT;
     }
     if (strncmp(h->build, eptwin_version(), sizeof h->build - 1) != 0) {
         g_autofree char *build = text_printable(h->build, sizeof h->build);
-        fail(error, BOOTSTRAP_BAD_INPUT, "rank %u at %s is eptwin %s, rank 0 is %s", h->rank, c->name, build,
-             eptwin_version());
+        error_input(error, "rank %u at %s is eptwin %s, rank 0 is %s", h->rank, c->name, build, eptwin_version());
         return WIRE_WRONG_BUILD;
     }
     if (h->rank == 0 || h->rank >= rank_count) {
-        fail(error, BOOTSTRAP_BAD_INPUT, "%s says it is rank %u, expected 1 to %u", c->name, h->rank, rank_count - 1);
+        error_input(error, "%s says it is rank %u, expected 1 to %u", c->name, h->rank, rank_count - 1);
         return WIRE_WRONG_RANK;
     }
     if (d->channels[h->rank].socket >= 0) {
-        fail(error, BOOTSTRAP_BAD_INPUT, "two processes say they are rank %u, the second at %s", h->rank, c->name);
+        error_input(error, "two processes say they are rank %u, the second at %s", h->rank, c->name);
         return WIRE_RANK_TAKEN;
     }
     return WIRE_JOINED;
@@ -303,7 +291,7 @@ static bool door_step(struct door *d, uint64_t deadline_ms, GError **error)
     uint32_t caller[1 + CALLERS_MAX];
     const nfds_t count = door_pollers(d, pollers, caller);
     if (poll(pollers, count, MIN(bootstrap_remaining_ms(deadline_ms), CONNECT_RETRY_MS)) < 0 && errno != EINTR)
-        return fail(error, BOOTSTRAP_FAILED, "rank 0 cannot wait for callers: %s", g_strerror(errno));
+        return error_run(error, "rank 0 cannot wait for callers: %s", g_strerror(errno));
     for (nfds_t i = 1; i < count; i++) {
         struct caller *const c = &d->callers[caller[i]];
         if (pollers[i].revents && !door_listen(d, c, error)) return false;
@@ -325,8 +313,8 @@ static bool door_fail_late(const struct door *d, GError **error)
     g_autofree char *turned_away = d->turned_away ? g_strdup_printf("; could not accept callers: %u times: %s",
                                                                     d->turned_away, g_strerror(d->turned_away_errno))
                                                   : g_strdup("");
-    fail(error, BOOTSTRAP_FAILED, "%s did not join at %s within %u ms%s%s", ranks, d->address, d->options->timeout_ms,
-         refused, turned_away);
+    error_run(error, "%s did not join at %s within %u ms%s%s", ranks, d->address, d->options->timeout_ms, refused,
+              turned_away);
     return false;
 }
 
@@ -390,8 +378,8 @@ static bool member_connect(const struct bootstrap_tcp_options *o, uint64_t deadl
     while ((s = connect_once(chains, deadline_ms)) < 0 && bootstrap_now_ms() < deadline_ms)
         g_usleep(CONNECT_RETRY_MS * 1000);
     if (s < 0)
-        return fail(error, BOOTSTRAP_FAILED, "rank %u cannot connect to rank 0 at %s within %u ms: %s", o->rank,
-                    o->root, o->timeout_ms, g_strerror(-s));
+        return error_run(error, "rank %u cannot connect to rank 0 at %s within %u ms: %s", o->rank, o->root,
+                         o->timeout_ms, g_strerror(-s));
     send_at_once(s);
     *connected = s;
     return true;
@@ -399,19 +387,19 @@ static bool member_connect(const struct bootstrap_tcp_options *o, uint64_t deadl
 
 static bool member_explain(const struct bootstrap_tcp_options *o, const struct wire_welcome *w, GError **error)
 {
-    const enum bootstrap_error code = BOOTSTRAP_BAD_INPUT;
     switch (w->verdict) {
     case WIRE_JOINED: return true;
     case WIRE_WRONG_COUNT:
-        return fail(error, code, "rank %u was started as one of %u ranks, rank 0 at %s as one of %u", o->rank,
-                    o->rank_count, o->root, w->rank_count);
+        return error_input(error, "rank %u was started as one of %u ranks, rank 0 at %s as one of %u", o->rank,
+                           o->rank_count, o->root, w->rank_count);
     case WIRE_WRONG_BUILD: {
         g_autofree char *build = text_printable(w->build, sizeof w->build);
-        return fail(error, code, "rank %u is eptwin %s, rank 0 at %s is %s", o->rank, eptwin_version(), o->root, build);
+        return error_input(error, "rank %u is eptwin %s, rank 0 at %s is %s", o->rank, eptwin_version(), o->root,
+                           build);
     }
-    case WIRE_WRONG_RANK: return fail(error, code, "rank 0 at %s has no place for a rank %u", o->root, o->rank);
-    case WIRE_RANK_TAKEN: return fail(error, code, "rank 0 at %s has a rank %u already", o->root, o->rank);
-    default: return fail(error, code, "rank 0 at %s sent a verdict that this eptwin does not know", o->root);
+    case WIRE_WRONG_RANK: return error_input(error, "rank 0 at %s has no place for a rank %u", o->root, o->rank);
+    case WIRE_RANK_TAKEN: return error_input(error, "rank 0 at %s has a rank %u already", o->root, o->rank);
+    default: return error_input(error, "rank 0 at %s sent a verdict that this eptwin does not know", o->root);
     }
 }
 
@@ -427,7 +415,7 @@ static bool member_greet(const struct bootstrap_tcp_options *o, int s, uint64_t 
     int rc = wire_read(s, &challenge, sizeof challenge, deadline_ms);
     *again = false;
     if (!rc && memcmp(challenge.magic, WIRE_MAGIC, sizeof challenge.magic) != 0)
-        return fail(error, BOOTSTRAP_FAILED, "what listens at %s is not rank 0 of this eptwin", o->root);
+        return error_run(error, "what listens at %s is not rank 0 of this eptwin", o->root);
     g_strlcpy(hello.build, eptwin_version(), sizeof hello.build);
     fill_nonce(hello.nonce);
     wire_hello_sign(&o->secret, &challenge, &hello, hello.mac);
@@ -435,12 +423,11 @@ static bool member_greet(const struct bootstrap_tcp_options *o, int s, uint64_t 
     if (!rc) rc = wire_read(s, &welcome, sizeof welcome, deadline_ms);
     *again = rc == -ECONNRESET || rc == -EPIPE;
     if (rc)
-        return fail(error, BOOTSTRAP_FAILED, "rank %u: rank 0 at %s %s before it let this rank join", o->rank, o->root,
-                    wire_describe(rc));
+        return error_run(error, "rank %u: rank 0 at %s %s before it let this rank join", o->rank, o->root,
+                         wire_describe(rc));
     wire_welcome_sign(&o->secret, &challenge, &hello, &welcome, mac);
     if (welcome.verdict == WIRE_WRONG_SECRET || !wire_macs_equal(mac, welcome.mac))
-        return fail(error, BOOTSTRAP_BAD_INPUT, "rank %u and rank 0 at %s do not have the same secret", o->rank,
-                    o->root);
+        return error_input(error, "rank %u and rank 0 at %s do not have the same secret", o->rank, o->root);
     if (!member_explain(o, &welcome, error)) return false;
     wire_channel_open(channel, s, false, &o->secret, &challenge, &hello);
     return true;

@@ -37,7 +37,7 @@ struct meeting {
 
 static bool pmix_fail(GError **error, const char *what, pmix_status_t status)
 {
-    return error_false(error, BOOTSTRAP_ERROR, BOOTSTRAP_FAILED, "PMIx: %s: %s", what, PMIx_Error_string(status));
+    return error_run(error, "PMIx: %s: %s", what, PMIx_Error_string(status));
 }
 
 static void host_name(char *name)
@@ -122,9 +122,8 @@ static bool root_find(const pmix_proc_t *self, uint32_t timeout_ms, char *secret
         if (bootstrap_now_ms() >= deadline_ms) break;
         g_usleep(ASK_AGAIN_MS * 1000);
     }
-    return error_false(error, BOOTSTRAP_ERROR, BOOTSTRAP_FAILED,
-                       "rank 0 did not say within %u ms where it listens: PMIx: %s", timeout_ms,
-                       PMIx_Error_string(status));
+    return error_run(error, "rank 0 did not say within %u ms where it listens: PMIx: %s", timeout_ms,
+                     PMIx_Error_string(status));
 }
 
 static void launched_end(void) { PMIx_Finalize(NULL, 0); }
@@ -171,8 +170,7 @@ struct bootstrap *bootstrap_pmix_new(uint32_t timeout_ms, GError **error)
     pmix_proc_t self;
     uint32_t rank_count = 0;
     if (!getenv("PMIX_RANK"))
-        return error_null(error, BOOTSTRAP_ERROR, BOOTSTRAP_BAD_INPUT,
-                          "no PMIx here: expected to be started by mpirun of Open MPI or by srun --mpi=pmix");
+        return error_null(error, "no PMIx here: expected to be started by mpirun of Open MPI or by srun --mpi=pmix");
     const pmix_status_t status = PMIx_Init(&self, NULL, 0);
     if (status != PMIX_SUCCESS) return pmix_fail(error, "cannot start", status), NULL;
     if (!job_size(&self, &rank_count, error)) return launched_end(), NULL;
@@ -184,9 +182,8 @@ struct bootstrap *bootstrap_pmix_new(uint32_t timeout_ms, GError **error)
 struct bootstrap *bootstrap_pmix_new(uint32_t timeout_ms, GError **error)
 {
     (void)timeout_ms;
-    return error_null(error, BOOTSTRAP_ERROR, BOOTSTRAP_BAD_INPUT,
-                      "started by mpirun or srun, but this eptwin was built without PMIx (libpmix-dev); --rank, "
-                      "--world-size and --root work without it");
+    return error_null(error, "started by mpirun or srun, but this eptwin was built without PMIx (libpmix-dev); --rank, "
+                             "--world-size and --root work without it");
 }
 
 #endif

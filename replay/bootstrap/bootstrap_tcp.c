@@ -31,7 +31,7 @@ static bool tcp_fail(struct bootstrap_tcp *t, char *failure, GError **error)
 {
     g_assert(!t->failure);
     t->failure = failure;
-    return error_false(error, BOOTSTRAP_ERROR, BOOTSTRAP_FAILED, "%s", failure);
+    return error_run(error, "%s", failure);
 }
 
 static void tell_all(struct bootstrap_tcp *t, const char *failure)
@@ -287,7 +287,7 @@ static bool tcp_allgather(struct bootstrap *b, const void *in, size_t size_bytes
 {
     struct bootstrap_tcp *const t = (struct bootstrap_tcp *)b;
     g_assert(bootstrap_size_allowed(size_bytes, b->rank_count));
-    if (t->failure) return error_false(error, BOOTSTRAP_ERROR, BOOTSTRAP_FAILED, "%s", t->failure);
+    if (t->failure) return error_run(error, "%s", t->failure);
     const bool ok =
         b->rank == 0 ? root_allgather(t, in, size_bytes, out, error) : member_allgather(t, in, size_bytes, out, error);
     t->exchange++;
@@ -329,7 +329,7 @@ static bool tcp_hang(struct bootstrap *b, const struct bootstrap_wait *wait, GEr
 {
     struct bootstrap_tcp *const t = (struct bootstrap_tcp *)b;
     uint64_t deadline_ms = bootstrap_now_ms() + BOOTSTRAP_ASK_MS;
-    if (t->failure) return error_false(error, BOOTSTRAP_ERROR, BOOTSTRAP_FAILED, "%s", t->failure);
+    if (t->failure) return error_run(error, "%s", t->failure);
     if (b->rank == 0) return root_ask(t, 0, wait, error);
     struct wire_channel *const c = &t->channels[0];
     int rc = wire_channel_send(c, WIRE_HANG, wait, sizeof *wait, deadline_ms);
@@ -347,7 +347,7 @@ static bool tcp_check(struct bootstrap *b, GError **error)
 {
     struct bootstrap_tcp *const t = (struct bootstrap_tcp *)b;
     bool ok = true;
-    if (t->failure) return error_false(error, BOOTSTRAP_ERROR, BOOTSTRAP_FAILED, "%s", t->failure);
+    if (t->failure) return error_run(error, "%s", t->failure);
     if (b->rank != 0) return member_check(t, error);
     for (uint32_t r = 1; r < b->rank_count && ok; r++) ok = root_check_rank(t, r, error);
     return ok;
@@ -388,11 +388,9 @@ static bool tcp_join(struct bootstrap_tcp *t, const struct bootstrap_tcp_options
 struct bootstrap *bootstrap_tcp_new(const struct bootstrap_tcp_options *o, GError **error)
 {
     if (o->rank_count == 0 || o->rank >= o->rank_count)
-        return error_null(error, BOOTSTRAP_ERROR, BOOTSTRAP_BAD_INPUT, "--rank %u is not below --world-size %u",
-                          o->rank, o->rank_count);
+        return error_null(error, "--rank %u is not below --world-size %u", o->rank, o->rank_count);
     if (!o->secret.bytes || !o->secret.size_bytes)
-        return error_null(error, BOOTSTRAP_ERROR, BOOTSTRAP_BAD_INPUT,
-                          "joining by TCP needs a secret shared by all ranks");
+        return error_null(error, "joining by TCP needs a secret shared by all ranks");
     struct bootstrap_tcp *const t = g_new0(struct bootstrap_tcp, 1);
     t->ops = tcp_ops;
     if (o->name) t->ops.name = o->name;

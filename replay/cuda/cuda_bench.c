@@ -37,7 +37,7 @@ static bool module_load(struct cuda_bench *b, const char *text, cuda_module *mod
     const cuda_result result = b->driver.module_load(module, text, G_N_ELEMENTS(option), option, value);
     if (result == 0 || !errors[0]) return cuda_driver_check(&b->driver, result, "module_load", error);
     g_strdelimit(errors, "\n", ' ');
-    return error_false(error, CUDA_ERROR, CUDA_FAILED, "cuda: the driver compiles no kernels: %s", errors);
+    return error_run(error, "cuda: the driver compiles no kernels: %s", errors);
 }
 
 /* Fills the source area with numbers between 0.5 and 2 of random sign, because zeros move faster than real data. */
@@ -76,9 +76,8 @@ static bool gpu_open(struct cuda_bench *b, uint32_t index, GError **error)
         !CALL(attribute, &shared, CUDA_SHARED_MOST, g->device) || !CALL(attribute, &l2, CUDA_L2_BYTES, g->device))
         return false;
     if (major < 9)
-        return error_false(error, CUDA_ERROR, CUDA_ABSENT,
-                           "--fabric cuda: GPU %u: expected compute capability 9.0 or later, found %s with %d", index,
-                           g->name, major);
+        return error_run(error, "--fabric cuda: GPU %u: expected compute capability 9.0 or later, found %s with %d",
+                         index, g->name, major);
     g->functions = g_hash_table_new(g_str_hash, g_str_equal);
     b->sms = (uint32_t)sms;
     b->shared_most = (uint32_t)shared;
@@ -99,10 +98,10 @@ static bool peers_enable(struct cuda_bench *b, GError **error)
             if (i == k) continue;
             if (!CALL(can_access_peer, &can, b->gpu[i].device, b->gpu[k].device)) return false;
             if (!can)
-                return error_false(error, CUDA_ERROR, CUDA_ABSENT,
-                                   "--fabric cuda: expected GPUs that reach each other's memory, found that %u cannot "
-                                   "reach %u (--ranks 1 measures one)",
-                                   i, k);
+                return error_run(error,
+                                 "--fabric cuda: expected GPUs that reach each other's memory, found that %u cannot "
+                                 "reach %u (--ranks 1 measures one)",
+                                 i, k);
             if (!CALL(context_set, b->gpu[i].context) || !CALL(peer_enable, b->gpu[k].context, 0)) return false;
         }
     return true;
@@ -128,9 +127,8 @@ struct cuda_bench *cuda_bench_new(uint32_t gpu_count, bool quick, GError **error
     if (!cuda_driver_open(&b->driver, error)) goto failed;
     if (!CALL(count, &count)) goto failed;
     if ((uint32_t)count < gpu_count || gpu_count > CUDA_GPUS_MOST) {
-        g_set_error(error, CUDA_ERROR, CUDA_BAD_INPUT,
-                    "--ranks: expected at most %d, the GPUs of this machine, found %u", MIN(count, CUDA_GPUS_MOST),
-                    gpu_count);
+        error_input(error, "--ranks: expected at most %d, the GPUs of this machine, found %u",
+                    MIN(count, CUDA_GPUS_MOST), gpu_count);
         goto failed;
     }
     b->gpu_count = gpu_count ? gpu_count : MIN((uint32_t)count, CUDA_GPUS_MOST);

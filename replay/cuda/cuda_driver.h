@@ -11,13 +11,6 @@
 #include <stdint.h>
 #include "sim/error.h"
 
-#define CUDA_ERROR (g_quark_from_static_string("eptwin-cuda"))
-enum cuda_error {
-    CUDA_BAD_INPUT,          /* an option is wrong */
-    CUDA_ABSENT = ERROR_RUN, /* no driver, no GPU, or no GPU that these kernels run on */
-    CUDA_FAILED,             /* a call of the driver failed */
-};
-
 typedef int cuda_result;
 typedef struct cuda_context *cuda_context;
 typedef struct cuda_module *cuda_module;
@@ -103,7 +96,7 @@ struct cuda_driver {
 #undef CUDA_MEMBER
 };
 
-/* Opens libcuda.so.1 and starts it.  False and *error (CUDA_ABSENT, one line) if the library is missing, is too old or
+/* Opens libcuda.so.1 and starts it.  False and *error (one line) if the library is missing, is too old or
  * sees no GPU.  After a failure there is nothing to close. */
 bool cuda_driver_open(struct cuda_driver *driver, GError **error);
 void cuda_driver_close(struct cuda_driver *driver);

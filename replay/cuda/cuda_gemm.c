@@ -91,8 +91,8 @@ static bool lt_find(struct lt *lt)
 static bool lt_check(const struct gemm *g, int status, const char *call, GError **error)
 {
     if (status == 0) return true;
-    return error_false(error, CUDA_ERROR, CUDA_FAILED, "cuBLASLt: %s: status %d for %s, %u rows, k %u, n %u", call,
-                       status, g->dtype, (unsigned)g->rows, (unsigned)g->k, (unsigned)g->n);
+    return error_run(error, "cuBLASLt: %s: status %d for %s, %u rows, k %u, n %u", call, status, g->dtype,
+                     (unsigned)g->rows, (unsigned)g->k, (unsigned)g->n);
 }
 #define LT(function, ...) lt_check(g, lt->function(__VA_ARGS__), #function, error)
 /* Describes the GEMM to cuBLASLt.  cuBLASLt stores matrices column by column.  So W is given as its transposed

@@ -59,8 +59,7 @@ static bool only_check(const struct cuda_measure_options *options, GError **erro
             if (part_wanted(options, part)) return true;
             g_string_append_printf(names, "%s%s", names->len ? ", " : "", part->name);
         }
-    return error_false(error, CUDA_ERROR, CUDA_BAD_INPUT, "--only: expected one of %s, found '%s'", names->str,
-                       options->only);
+    return error_input(error, "--only: expected one of %s, found '%s'", names->str, options->only);
 }
 
 static bool parts_pass(struct cuda_bench *b, const struct cuda_measure_options *options, const struct cuda_part *part,
@@ -78,10 +77,10 @@ static bool parts_pass(struct cuda_bench *b, const struct cuda_measure_options *
 static bool rows_check(const struct cuda_bench *b, const struct cuda_measure_options *options, GError **error)
 {
     if (b->rows->len || !options->only) return true;
-    return error_false(error, CUDA_ERROR, CUDA_FAILED, "--only %s: nothing to measure here: %s", options->only,
-                       strcmp(options->only, "gemm") == 0 ? "no cuBLASLt that starts with this driver"
-                       : b->gpu_count == 1                ? "it needs more than one GPU"
-                                                          : "no row of it fits these GPUs");
+    return error_run(error, "--only %s: nothing to measure here: %s", options->only,
+                     strcmp(options->only, "gemm") == 0 ? "no cuBLASLt that starts with this driver"
+                     : b->gpu_count == 1                ? "it needs more than one GPU"
+                                                        : "no row of it fits these GPUs");
 }
 
 static uint32_t parts_count(const struct cuda_part *part)

@@ -14,8 +14,8 @@ struct cuda_measure_options {
     const char *only; /* name of the only group of benchmarks that runs; NULL: all groups */
 };
 
-/* Measures, and adds header and rows to the record.  False and *error: CUDA_ABSENT (cuda_driver.h) if there is nothing
- * to measure, CUDA_FAILED if a call failed during the run. */
+/* Measures, and adds header and rows to the record.  False and *error if there is nothing to
+ * measure, or if a call fails during the run. */
 bool cuda_measure_run(const struct cuda_measure_options *options, struct record *record, GError **error);
 
 #endif

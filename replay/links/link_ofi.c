@@ -610,11 +610,9 @@ static bool ofi_connect(struct link_ofi *f, const struct live_options *o, GError
     if (rc == -ETIMEDOUT) {
         g_autofree bool *strangers = ofi_strangers(f, said);
         g_autofree char *ranks = bootstrap_ranks_text(strangers, f->rank_count);
-        g_set_error(&why, LIVE_ERROR, LIVE_FAILED, "libfabric %s: no connection with %s within %u ms", f->port.provider,
-                    ranks, o->timeout_ms);
+        error_run(&why, "libfabric %s: no connection with %s within %u ms", f->port.provider, ranks, o->timeout_ms);
     } else {
-        g_set_error(&why, LIVE_ERROR, LIVE_FAILED, "%s",
-                    f->link.failure[0] ? f->link.failure : f->port.library->strerror(-rc));
+        error_run(&why, "%s", f->link.failure[0] ? f->link.failure : f->port.library->strerror(-rc));
     }
     ofi_port_hide(&f->port); /* at once, because other ranks may end this rank before it closes the port */
     bootstrap_abort(f->bootstrap, why->message);
@@ -689,8 +687,7 @@ struct live_link *link_ofi_new(const struct live_options *o, const struct fabric
                                const struct live_memory *memory, const bool *remote, GError **error)
 {
     (void)o, (void)needs, (void)b, (void)memory, (void)remote;
-    return error_null(error, LIVE_ERROR, LIVE_UNAVAILABLE,
-                      "--fabric ofi: this eptwin was built without libfabric (libfabric-dev)");
+    return error_run(error, "--fabric ofi: this eptwin was built without libfabric (libfabric-dev)"), NULL;
 }
 
 void link_ofi_clean(const struct live_options *o) { (void)o; }

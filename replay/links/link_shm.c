@@ -187,11 +187,10 @@ struct live_link *link_shm_new(const struct live_options *o, const struct fabric
     (void)o;
     for (uint32_t peer = 0; peer < b->rank_count; peer++) {
         if (!remote[peer] || peer_base[peer]) continue;
-        return error_null(error, LIVE_ERROR, LIVE_BAD_INPUT, "link shm: rank %u is not mapped here", peer);
+        return error_null(error, "link shm: rank %u is not mapped here", peer);
     }
     if (!needs->queue_count || !needs->queue_depth)
-        return error_null(error, LIVE_ERROR, LIVE_BAD_INPUT,
-                          "link shm: expected at least one queue of depth 1, found %u of %u", needs->queue_count,
+        return error_null(error, "link shm: expected at least one queue of depth 1, found %u of %u", needs->queue_count,
                           needs->queue_depth);
     struct link_shm *shm = g_new0(struct link_shm, 1);
     shm->link.ops = &shm_ops;

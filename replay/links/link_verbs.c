@@ -506,13 +506,11 @@ static bool verbs_local_rank(struct bootstrap *b, uint32_t *local_rank, GError *
 
 static bool verbs_options_check(const struct live_options *o, const struct fabric_needs *needs, GError **error)
 {
-    if (o->service_level > 15)
-        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "sl: expected 0 to 15, found %u", o->service_level);
-    else if (o->traffic_class > 255)
-        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "traffic-class: expected 0 to 255, found %u", o->traffic_class);
+    if (o->service_level > 15) error_input(error, "sl: expected 0 to 15, found %u", o->service_level);
+    else if (o->traffic_class > 255) error_input(error, "traffic-class: expected 0 to 255, found %u", o->traffic_class);
     else if (!needs->queue_count || !needs->queue_depth)
-        g_set_error(error, LIVE_ERROR, LIVE_FAILED, "verbs: expected at least one queue of depth 1, found %u of %u",
-                    needs->queue_count, needs->queue_depth);
+        error_run(error, "verbs: expected at least one queue of depth 1, found %u of %u", needs->queue_count,
+                  needs->queue_depth);
     else return true;
     return false;
 }
@@ -544,10 +542,10 @@ static bool verbs_queues_make(struct link_verbs *v, uint32_t remote_count, GErro
         if (imm) v->receive_depth = MIN(v->receive_depth, (uint32_t)attr->max_cqe / MAX(each, 1));
     }
     if (v->send_depth < 2 || (imm && !v->receive_depth))
-        return error_false(error, LIVE_ERROR, LIVE_UNAVAILABLE,
-                           "device %s: expected room for two sends and a receive on each of %u QPs, found %d work "
-                           "requests and %d completions: use fewer queues",
-                           v->nic[0].name, each, v->nic[0].device_attr.max_qp_wr, v->nic[0].device_attr.max_cqe);
+        return error_run(error,
+                         "device %s: expected room for two sends and a receive on each of %u QPs, found %d work "
+                         "requests and %d completions: use fewer queues",
+                         v->nic[0].name, each, v->nic[0].device_attr.max_qp_wr, v->nic[0].device_attr.max_cqe);
     v->signal_every = MAX(1, MIN(VERBS_SIGNAL_EVERY, v->send_depth / 4));
     const uint64_t slot_count = all * v->send_depth + (imm ? all * 2 * v->queue_depth : 0);
     const size_t bytes = (slot_count * sizeof *v->slot + 4095) / 4096 * 4096;
@@ -579,8 +577,7 @@ static bool verbs_qps_make(struct link_verbs *v, const bool *remote, GError **er
         if (!verbs_qp_make(qp, &v->nic[qp->queue % v->nic_count], &limits, error)) return false;
         for (uint32_t left = v->receive_depth; left;) {
             const uint32_t count = MIN(left, VERBS_RECEIVES_POSTED_MAX);
-            if (verbs_receives_post(v, qp, count) < 0)
-                return error_false(error, LIVE_ERROR, LIVE_FAILED, "%s", v->link.failure);
+            if (verbs_receives_post(v, qp, count) < 0) return error_run(error, "%s", v->link.failure);
             left -= count;
         }
     }
@@ -629,14 +626,13 @@ static bool verbs_hello_check(const struct link_verbs *v, const struct verbs_hel
     if (*failure) g_set_error(error, LIVE_ERROR, LIVE_PEER_FAILED, "rank %u: %s", rank, failure);
     else if (peer->memory_bytes != mine->memory_bytes || peer->word_count != mine->word_count ||
              peer->queue_depth != mine->queue_depth || peer->signalling != mine->signalling)
-        g_set_error(error, LIVE_ERROR, LIVE_FAILED,
-                    "rank %u differs from rank %u: expected %" G_GUINT64_FORMAT
-                    " bytes, %u words, queue depth %u and signalling %u, found %" G_GUINT64_FORMAT ", %u, %u and %u",
-                    rank, v->rank, mine->memory_bytes, mine->word_count, mine->queue_depth, mine->signalling,
-                    peer->memory_bytes, peer->word_count, peer->queue_depth, peer->signalling);
+        error_run(error,
+                  "rank %u differs from rank %u: expected %" G_GUINT64_FORMAT
+                  " bytes, %u words, queue depth %u and signalling %u, found %" G_GUINT64_FORMAT ", %u, %u and %u",
+                  rank, v->rank, mine->memory_bytes, mine->word_count, mine->queue_depth, mine->signalling,
+                  peer->memory_bytes, peer->word_count, peer->queue_depth, peer->signalling);
     else if (peer->nic_count < 1 || peer->nic_count > VERBS_NICS_MAX)
-        g_set_error(error, LIVE_ERROR, LIVE_FAILED, "rank %u: expected 1 to %d NICs, found %u", rank, VERBS_NICS_MAX,
-                    peer->nic_count);
+        error_run(error, "rank %u: expected 1 to %d NICs, found %u", rank, VERBS_NICS_MAX, peer->nic_count);
     else return true;
     return false;
 }
@@ -722,8 +718,7 @@ struct live_link *link_verbs_new(const struct live_options *o, const struct fabr
                                  const struct live_memory *memory, const bool *remote, GError **error)
 {
     (void)o, (void)needs, (void)b, (void)memory, (void)remote;
-    return error_null(error, LIVE_ERROR, LIVE_UNAVAILABLE,
-                      "verbs: this eptwin was built without libibverbs (package libibverbs-dev)");
+    return error_run(error, "verbs: this eptwin was built without libibverbs (package libibverbs-dev)"), NULL;
 }
 
 #endif

@@ -64,8 +64,7 @@ const struct ofi_library *ofi_library_load(GError **error)
         g_once_init_leave(&loaded, 1);
     }
     if (!failure) return &library;
-    return error_null(error, LIVE_ERROR, LIVE_UNAVAILABLE,
-                      "--fabric ofi: expected libfabric (package libfabric1), found: %s", failure);
+    return error_run(error, "--fabric ofi: expected libfabric (package libfabric1), found: %s", failure), NULL;
 }
 
 #endif

@@ -30,8 +30,8 @@ static const char *const preferred[] = { "cxi", "efa", "verbs", "tcp" };
 
 static bool ofi_refuse(const struct ofi_port *p, const char *what, int rc, GError **error)
 {
-    return error_false(error, LIVE_ERROR, LIVE_FAILED, "libfabric%s%s: %s: %s", p->provider ? " " : "",
-                       p->provider ? p->provider : "", what, p->library->strerror(-rc));
+    return error_run(error, "libfabric%s%s: %s: %s", p->provider ? " " : "", p->provider ? p->provider : "", what,
+                     p->library->strerror(-rc));
 }
 
 /* --- the place --- */
@@ -185,9 +185,9 @@ static void ofi_choose_refuse(const struct ofi_port *p, const struct live_option
                               GError **error)
 {
     g_autofree char *found = ofi_found_providers(p->library, device);
-    g_set_error(error, LIVE_ERROR, LIVE_UNAVAILABLE, "libfabric: expected provider %s%s%s with RMA%s, found %s",
-                o->provider ? o->provider : "cxi, efa, verbs or tcp", device ? " on " : "", device ? device : "",
-                o->signalling == LIVE_SIGNAL_ATOMIC ? " and atomics" : "", *found ? found : "none");
+    error_run(error, "libfabric: expected provider %s%s%s with RMA%s, found %s",
+              o->provider ? o->provider : "cxi, efa, verbs or tcp", device ? " on " : "", device ? device : "",
+              o->signalling == LIVE_SIGNAL_ATOMIC ? " and atomics" : "", *found ? found : "none");
 }
 
 static bool ofi_choose_near(struct ofi_port *p, const char *provider, const char *device, const struct live_options *o,
@@ -328,11 +328,9 @@ static bool ofi_card_check(const struct ofi_port *p, uint32_t rank, const struct
     g_autofree char *provider = text_printable(card->provider, sizeof card->provider);
     if (*failure) g_set_error(error, LIVE_ERROR, LIVE_PEER_FAILED, "rank %u: %s", rank, failure);
     else if (strncmp(card->provider, own->provider, sizeof card->provider) != 0)
-        g_set_error(error, LIVE_ERROR, LIVE_FAILED, "libfabric: rank %u uses %s, this one %s: name a --provider", rank,
-                    provider, own->provider);
+        error_run(error, "libfabric: rank %u uses %s, this one %s: name a --provider", rank, provider, own->provider);
     else if (card->carrier != own->carrier || card->ordered != own->ordered)
-        g_set_error(error, LIVE_ERROR, LIVE_FAILED, "libfabric %s: rank %u signals otherwise than this one",
-                    p->provider, rank);
+        error_run(error, "libfabric %s: rank %u signals otherwise than this one", p->provider, rank);
     else return true;
     return false;
 }

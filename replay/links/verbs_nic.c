@@ -68,10 +68,10 @@ static char **verbs_names_automatic(uint32_t local_rank, GError **error)
         chosen[0] = g_strdup(names->pdata[local_rank % names->len]);
     } else {
         g_autofree char *all = verbs_devices_text();
-        g_set_error(error, LIVE_ERROR, LIVE_UNAVAILABLE,
-                    "verbs: expected an RDMA device with an active port, found: %s%s%s (see ibv_devinfo; without such "
-                    "a device use --fabric ofi or shm)",
-                    all, list_errno ? ", " : "", list_errno ? g_strerror(list_errno) : "");
+        error_run(error,
+                  "verbs: expected an RDMA device with an active port, found: %s%s%s (see ibv_devinfo; without such "
+                  "a device use --fabric ofi or shm)",
+                  all, list_errno ? ", " : "", list_errno ? g_strerror(list_errno) : "");
     }
     return chosen;
 }
@@ -84,7 +84,7 @@ char **verbs_nic_names(const struct live_options *o, uint32_t local_rank, GError
     bool fine = g_strv_length(names) >= 1 && g_strv_length(names) <= VERBS_NICS_MAX;
     for (uint32_t i = 0; names[i]; i++) fine &= names[i][0] != '\0';
     if (fine) return g_steal_pointer(&names);
-    return error_null(error, LIVE_ERROR, LIVE_BAD_INPUT,
+    return error_null(error,
                       "device: expected names as \"a,b\" (dealt out by local rank) or \"a+b\" (up to %d used by one "
                       "rank), found '%s'",
                       VERBS_NICS_MAX, o->device);
@@ -102,15 +102,13 @@ static struct ibv_context *verbs_context_open(const char *name, GError **error)
         if (!found) continue;
         context = ibv_open_device(list[i]);
         if (!context)
-            g_set_error(error, LIVE_ERROR, LIVE_FAILED,
-                        "device %s: cannot be opened: %s (is /dev/infiniband/uverbs* writable?)", name,
-                        g_strerror(errno));
+            error_run(error, "device %s: cannot be opened: %s (is /dev/infiniband/uverbs* writable?)", name,
+                      g_strerror(errno));
     }
     if (list) ibv_free_device_list(list);
     if (!found) {
         g_autofree char *all = verbs_devices_text();
-        g_set_error(error, LIVE_ERROR, LIVE_UNAVAILABLE,
-                    "device: expected one of this machine's RDMA devices (%s), found '%s'", all, name);
+        error_run(error, "device: expected one of this machine's RDMA devices (%s), found '%s'", all, name);
     }
     return context;
 }
@@ -124,20 +122,16 @@ static bool verbs_port_choose(struct verbs_nic *nic, const struct live_options *
 {
     const uint32_t port_count = nic->device_attr.phys_port_cnt;
     if (o->port > port_count)
-        return error_false(error, LIVE_ERROR, LIVE_BAD_INPUT, "device %s: expected port 1 to %u, found --port %u",
-                           nic->name, port_count, o->port);
+        return error_input(error, "device %s: expected port 1 to %u, found --port %u", nic->name, port_count, o->port);
     const uint32_t first = o->port ? o->port : 1, last = o->port ? o->port : port_count;
     for (uint32_t port = first; port <= last; port++) {
         const int rc = ibv_query_port(nic->context, (uint8_t)port, &nic->port_attr);
-        if (rc)
-            return error_false(error, LIVE_ERROR, LIVE_FAILED, "device %s port %u: %s", nic->name, port,
-                               g_strerror(rc));
+        if (rc) return error_run(error, "device %s port %u: %s", nic->name, port, g_strerror(rc));
         nic->port = (uint8_t)port;
         if (nic->port_attr.state == IBV_PORT_ACTIVE) return true;
     }
-    return error_false(error, LIVE_ERROR, LIVE_UNAVAILABLE,
-                       "device %s port %u: expected an active port, found state %s (see ibv_devinfo)", nic->name,
-                       nic->port, verbs_port_state_name(nic->port_attr.state));
+    return error_run(error, "device %s port %u: expected an active port, found state %s (see ibv_devinfo)", nic->name,
+                     nic->port, verbs_port_state_name(nic->port_attr.state));
 }
 
 /* Returns a number that is higher for a better GID.  RoCE v2 is better than v1, because only v2 is routed.  IPv4 is
@@ -169,9 +163,9 @@ static bool verbs_gid_choose(struct verbs_nic *nic, const struct live_options *o
     }
     if (best) return true;
     if (o->gid_index < 0)
-        return error_false(error, LIVE_ERROR, LIVE_UNAVAILABLE,
-                           "device %s port %u: no GID: its network interface has no address", nic->name, nic->port);
-    return error_false(error, LIVE_ERROR, LIVE_BAD_INPUT,
+        return error_run(error, "device %s port %u: no GID: its network interface has no address", nic->name,
+                         nic->port);
+    return error_input(error,
                        "device %s port %u: expected the index of a GID (see ibv_devinfo -v), found --gid-index %d",
                        nic->name, nic->port, o->gid_index);
 }
@@ -183,23 +177,20 @@ bool verbs_nic_open(struct verbs_nic *nic, const char *name, const struct live_o
     nic->context = verbs_context_open(name, error);
     if (!nic->context) return false;
     if (nic->context->device->transport_type != IBV_TRANSPORT_IB)
-        return error_false(
-            error, LIVE_ERROR, LIVE_UNAVAILABLE,
+        return error_run(
+            error,
             "device %s: expected InfiniBand or RoCE, found another transport (try --fabric ofi --provider verbs)",
             name);
     int rc = ibv_query_device(nic->context, &nic->device_attr);
-    if (rc)
-        return error_false(error, LIVE_ERROR, LIVE_FAILED, "device %s: cannot be queried: %s", name, g_strerror(rc));
+    if (rc) return error_run(error, "device %s: cannot be queried: %s", name, g_strerror(rc));
     if (!verbs_port_choose(nic, o, error) || !verbs_gid_choose(nic, o, error)) return false;
     if (o->signalling == LIVE_SIGNAL_ATOMIC && !verbs_nic_atomics(nic))
-        return error_false(error, LIVE_ERROR, LIVE_UNAVAILABLE,
-                           "device %s has no atomics: expected --signalling write or imm", name);
+        return error_run(error, "device %s has no atomics: expected --signalling write or imm", name);
     const int flags = fcntl(nic->context->async_fd, F_GETFL);
     if (flags < 0 || fcntl(nic->context->async_fd, F_SETFL, flags | O_NONBLOCK) < 0)
-        return error_false(error, LIVE_ERROR, LIVE_FAILED, "device %s: events: %s", name, g_strerror(errno));
+        return error_run(error, "device %s: events: %s", name, g_strerror(errno));
     nic->pd = ibv_alloc_pd(nic->context);
-    if (!nic->pd)
-        g_set_error(error, LIVE_ERROR, LIVE_FAILED, "device %s: no protection domain: %s", name, g_strerror(errno));
+    if (!nic->pd) error_run(error, "device %s: no protection domain: %s", name, g_strerror(errno));
     return nic->pd != NULL;
 }
 
@@ -223,13 +214,13 @@ static void verbs_register_refuse(const struct verbs_nic *nic, uint64_t size_byt
     getrlimit(RLIMIT_MEMLOCK, &limit);
     const double mib = 1.0 / (1 << 20);
     if ((code == ENOMEM || code == EAGAIN) && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < 2 * size_bytes)
-        g_set_error(error, LIVE_ERROR, LIVE_FAILED,
-                    "device %s: cannot register %.1f MiB of %s: the limit of locked memory is %.2f MiB; raise it "
-                    "(ulimit -l unlimited, or memlock in limits.conf)",
-                    nic->name, (double)size_bytes * mib, what, (double)limit.rlim_cur * mib);
+        error_run(error,
+                  "device %s: cannot register %.1f MiB of %s: the limit of locked memory is %.2f MiB; raise it "
+                  "(ulimit -l unlimited, or memlock in limits.conf)",
+                  nic->name, (double)size_bytes * mib, what, (double)limit.rlim_cur * mib);
     else
-        g_set_error(error, LIVE_ERROR, LIVE_FAILED, "device %s: cannot register %.1f MiB of %s: %s", nic->name,
-                    (double)size_bytes * mib, what, g_strerror(code));
+        error_run(error, "device %s: cannot register %.1f MiB of %s: %s", nic->name, (double)size_bytes * mib, what,
+                  g_strerror(code));
 }
 
 struct ibv_mr *verbs_memory_register(const struct verbs_nic *nic, void *base, uint64_t size_bytes, int access,
@@ -248,18 +239,18 @@ static bool verbs_dmabuf_probe(const struct verbs_nic *nic, GError **error)
     const int code = mr ? 0 : errno;
     if (mr) ibv_dereg_mr(mr);
     if (code == 0 || code == EBADF) return true;
-    return error_false(error, LIVE_ERROR, LIVE_FAILED,
-                       "device %s: GPU memory: its driver registers no dma-bufs (%s); expected one that does (mlx5 "
-                       "with Linux 5.12 or newer), or a run without GPU memory",
-                       nic->name, g_strerror(code));
+    return error_run(error,
+                     "device %s: GPU memory: its driver registers no dma-bufs (%s); expected one that does (mlx5 "
+                     "with Linux 5.12 or newer), or a run without GPU memory",
+                     nic->name, g_strerror(code));
 }
 
 static bool verbs_dmabuf_register(struct verbs_nic *nic, const struct live_memory *memory, int access, GError **error)
 {
     if (!verbs_dmabuf_probe(nic, error)) return false;
     if (!memory->dmabuf)
-        return error_false(error, LIVE_ERROR, LIVE_UNAVAILABLE,
-                           "GPU memory: the heap of this build lies in host memory, nothing exports it as a dma-buf");
+        return error_run(error,
+                         "GPU memory: the heap of this build lies in host memory, nothing exports it as a dma-buf");
     nic->mr = ibv_reg_dmabuf_mr(nic->pd, memory->dmabuf->offset, memory->size_bytes, (uint64_t)(uintptr_t)memory->base,
                                 memory->dmabuf->fd, access);
     if (!nic->mr) verbs_register_refuse(nic, memory->size_bytes, "GPU memory (dma-buf)", errno, error);
@@ -281,10 +272,10 @@ static struct ibv_cq *verbs_cq_make(const struct verbs_nic *nic, uint32_t entrie
     errno = 0;
     struct ibv_cq *cq = ibv_create_cq(nic->context, (int)entries, NULL, NULL, 0);
     if (!cq)
-        g_set_error(error, LIVE_ERROR, LIVE_FAILED,
-                    "device %s: no completion queue of %u entries (at most %d): %s (a limit of the device, or rdma.max "
-                    "of the cgroup)",
-                    nic->name, entries, nic->device_attr.max_cqe, g_strerror(errno));
+        error_run(error,
+                  "device %s: no completion queue of %u entries (at most %d): %s (a limit of the device, or rdma.max "
+                  "of the cgroup)",
+                  nic->name, entries, nic->device_attr.max_cqe, g_strerror(errno));
     return cq;
 }
 

@@ -58,11 +58,11 @@ void verbs_qp_describe(const struct verbs_qp *qp, const struct live_options *o, 
 static void verbs_qp_refuse(const struct verbs_qp *qp, const struct verbs_qp_limits *limits, int code, GError **error)
 {
     const struct verbs_nic *nic = qp->nic;
-    g_set_error(error, LIVE_ERROR, LIVE_FAILED,
-                "device %s: no QP for rank %u, queue %u (%u sends): %s; the device allows %d QPs of %d, the cgroup may "
-                "allow less (rdma.max): use fewer SMs (queues) or more devices",
-                nic->name, qp->peer, qp->queue, limits->send_depth, g_strerror(code), nic->device_attr.max_qp,
-                nic->device_attr.max_qp_wr);
+    error_run(error,
+              "device %s: no QP for rank %u, queue %u (%u sends): %s; the device allows %d QPs of %d, the cgroup may "
+              "allow less (rdma.max): use fewer SMs (queues) or more devices",
+              nic->name, qp->peer, qp->queue, limits->send_depth, g_strerror(code), nic->device_attr.max_qp,
+              nic->device_attr.max_qp_wr);
 }
 
 static bool verbs_qp_init(const struct verbs_qp *qp, GError **error)
@@ -74,9 +74,7 @@ static bool verbs_qp_init(const struct verbs_qp *qp, GError **error)
     };
     if (verbs_nic_atomics(qp->nic)) attr.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
     const int rc = ibv_modify_qp(qp->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-    if (rc)
-        g_set_error(error, LIVE_ERROR, LIVE_FAILED, "device %s: QP %u to INIT: %s", qp->nic->name, qp->qp->qp_num,
-                    g_strerror(rc));
+    if (rc) error_run(error, "device %s: QP %u to INIT: %s", qp->nic->name, qp->qp->qp_num, g_strerror(rc));
     return rc == 0;
 }
 
@@ -158,9 +156,8 @@ bool verbs_qp_connect(struct verbs_qp *qp, const struct live_options *o, const s
                       GError **error)
 {
     if (c->peer.ethernet != (qp->nic->port_attr.link_layer == IBV_LINK_LAYER_ETHERNET))
-        return error_false(error, LIVE_ERROR, LIVE_FAILED,
-                           "device %s: expected rank %u on the same kind of link, found %s", qp->nic->name, qp->peer,
-                           c->peer.ethernet ? "Ethernet" : "InfiniBand");
+        return error_run(error, "device %s: expected rank %u on the same kind of link, found %s", qp->nic->name,
+                         qp->peer, c->peer.ethernet ? "Ethernet" : "InfiniBand");
     const char *step = "RTR";
     int rc = verbs_qp_receive_ready(qp, o, c);
     if (rc == 0) {
@@ -168,8 +165,8 @@ bool verbs_qp_connect(struct verbs_qp *qp, const struct live_options *o, const s
         rc = verbs_qp_send_ready(qp, o, c);
     }
     if (rc)
-        g_set_error(error, LIVE_ERROR, LIVE_FAILED, "device %s: cannot connect to rank %u (QP %u to %s): %s",
-                    qp->nic->name, qp->peer, qp->qp->qp_num, step, g_strerror(rc));
+        error_run(error, "device %s: cannot connect to rank %u (QP %u to %s): %s", qp->nic->name, qp->peer,
+                  qp->qp->qp_num, step, g_strerror(rc));
     return rc == 0;
 }
 

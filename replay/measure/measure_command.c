@@ -212,10 +212,9 @@ static bool fabric_check(struct measure *m, const struct measure_choice *choice,
 {
     struct live_command *c = m->command;
     if (!cuda_asked(m) && (choice->quick || choice->only))
-        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "--%s: expected --fabric cuda, found %s",
-                    choice->quick ? "quick" : "only", c->fabric ? c->fabric : "shm");
-    else if (!cuda_asked(m) && c->ranks == 1)
-        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "--ranks: expected at least 2, found 1");
+        error_input(error, "--%s: expected --fabric cuda, found %s", choice->quick ? "quick" : "only",
+                    c->fabric ? c->fabric : "shm");
+    else if (!cuda_asked(m) && c->ranks == 1) error_input(error, "--ranks: expected at least 2, found 1");
     else if (cuda_asked(m)) return live_command_output_check(c, error);
     else return live_command_check(c, error);
     return false;
@@ -240,10 +239,9 @@ static bool options_parse(int argc, char **argv, struct measure *m, struct measu
     m->sample_ms = (uint32_t)sample_ms;
     if (!fine) return false;
     if (repeat < 1 || repeat > 1000)
-        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "--repeat: expected a whole number from 1 to 1000, found %d",
-                    repeat);
+        error_input(error, "--repeat: expected a whole number from 1 to 1000, found %d", repeat);
     else if (sample_ms < 1 || sample_ms > 60000)
-        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "--sample-ms: expected 1 to 60000, found %d", sample_ms);
+        error_input(error, "--sample-ms: expected 1 to 60000, found %d", sample_ms);
     else return fabric_check(m, choice, error);
     return false;
 }
@@ -276,13 +274,13 @@ static int measure_run(struct measure *m)
     const struct bootstrap *b = m->command->bootstrap;
     const uint32_t ranks = b ? b->rank_count : m->command->ranks > 0 ? (uint32_t)m->command->ranks : 8;
     if (ranks < 2 || ranks > MEASURE_WORDS - 1) {
-        g_set_error(&error, LIVE_ERROR, LIVE_BAD_INPUT, "ranks: expected 2 to %d, found %u", MEASURE_WORDS - 1, ranks);
+        error_input(&error, "ranks: expected 2 to %d, found %u", MEASURE_WORDS - 1, ranks);
         return live_command_fail(m->command, error);
     }
     const size_t rows_bytes = sizeof *m->rows + MEASURE_ROWS_MAX * m->repeat * sizeof m->rows->sample[0];
     m->rows = mmap(NULL, rows_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (m->rows == MAP_FAILED) {
-        g_set_error(&error, LIVE_ERROR, LIVE_FAILED, "memory for samples: %s", g_strerror(errno));
+        error_run(&error, "memory for samples: %s", g_strerror(errno));
         return live_command_fail(m->command, error);
     }
     int status = ranks_run(m, ranks);

@@ -292,7 +292,7 @@ static bool test_poll(struct measure *m, uint32_t size, uint32_t count, double *
     for (uint32_t i = 0; i < count; i++) {
         const int rc = live_world_progress(m->link_world);
         if (rc >= 0) continue;
-        return error_false(error, LIVE_ERROR, LIVE_FAILED, "%s", live_world_failure(m->link_world));
+        return error_run(error, "%s", live_world_failure(m->link_world));
     }
     value[0] = (measure_now_us() - start_us) / count;
     return true;
@@ -315,7 +315,7 @@ bool measure_cpu_pin(const struct measure *m, uint32_t index, cpu_set_t *was, GE
 {
     const cpu_set_t *all = live_world_cpu_set(any_world(m));
     const bool fine = sched_getaffinity(0, sizeof *was, was) == 0 && live_cpu_bind(all, index);
-    if (!fine) g_set_error(error, LIVE_ERROR, LIVE_FAILED, "sched_setaffinity: %s", g_strerror(errno));
+    if (!fine) error_run(error, "sched_setaffinity: %s", g_strerror(errno));
     return fine;
 }
 

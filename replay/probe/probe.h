@@ -12,9 +12,6 @@
 #include <stdint.h>
 #include "sim/error.h"
 
-#define PROBE_ERROR (g_quark_from_static_string("eptwin-probe"))
-enum probe_error { PROBE_ERROR_INPUT, PROBE_ERROR_RUN = ERROR_RUN };
-
 enum { PROBE_DEVICES_MAX = 256, PROBE_BRIDGES_MAX = 16, PROBE_NUMA_UNKNOWN = -1 };
 
 enum probe_known { PROBE_UNKNOWN, PROBE_NO, PROBE_YES };

@@ -50,7 +50,7 @@ static bool options_parse(struct probe_options *options, int argc, char **argv, 
     };
     if (!command_line_parse(&line, argc, argv, &options->files, error)) return false;
     if (options->files[0] && (options->root || options->save))
-        return error_false(error, PROBE_ERROR, PROBE_ERROR_INPUT, "expected files, or --root and --save, found both");
+        return error_input(error, "expected files, or --root and --save, found both");
     return true;
 }
 
@@ -102,7 +102,7 @@ static bool file_tell(const char *path, struct findings *f, GString *out, GError
     }
     if (g_str_has_prefix(start, "CA ")) return ibstat_tell(text, path, f, out, error);
     if (*start != '<' && !strstr(text, "GPU"))
-        return error_false(error, PROBE_ERROR, PROBE_ERROR_INPUT,
+        return error_input(error,
                            "%s: expected NCCL's topology XML, the matrix of `nvidia-smi topo -m` or the output of "
                            "ibstat, ibnetdiscover or iblinkinfo, found '%.*s'",
                            path, (int)MIN(strcspn(start, "\r\n"), 30), start);

@@ -82,8 +82,7 @@ static uint64_t line_rate(const char *line)
 
 static bool fail(GError **error, const char *source, uint32_t line, const char *expected, const char *found)
 {
-    return error_false(error, PROBE_ERROR, PROBE_ERROR_INPUT, "%s:%u: expected %s, found '%.60s'", source, line,
-                       expected, found);
+    return error_input(error, "%s:%u: expected %s, found '%.60s'", source, line, expected, found);
 }
 
 static bool switch_read(struct probe_ibnet *net, const char *line, uint32_t number, GError **error)

@@ -28,8 +28,7 @@ struct ibstat {
 
 static bool fail(const struct ibstat *s, uint32_t line, const char *expected, const char *found, GError **error)
 {
-    return error_false(error, PROBE_ERROR, PROBE_ERROR_INPUT, "%s:%u: expected %s, found '%.60s'", s->source, line,
-                       expected, found);
+    return error_input(error, "%s:%u: expected %s, found '%.60s'", s->source, line, expected, found);
 }
 
 static bool count_parse(const char *text, uint64_t most, uint64_t *count)

@@ -107,8 +107,7 @@ static void net_read(struct reader *r, const char **names, const char **values)
 static bool pci_read(struct level *level, const char **names, const char **values, GError **error)
 {
     const char *busid = attribute(names, values, "busid"), *speed = attribute(names, values, "link_speed");
-    if (!busid)
-        return error_false(error, PROBE_ERROR, PROBE_ERROR_INPUT, "pci: expected an attribute busid, found none");
+    if (!busid) return error_input(error, "pci: expected an attribute busid, found none");
     g_strlcpy(level->busid, busid, sizeof level->busid);
     level->pci.class_code = (uint32_t)number(names, values, "class", 16);
     level->pci.vendor = (uint16_t)number(names, values, "vendor", 16);
@@ -125,11 +124,11 @@ static void element_start(GMarkupParseContext *context, const char *element, con
     (void)context;
     struct reader *r = data;
     if (r->depth == DEPTH_MAX) {
-        g_set_error(error, PROBE_ERROR, PROBE_ERROR_INPUT, "expected at most %d nested elements", DEPTH_MAX);
+        error_input(error, "expected at most %d nested elements", DEPTH_MAX);
         return;
     }
     if (!r->depth && strcmp(element, "system") != 0) {
-        g_set_error(error, PROBE_ERROR, PROBE_ERROR_INPUT, "expected <system>, found <%s>", element);
+        error_input(error, "expected <system>, found <%s>", element);
         return;
     }
     struct level *level = &r->level[r->depth++];
@@ -200,7 +199,7 @@ struct probe_host *probe_nccl_parse(const char *text, gsize size, const char *so
     if (!good) {
         int line = 0;
         g_markup_parse_context_get_position(context, &line, NULL);
-        g_set_error(error, PROBE_ERROR, PROBE_ERROR_INPUT, "%s:%d: %s", source_name, line, cause->message);
+        error_input(error, "%s:%d: %s", source_name, line, cause->message);
         g_error_free(cause);
     }
     struct probe_host *host = r->host;

@@ -319,8 +319,7 @@ static void iommu_read(struct probe_host *host, struct probe_source *source)
 struct probe_host *probe_host_read(struct probe_source *source, const char *source_name, GError **error)
 {
     if (!probe_source_has(source, "/sys/bus/pci") && !probe_source_has(source, "/proc/cpuinfo"))
-        return error_null(error, PROBE_ERROR, PROBE_ERROR_INPUT, "%s: expected a host's /sys and /proc, found neither",
-                          source_name);
+        return error_null(error, "%s: expected a host's /sys and /proc, found neither", source_name);
     struct probe_host *host = probe_host_new(source_name);
     cpu_read(host, source);
     iommu_read(host, source);

@@ -94,16 +94,14 @@ static bool row_read(struct matrix *m, uint32_t line_number, char *rest, GError 
 {
     struct probe_gpu *gpu = probe_gpu_add(m->host);
     if (!gpu || m->rows >= m->gpu_columns)
-        return error_false(error, PROBE_ERROR, PROBE_ERROR_INPUT, "%s:%u: expected at most %u rows of GPUs", m->source,
-                           line_number, m->gpu_columns);
+        return error_input(error, "%s:%u: expected at most %u rows of GPUs", m->source, line_number, m->gpu_columns);
     for (uint32_t i = 0; i < m->column_count; i++) {
         const char *word = word_next(&rest);
         const bool link = word && g_str_has_prefix(word, "NV") && g_ascii_isdigit(word[2]);
         const bool self = word && !strcmp(word, "X");
         if (!word || (!link && !self && near_parse(word) == PROBE_NEAR_UNKNOWN) || (self && i != m->rows) ||
             (link && i >= m->gpu_columns))
-            return error_false(error, PROBE_ERROR, PROBE_ERROR_INPUT,
-                               "%s:%u: %s: expected X, NV#, PIX, PXB, PHB, NODE or SYS, found '%s'", m->source,
+            return error_input(error, "%s:%u: %s: expected X, NV#, PIX, PXB, PHB, NODE or SYS, found '%s'", m->source,
                                line_number, m->column[i], word ? word : "");
         gpu->nvlink_known = true;
         if (link) gpu->nvlinks = MAX(gpu->nvlinks, (uint32_t)MIN(g_ascii_strtoull(word + 2, NULL, 10), 64));
@@ -150,8 +148,8 @@ struct probe_host *probe_smi_parse(const char *text, const char *source_name, GE
         } else if (!m.column_count) {
             good = g_str_has_prefix(start, "GPU") && header_read(&m, start);
             if (!good)
-                g_set_error(error, PROBE_ERROR, PROBE_ERROR_INPUT,
-                            "%s:%u: expected the headings GPU0 GPU1 ..., found '%.30s'", source_name, i + 1, start);
+                error_input(error, "%s:%u: expected the headings GPU0 GPU1 ..., found '%.30s'", source_name, i + 1,
+                            start);
         } else if (g_str_has_prefix(start, "GPU")) {
             (void)word_next(&rest);
             good = row_read(&m, i + 1, rest, error);
@@ -160,7 +158,7 @@ struct probe_host *probe_smi_parse(const char *text, const char *source_name, GE
         }
     }
     if (good && !m.rows) {
-        g_set_error(error, PROBE_ERROR, PROBE_ERROR_INPUT, "%s: expected rows of GPUs, found none", source_name);
+        error_input(error, "%s: expected rows of GPUs, found none", source_name);
         good = false;
     }
     for (uint32_t i = 0; i < m.column_count; i++) g_free(m.column[i]);

@@ -108,9 +108,7 @@ static bool archive_load(GHashTable *tree, const char *path, GError **error)
             good = false;
         }
     }
-    if (!good)
-        g_set_error(error, PROBE_ERROR, PROBE_ERROR_INPUT, "%s: expected a tar archive of a host: %s", path,
-                    archive_error_string(archive));
+    if (!good) error_input(error, "%s: expected a tar archive of a host: %s", path, archive_error_string(archive));
     archive_read_free(archive);
     return good;
 }
@@ -155,11 +153,11 @@ struct probe_source *probe_source_open(const char *root, GError **error)
     struct stat info;
     bool good = !root || stat(root, &info) == 0;
     if (!good) {
-        g_set_error(error, PROBE_ERROR, PROBE_ERROR_INPUT, "%s: %s", root, g_strerror(errno));
+        error_input(error, "%s: %s", root, g_strerror(errno));
     } else if (!root || S_ISDIR(info.st_mode)) {
         source->root = open(root ? root : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
         good = source->root >= 0;
-        if (!good) g_set_error(error, PROBE_ERROR, PROBE_ERROR_INPUT, "%s: %s", root ? root : "/", g_strerror(errno));
+        if (!good) error_input(error, "%s: %s", root ? root : "/", g_strerror(errno));
     } else {
         good = archive_load(source->tree, root, error);
     }
@@ -364,7 +362,7 @@ bool probe_source_save(const struct probe_source *source, const char *path, GErr
     for (guint i = 0; good && i < count; i++)
         good = node_write(archive, entry, paths[i], g_hash_table_lookup(source->tree, paths[i]));
     good = good && archive_write_close(archive) == ARCHIVE_OK;
-    if (!good) g_set_error(error, PROBE_ERROR, PROBE_ERROR_RUN, "%s: %s", path, archive_error_string(archive));
+    if (!good) error_run(error, "%s: %s", path, archive_error_string(archive));
     archive_entry_free(entry);
     archive_write_free(archive);
     if (good) return new_file_commit(file, error);

@@ -104,7 +104,7 @@ static bool json_read(struct import_log *log, const char *text, size_t size_byte
         json_t *root =
             json_loadb(text + at, size_bytes - at, JSON_DISABLE_EOF_CHECK | JSON_REJECT_DUPLICATES, &failure);
         if (!root)
-            return error_false(error, IMPORT_ERROR, IMPORT_ERROR_FORMAT, "%s:%u: expected JSON, found %s", log->source,
+            return error_input(error, "%s:%u: expected JSON, found %s", log->source,
                                log->line + (uint32_t)MAX(failure.line, 1) - 1, failure.text);
         if (!json_take(log, root)) unknown_add(log, "a JSON document of none of the known programs");
         json_decref(root);
@@ -153,7 +153,7 @@ struct import_log *import_log_read(const char *path, GError **error)
     if (!log || log->rows->len) return log;
     const struct import_unknown *first = log->unknown->len ? (const void *)log->unknown->data : NULL;
     g_autofree char *where = first ? g_strdup_printf(" (line %u: \"%s\")", first->line, first->text) : g_strdup("");
-    g_set_error(error, IMPORT_ERROR, IMPORT_ERROR_NOTHING,
+    error_input(error,
                 "%s: expected a measurement of DeepEP, DeepXTrace, nccl-tests, perftest, NVSHMEM, OSU, nvbandwidth, "
                 "MORI or CollectiveX, found none in %u lines%s%s",
                 name, log->line_count, where, advice(first));

@@ -16,13 +16,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define IMPORT_ERROR (g_quark_from_static_string("eptwin-import"))
-enum import_error {
-    IMPORT_ERROR_OPTION,
-    IMPORT_ERROR_FORMAT,  /* no JSON where JSON was expected */
-    IMPORT_ERROR_NOTHING, /* no measurement that a reader knows */
-};
-
 /* The words of a row.  Those from KERNEL to MESSAGE have the names of simulate's options. */
 enum import_column {
     IMPORT_TOOL,

@@ -21,9 +21,8 @@ struct json_stream {
 bool json_stream_refuse(const struct json_stream *s, const char *expected, const char *found, GError **error)
 {
     if (error && *error) return false; /* *error already says why */
-    return error_false(error, IMPORT_ERROR, IMPORT_ERROR_FORMAT,
-                       "%s: offset %" G_GUINT64_FORMAT ": expected %s, found %s", s->path, s->before + s->at, expected,
-                       found);
+    return error_input(error, "%s: offset %" G_GUINT64_FORMAT ": expected %s, found %s", s->path, s->before + s->at,
+                       expected, found);
 }
 
 struct json_stream *json_stream_open(const char *path, GError **error)
@@ -45,7 +44,7 @@ struct json_stream *json_stream_open(const char *path, GError **error)
         archive_errno(s->archive) == 0)
         return s;
     const char *cause = archive_error_string(s->archive);
-    g_set_error(error, IMPORT_ERROR, IMPORT_ERROR_FORMAT, "%s: cannot read: %s", s->path, cause ? cause : "damaged");
+    error_input(error, "%s: cannot read: %s", s->path, cause ? cause : "damaged");
     json_stream_close(s);
     return NULL;
 }

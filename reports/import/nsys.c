@@ -13,8 +13,7 @@ bool nsys_begins(const uint8_t *bytes, size_t size) { return size >= 16 && memcm
 
 static bool refuse(GError **error, const char *path, const char *where, const char *found)
 {
-    return error_false(error, IMPORT_ERROR, IMPORT_ERROR_FORMAT,
-                       "%s: %s: expected an export of Nsight Systems, found %s", path, where, found);
+    return error_input(error, "%s: %s: expected an export of Nsight Systems, found %s", path, where, found);
 }
 
 static bool table_there(sqlite3 *database, const char *name)
@@ -128,8 +127,7 @@ GPtrArray *nsys_read(const char *path, GError **error)
 
 GPtrArray *nsys_read(const char *path, GError **error)
 {
-    return error_null(error, IMPORT_ERROR, IMPORT_ERROR_OPTION,
-                      "%s: expected an eptwin that is built with libsqlite3 to read a SQLite database", path);
+    return error_null(error, "%s: expected an eptwin that is built with libsqlite3 to read a SQLite database", path);
 }
 
 #endif

@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "sim/error.h"
+
 static void count_or_asked(struct import_row *row, enum import_column column, uint32_t count)
 {
     if (count) import_row_count(row, column, count);
@@ -69,7 +71,7 @@ struct import_log *profile_log_read(const char *path, GError **error)
     log->line_count = (uint32_t)kernels;
     log->counted = "kernels and copies";
     if (log->rows->len) return log;
-    g_set_error(error, IMPORT_ERROR, IMPORT_ERROR_NOTHING,
+    error_input(error,
                 "%s: expected communication kernels (of DeepEP, NCCL, ...), found none among %" G_GUINT64_FORMAT
                 " kernels and copies",
                 path, kernels);

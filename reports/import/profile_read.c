@@ -38,6 +38,5 @@ GPtrArray *profile_read(const char *path, GError **error)
 {
     g_autoptr(GPtrArray) profiles = database_is(path) ? nsys_read(path, error) : kineto_read(path, error);
     if (!profiles || profiles->len) return g_steal_pointer(&profiles);
-    return error_null(error, IMPORT_ERROR, IMPORT_ERROR_NOTHING,
-                      "%s: expected kernels of a GPU (activities=[..., CUDA]), found none", path);
+    return error_null(error, "%s: expected kernels of a GPU (activities=[..., CUDA]), found none", path);
 }

@@ -157,7 +157,7 @@ static bool chakra_make(struct chakra *c, GError **error)
         made = 0;
         for (uint32_t r = 0; r < info->ranks; r++) made += c->rank[r].bytes->len;
         if (made <= BYTES_MAX) continue;
-        return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+        return error_input(error,
                            "--steps, --layers: expected at most 1 GiB of nodes, found more from step %u, layer %u on",
                            step, layer);
     }
@@ -186,14 +186,13 @@ static bool chakra_run(struct chakra *c, char *const texts[2], const char *prefi
 {
     const struct trace_info *const info = trace_info(c->trace);
     if (c->dispatch_bytes < 1 || c->combine_bytes < 1 || c->dispatch_bytes > 1 << 24 || c->combine_bytes > 1 << 24)
-        return error_false(
-            error, TRACE_ERROR, TRACE_ERROR_RANGE,
+        return error_input(
+            error,
             "--dispatch-bytes, --combine-bytes: expected the bytes of a token, 1 to 16777216, found %" G_GINT64_FORMAT
             " and %" G_GINT64_FORMAT,
             c->dispatch_bytes, c->combine_bytes);
     if (info->ranks > RANKS_MAX)
-        return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE, "ranks: expected at most %d, found %u", RANKS_MAX,
-                           info->ranks);
+        return error_input(error, "ranks: expected at most %d, found %u", RANKS_MAX, info->ranks);
     if (!command_range_parse("steps", texts[0], info->steps, &c->steps, error) ||
         !command_range_parse("layers", texts[1], info->layers, &c->layers, error))
         return false;

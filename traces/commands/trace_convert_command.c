@@ -90,8 +90,7 @@ static bool slice_produce(void *context, uint32_t step, uint32_t layer, struct r
 static bool experts_divide(const struct trace_info *info, GError **error)
 {
     if (info->experts % info->ranks == 0) return true;
-    return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE, "ranks: expected a divisor of %u experts, found %u",
-                       info->experts, info->ranks);
+    return error_input(error, "ranks: expected a divisor of %u experts, found %u", info->experts, info->ranks);
 }
 
 static bool slice_run(struct slice *s, char *const texts[4], const char *path, const struct command_output *output,
@@ -214,8 +213,8 @@ static bool merge_shape(const struct merge *m, char **paths, struct trace_info *
         };
         for (size_t f = 0; f < G_N_ELEMENTS(fields); f++) {
             if (fields[f].free || fields[f].first == fields[f].this) continue;
-            return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE, "%s: %s: expected %u as in %s, found %u",
-                               paths[t], fields[f].name, fields[f].first, paths[0], fields[f].this);
+            return error_input(error, "%s: %s: expected %u as in %s, found %u", paths[t], fields[f].name,
+                               fields[f].first, paths[0], fields[f].this);
         }
         info->steps += m->by == MERGE_STEPS ? i->steps : 0;
         info->layers += m->by == MERGE_LAYERS ? i->layers : 0;
@@ -233,8 +232,7 @@ static bool merge_by_parse(const char *text, enum merge_by *by, GError **error)
         *by = (enum merge_by)i;
         return true;
     }
-    return error_false(error, TRACE_ERROR, TRACE_ERROR_FORMAT, "--by: expected steps, layers or ranks, found '%s'",
-                       text);
+    return error_input(error, "--by: expected steps, layers or ranks, found '%s'", text);
 }
 
 int trace_command_merge(int argc, char **argv)

@@ -224,7 +224,7 @@ static bool blocks_read(struct info *info, const char *steps_text, const char *l
 static bool ranks_check(const struct trace_info *i, int ranks, GError **error)
 {
     if (!ranks || (i->counts && ranks > 0 && i->experts % (uint32_t)ranks == 0)) return true;
-    return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE, "--num-ranks: expected %s, found %d",
+    return error_input(error, "--num-ranks: expected %s, found %d",
                        i->counts ? "a divisor of the experts" : "counts of experts (remap changes the ranks of others)",
                        ranks);
 }
@@ -261,8 +261,7 @@ int trace_command_info(int argc, char **argv)
     struct info info = { 0 };
     bool good = command_parse(&help, entries, &argc, &argv, 1, 1, &error);
     if (good && ranks_per_node < 1) {
-        g_set_error(&error, TRACE_ERROR, TRACE_ERROR_RANGE, "--ranks-per-node: expected 1 or more, found %d",
-                    ranks_per_node);
+        error_input(&error, "--ranks-per-node: expected 1 or more, found %d", ranks_per_node);
         good = false;
     }
     info.trace = good ? command_open(argv[1], &input, &error) : NULL;

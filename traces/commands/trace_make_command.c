@@ -101,17 +101,15 @@ static bool numbers_check(const struct numbers *n, GError **error)
     };
     for (size_t f = 0; f < G_N_ELEMENTS(fields); f++) {
         if (fields[f].value >= fields[f].low) continue;
-        return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE, "--%s: expected %d or more, found %d", fields[f].name,
-                           fields[f].low, fields[f].value);
+        return error_input(error, "--%s: expected %d or more, found %d", fields[f].name, fields[f].low,
+                           fields[f].value);
     }
     if ((uint64_t)n->steps * (uint64_t)n->layers > TRACE_BLOCKS_MAX)
-        return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                           "--steps: expected at most 2^28 (step, layer)s, found %d x %d", n->steps, n->layers);
+        return error_input(error, "--steps: expected at most 2^28 (step, layer)s, found %d x %d", n->steps, n->layers);
     if ((uint64_t)n->tokens * (uint64_t)n->topk <= TRACE_PLACES_MAX / (uint64_t)n->ranks) return true;
-    return error_false(
-        error, TRACE_ERROR, TRACE_ERROR_RANGE,
-        "--num-tokens: expected at most 2^28 places (ranks x tokens x topk) in a step, found %d x %d x %d", n->ranks,
-        n->tokens, n->topk);
+    return error_input(
+        error, "--num-tokens: expected at most 2^28 places (ranks x tokens x topk) in a step, found %d x %d x %d",
+        n->ranks, n->tokens, n->topk);
 }
 
 /* The bytes of the output before compression.  Each place has an index of 1, 2 or 4 bytes and,
@@ -139,8 +137,7 @@ static bool size_check(const struct numbers *n, bool weights, const char *path, 
     if (!file || statvfs(folder, &disk) != 0 || bytes / RATIO_MAX <= (uint64_t)disk.f_bavail * disk.f_frsize)
         return true;
     g_autofree char *free_size = g_format_size((uint64_t)disk.f_bavail * disk.f_frsize);
-    return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                       "%s: expected a trace that fits in the %s free there, found %s before compression", path,
+    return error_input(error, "%s: expected a trace that fits in the %s free there, found %s before compression", path,
                        free_size, size);
 }
 
@@ -301,10 +298,9 @@ static bool placements_write(const struct remap *m, const struct remap_options *
     uint32_t form = 0;
     while (form < G_N_ELEMENTS(forms) && strcmp(format, forms[form]) != 0) form++;
     if (!text && form == G_N_ELEMENTS(forms))
-        return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                           "--placement-format: expected text, sglang, vllm or vllm-ascend, found '%s'", format);
+        return error_input(error, "--placement-format: expected text, sglang, vllm or vllm-ascend, found '%s'", format);
     if (text && layers > 1)
-        return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+        return error_input(error,
                            "--placement-output: expected a trace of one layer (eptwin trace slice --layers N) or a "
                            ".json file, found %u layers",
                            layers);
@@ -325,8 +321,7 @@ static bool placements_make(struct remap *m, const struct remap_options *o, GErr
     ranges_free(&steps);
     for (uint32_t l = 1; good && l < info->layers; l++) {
         if (m->placements[l].slots == m->placements[0].slots) continue;
-        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                    "--placement: expected as many slots in each layer, found %u in layer 0 and %u in layer %u",
+        error_input(error, "--placement: expected as many slots in each layer, found %u in layer 0 and %u in layer %u",
                     m->placements[0].slots, m->placements[l].slots, l);
         good = false;
     }
@@ -339,12 +334,11 @@ static bool remap_run(struct remap *m, const struct remap_options *o, const char
 {
     struct trace_info info = *trace_info(m->trace);
     if (o->ranks < 0 || o->ranks > ROUTING_RANKS_MAX || o->ranks_per_node < 1)
-        return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                           "--num-ranks, --ranks-per-node: expected positive numbers, found %d and %d", o->ranks,
+        return error_input(error, "--num-ranks, --ranks-per-node: expected positive numbers, found %d and %d", o->ranks,
                            o->ranks_per_node);
     info.ranks = m->ranks = o->ranks ? (uint32_t)o->ranks : info.ranks;
     if (!o->placement && info.experts % info.ranks)
-        return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+        return error_input(error,
                            "--num-ranks: expected a divisor of %u experts (or a --placement that adds some), found %u",
                            info.experts, info.ranks);
     if (o->placement && !placements_make(m, o, error)) return false;
@@ -377,8 +371,7 @@ int trace_command_remap(int argc, char **argv)
     if (command_parse(&remap_help, entries, &argc, &argv, 1, 2, &error))
         m.trace = command_open(argv[1], &input, &error);
     if (m.trace && argc < 3 && !(o.placement && o.placement_output))
-        g_set_error(&error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                    "expected INPUT OUTPUT, or --placement and --placement-output, found 1 file");
+        error_input(&error, "expected INPUT OUTPUT, or --placement and --placement-output, found 1 file");
     else if (m.trace) (void)remap_run(&m, &o, argc < 3 ? NULL : argv[2], &output, &error);
     for (uint32_t l = 0; m.placements && l < trace_info(m.trace)->layers; l++) placement_clear(&m.placements[l]);
     g_free(m.placements);

@@ -18,8 +18,7 @@ bool command_parse(const struct command_help *help, GOptionEntry *entries, int *
     g_free(words);
     *argc = 1 + count;
     if (count >= files_min && count <= files_max) return true;
-    return error_false(error, TRACE_ERROR, TRACE_ERROR_FORMAT, "expected %s, found %d file%s (see --help)", help->usage,
-                       count, count == 1 ? "" : "s");
+    return error_input(error, "expected %s, found %d file%s (see --help)", help->usage, count, count == 1 ? "" : "s");
 }
 
 int command_refuse(const struct command_help *help, GError *error)
@@ -30,9 +29,7 @@ int command_refuse(const struct command_help *help, GError *error)
 
 struct trace *command_open(const char *path, const struct command_input *input, GError **error)
 {
-    if (input->experts < 0)
-        return error_null(error, TRACE_ERROR, TRACE_ERROR_RANGE, "--experts: expected a positive number, found %d",
-                          input->experts);
+    if (input->experts < 0) return error_null(error, "--experts: expected a positive number, found %d", input->experts);
     const struct trace_options options = { .experts = (uint32_t)input->experts, .weights_path = input->weights };
     return trace_open(path, &options, error);
 }
@@ -50,11 +47,9 @@ bool command_write(const struct command_help *help, const char *path, const stru
                    const struct trace_info *info, trace_producer *produce, void *context, GError **error)
 {
     struct trace_info named = *info;
-    if (info->counts)
-        return error_false(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                           "expected the choices of each token to write, found counts of experts");
+    if (info->counts) return error_input(error, "expected the choices of each token to write, found counts of experts");
     if (output->level < 0 || output->level > 19)
-        return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE, "--level: expected 1 to 19, found %d", output->level);
+        return error_input(error, "--level: expected 1 to 19, found %d", output->level);
     if (output->model) named.model = output->model;
     if (output->provenance) named.provenance = output->provenance;
     const struct trace_write_options options = { .format = output->format,
@@ -88,7 +83,6 @@ bool command_measure_shape(struct trace_info *info, trace_producer *produce, voi
 bool command_range_parse(const char *field, const char *text, uint32_t limit, struct ranges *ranges, GError **error)
 {
     if (ranges_parse(text ? text : "all", limit, limit, ranges)) return true;
-    return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                       "--%s: expected " RANGES_GRAMMAR ", each once and below %u, found '%s'", field, limit,
+    return error_input(error, "--%s: expected " RANGES_GRAMMAR ", each once and below %u, found '%s'", field, limit,
                        text ? text : "all");
 }

@@ -15,9 +15,8 @@ struct counts {
 static bool count_refuse(const struct trace *trace, uint64_t block, const char *expected, const char *found,
                          GError **error)
 {
-    return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                       "%s: step %" G_GUINT64_FORMAT " layer %" G_GUINT64_FORMAT ": expected %s, found %s", trace->path,
-                       block / trace->info.layers, block % trace->info.layers, expected, found);
+    return error_input(error, "%s: step %" G_GUINT64_FORMAT " layer %" G_GUINT64_FORMAT ": expected %s, found %s",
+                       trace->path, block / trace->info.layers, block % trace->info.layers, expected, found);
 }
 
 /* Reads the counts of a (step, layer), and sets *sum to their sum. */
@@ -62,8 +61,8 @@ static bool shape_take(struct trace *trace, const struct npy *npy, const struct 
 {
     const uint64_t *const shape = npy->shape;
     if (npy->kind == 'f' || npy->dims < 2 || npy->dims > 3)
-        return error_false(
-            error, TRACE_ERROR, TRACE_ERROR_FORMAT,
+        return error_input(
+            error,
             "%s: header: expected integers [steps, layers, experts] or [layers, experts], found %s of %u dimensions",
             trace->path, npy->kind == 'f' ? "floats" : "integers", npy->dims);
     const uint64_t experts = shape[npy->dims - 1];
@@ -73,8 +72,8 @@ static bool shape_take(struct trace *trace, const struct npy *npy, const struct 
     trace->info.experts = options->experts ? options->experts : (uint32_t)experts;
     if (!trace_info_check(trace, error)) return false;
     if (experts && experts <= trace->info.experts) return true;
-    return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE, "%s: experts: expected 1 to %u, found %" G_GUINT64_FORMAT,
-                       trace->path, trace->info.experts, experts);
+    return error_input(error, "%s: experts: expected 1 to %u, found %" G_GUINT64_FORMAT, trace->path,
+                       trace->info.experts, experts);
 }
 
 bool counts_trace_open(struct trace *trace, struct stream *stream, const struct trace_options *options, GError **error)

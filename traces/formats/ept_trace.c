@@ -24,9 +24,8 @@ struct ept_trace {
 static bool ept_error(const struct trace *trace, GError **error, uint64_t offset, const char *field,
                       const char *expected, uint64_t found)
 {
-    return error_false(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                       "%s: offset %" G_GUINT64_FORMAT ": %s: expected %s, found %" G_GUINT64_FORMAT, trace->path,
-                       offset, field, expected, found);
+    return error_input(error, "%s: offset %" G_GUINT64_FORMAT ": %s: expected %s, found %" G_GUINT64_FORMAT,
+                       trace->path, offset, field, expected, found);
 }
 
 /* Decompresses one zstd frame of known size, and checks its checksum. */
@@ -37,7 +36,7 @@ static bool frame_inflate(struct trace *trace, uint64_t offset, const uint8_t *s
     const size_t size = ZSTD_decompressDCtx(e->context, raw, raw_bytes, stored, stored_bytes);
     if (!ZSTD_isError(size))
         return size == raw_bytes || ept_error(trace, error, offset, "frame", "the size in the index", size);
-    return error_false(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
+    return error_input(error,
                        "%s: offset %" G_GUINT64_FORMAT ": frame: expected zstd data with a good checksum, found: %s",
                        trace->path, offset, ZSTD_getErrorName(size));
 }
@@ -285,7 +284,7 @@ bool ept_trace_open(struct trace *trace, struct stream *stream, const struct tra
     trace->state = e;
     trace->ops = &ept_trace_ops;
     if (stream_is_compressed(stream))
-        return error_false(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
+        return error_input(error,
                            "%s: expected an .ept file as it is (it is compressed inside), found one compressed by zstd",
                            trace->path);
     if (!header_read(trace, error) || !index_read(trace, error)) return false;

@@ -57,8 +57,7 @@ static bool frame_deflate_at(struct trace_writer *w, const GByteArray *bytes, in
         g_byte_array_set_size(e->stored, (guint)size);
         return true;
     }
-    return error_false(error, TRACE_ERROR, TRACE_ERROR_RUN, "%s: cannot compress: %s", w->path,
-                       ZSTD_getErrorName(size));
+    return error_run(error, "%s: cannot compress: %s", w->path, ZSTD_getErrorName(size));
 }
 
 static bool frame_deflate(struct trace_writer *w, const GByteArray *bytes, GError **error)

@@ -4,9 +4,8 @@
 bool json_lines_error(const struct json_lines *r, GError **error, const char *field, const char *expected,
                       const char *found)
 {
-    return error_false(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                       "%s: line %" G_GUINT64_FORMAT ": %s: expected %s, found %s", r->trace->path, r->line, field,
-                       expected, found);
+    return error_input(error, "%s: line %" G_GUINT64_FORMAT ": %s: expected %s, found %s", r->trace->path, r->line,
+                       field, expected, found);
 }
 
 const char *json_lines_type(const json_t *value)

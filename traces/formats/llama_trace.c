@@ -86,8 +86,7 @@ bool llama_trace_open(struct trace *trace, struct stream *stream, uint32_t topk,
     struct llama_reader reader = { .text = { .format = &format, .trace = trace, .stream = stream }, .topk = topk };
     trace->info.format = "llama";
     if (topk > ROUTING_TOPK_MAX) {
-        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "%s: K: expected at most %d, found %u", trace->path,
-                    ROUTING_TOPK_MAX, topk);
+        error_input(error, "%s: K: expected at most %d, found %u", trace->path, ROUTING_TOPK_MAX, topk);
         stream_close(stream);
         return false;
     }

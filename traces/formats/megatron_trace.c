@@ -125,8 +125,7 @@ static bool line_parse(struct json_lines *r, const char *text, size_t size, GErr
         return json_lines_error(r, error, "line", "fewer values of JSON in so few compressed bytes", "more");
     json_t *const object = json_loadb(text, size, JSON_REJECT_DUPLICATES, &problem);
     if (!object)
-        return error_false(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                           "%s: line %" G_GUINT64_FORMAT " column %d: expected JSON, found: %s", r->trace->path,
+        return error_input(error, "%s: line %" G_GUINT64_FORMAT " column %d: expected JSON, found: %s", r->trace->path,
                            r->line, problem.column, problem.text);
     const bool good = record_add(r, object, error);
     json_decref(object);

@@ -22,8 +22,8 @@ bool npy_magic(const uint8_t *bytes, size_t size)
 static bool header_error(const struct npy *npy, GError **error, const char *field, const char *expected,
                          const char *found)
 {
-    return error_false(error, TRACE_ERROR, TRACE_ERROR_FORMAT, "%s: header: %s: expected %s, found %.60s",
-                       stream_path(npy->stream), field, expected, found);
+    return error_input(error, "%s: header: %s: expected %s, found %.60s", stream_path(npy->stream), field, expected,
+                       found);
 }
 
 static const char *skip_space(const char *at) { return at + strspn(at, " \n\t"); }
@@ -80,7 +80,7 @@ static bool order_refuse(const struct npy *npy, GError **error)
 {
     const char *const path = stream_path(npy->stream);
     const int length = (int)strlen(path) - (g_str_has_suffix(path, ".zst") ? 4 : 0);
-    return error_false(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
+    return error_input(error,
                        "%s: header: fortran_order: expected False (C order), found True: python3 -c \"import numpy; "
                        "numpy.save('c_order.npy', numpy.ascontiguousarray(numpy.load('%.*s')))\" writes it so",
                        path, length, path);
@@ -128,8 +128,7 @@ bool npy_open(struct npy *npy, struct stream *stream, GError **error)
         bytes |= (uint32_t)head[10] << 16 | (uint32_t)head[11] << 24;
     }
     if (bytes > NPY_HEADER_BYTES_MAX)
-        return error_false(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                           "%s: header: length: expected at most %d bytes, found %u", stream_path(stream),
+        return error_input(error, "%s: header: length: expected at most %d bytes, found %u", stream_path(stream),
                            NPY_HEADER_BYTES_MAX, bytes);
     g_autofree char *text = g_malloc0(bytes + 1);
     const bool good =
@@ -139,7 +138,7 @@ bool npy_open(struct npy *npy, struct stream *stream, GError **error)
     const uint64_t expected = npy->data_offset + npy->count * npy->width;
     if (stream_is_compressed(stream)) return stream_check_growth(stream, expected, error);
     if (stream_file_bytes(stream) == expected) return true;
-    return error_false(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
+    return error_input(error,
                        "%s: expected %" G_GUINT64_FORMAT " bytes (header and shape say so), found %" G_GUINT64_FORMAT,
                        stream_path(stream), expected, stream_file_bytes(stream));
 }
@@ -151,7 +150,7 @@ bool npy_check_end(struct npy *npy, GError **error)
     const uint64_t end = npy->data_offset + npy->count * npy->width;
     if (!stream_seek(npy->stream, end, error) || !stream_read(npy->stream, &byte, 1, &got, error)) return false;
     if (got == 0) return true;
-    return error_false(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
+    return error_input(error,
                        "%s: offset %" G_GUINT64_FORMAT ": expected the end of the data (the shape says so), found more",
                        stream_path(npy->stream), end);
 }
@@ -187,7 +186,7 @@ static bool chunk_integers(const struct npy *npy, const uint8_t *bytes, uint64_t
         const int64_t value = element_integer(npy, bytes + i * npy->width);
         out[i] = (int32_t)value;
         if (out[i] == value) continue;
-        return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+        return error_input(error,
                            "%s: element %" G_GUINT64_FORMAT ": expected an expert or -1, found %" G_GINT64_FORMAT,
                            stream_path(npy->stream), first + i, value);
     }
@@ -211,8 +210,7 @@ static bool chunk_floats(const struct npy *npy, const uint8_t *bytes, uint64_t f
             out[i] = (float)CLAMP(wide, -HUGE_VAL, HUGE_VAL);
         }
         if (isfinite(out[i])) continue;
-        return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                           "%s: element %" G_GUINT64_FORMAT ": expected a finite weight, found %g",
+        return error_input(error, "%s: element %" G_GUINT64_FORMAT ": expected a finite weight, found %g",
                            stream_path(npy->stream), first + i, (double)out[i]);
     }
     return true;

@@ -18,7 +18,7 @@ struct npy_trace {
 static bool shape_spread(const struct npy *npy, uint64_t shape[5], GError **error)
 {
     if (npy->dims < 2 || npy->dims > 5)
-        return error_false(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
+        return error_input(error,
                            "%s: header: shape: expected [steps, layers, ranks, tokens, topk] or its last 2 to 4 "
                            "dimensions, found %u dimensions",
                            stream_path(npy->stream), npy->dims);
@@ -81,9 +81,8 @@ bool npy_trace_open(struct trace *trace, struct stream *stream, const struct tra
     info->format = stream_is_compressed(stream) ? "npy.zst" : "npy";
     if (!npy_open(&n->npy, stream, error) || !shape_spread(&n->npy, shape, error)) return false;
     if (n->npy.kind == 'f')
-        return error_false(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                           "%s: header: descr: expected an integer type (experts), found a float type (weights?)",
-                           trace->path);
+        return error_input(
+            error, "%s: header: descr: expected an integer type (experts), found a float type (weights?)", trace->path);
     info->steps = (uint32_t)shape[0];
     info->layers = (uint32_t)shape[1];
     info->ranks = (uint32_t)shape[2];
@@ -123,7 +122,7 @@ static bool weights_layers_parse(struct trace_weights *w, const struct trace_inf
     const uint32_t count = g_strv_length(words);
     bool good = count == w->shape[1];
     if (!good)
-        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+        error_input(error,
                     "%s: expected a layer (or -) after @ for each of the file's %" G_GUINT64_FORMAT
                     " layers, found '%s'",
                     stream_path(w->stream), w->shape[1], list);
@@ -134,8 +133,7 @@ static bool weights_layers_parse(struct trace_weights *w, const struct trace_inf
                w->layer_at[layer] == UINT32_MAX;
         if (good) w->layer_at[layer] = i;
         else
-            g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                        "%s: expected different layers of the trace, 0 to %u, or - after @, found '%s'",
+            error_input(error, "%s: expected different layers of the trace, 0 to %u, or - after @, found '%s'",
                         stream_path(w->stream), info->layers - 1, words[i]);
     }
     return good;
@@ -148,11 +146,10 @@ static bool weights_shape_check(const struct trace_weights *w, const struct trac
     static const char *const names[5] = { "steps", "layers", "ranks", "tokens", "topk" };
     for (uint32_t d = 0; d < 5; d++) {
         if (w->shape[d] == expected[d] || (d == 1 && mapped)) continue;
-        return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                           "%s: header: shape: expected %" G_GUINT64_FORMAT
-                           " %s as in the trace%s, found %" G_GUINT64_FORMAT,
-                           stream_path(w->stream), expected[d], names[d],
-                           d == 1 ? " (or FILE@0,4,... to say which layers these are)" : "", w->shape[d]);
+        return error_input(
+            error, "%s: header: shape: expected %" G_GUINT64_FORMAT " %s as in the trace%s, found %" G_GUINT64_FORMAT,
+            stream_path(w->stream), expected[d], names[d],
+            d == 1 ? " (or FILE@0,4,... to say which layers these are)" : "", w->shape[d]);
     }
     return true;
 }
@@ -169,8 +166,8 @@ struct trace_weights *trace_weights_open(const char *path, const struct trace_in
     for (uint32_t l = 0; l < info->layers; l++) w->layer_at[l] = at ? UINT32_MAX : l;
     bool good = npy_open(&w->npy, stream, error) && shape_spread(&w->npy, w->shape, error);
     if (good && w->npy.kind != 'f') {
-        g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                    "%s: header: descr: expected a float type (weights), found an integer type", stream_path(stream));
+        error_input(error, "%s: header: descr: expected a float type (weights), found an integer type",
+                    stream_path(stream));
         good = false;
     }
     good = good && weights_shape_check(w, info, at != NULL, error) &&

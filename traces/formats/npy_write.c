@@ -27,12 +27,10 @@ static const struct dtype *dtype_choose(const struct trace_writer *w, GError **e
         if (!asked && fits) return d;
         if (!asked || strcmp(asked, d->name) != 0) continue;
         if (fits) return d;
-        return error_null(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                          "%s: dtype: expected one that holds experts %s to %u, found %s", w->path,
+        return error_null(error, "%s: dtype: expected one that holds experts %s to %u, found %s", w->path,
                           w->summary->none ? "-1" : "0", w->info->experts - 1, asked);
     }
-    return error_null(error, TRACE_ERROR, TRACE_ERROR_RANGE, "%s: dtype: expected u1, u2, u4, i2, i4 or i8, found %s",
-                      w->path, asked);
+    return error_null(error, "%s: dtype: expected u1, u2, u4, i2, i4 or i8, found %s", w->path, asked);
 }
 
 static bool header_write(struct output *output, const char *descr, const uint64_t *shape, uint32_t dims, GError **error)
@@ -57,9 +55,8 @@ static bool weights_begin(struct trace_writer *w, GError **error)
     const bool zstd = g_str_has_suffix(path, ".zst");
     for (uint32_t l = 0; l < info->layers; l++) {
         if (w->summary->weight_steps[l] == 0 || w->summary->weight_steps[l] == info->steps) continue;
-        return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                           "%s: layer %u: expected weights in all %u steps or in none, found them in %u", path, l,
-                           info->steps, w->summary->weight_steps[l]);
+        return error_input(error, "%s: layer %u: expected weights in all %u steps or in none, found them in %u", path,
+                           l, info->steps, w->summary->weight_steps[l]);
     }
     const uint64_t shape[5] = { info->steps, w->summary->weight_layers, info->ranks, info->tokens_max, info->topk };
     w->weights_output =
@@ -74,7 +71,7 @@ static bool weights_begin(struct trace_writer *w, GError **error)
 
 static bool ragged_refuse(const struct trace_writer *w, GError **error)
 {
-    return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+    return error_input(error,
                        "%s: tokens: expected the same number on every rank for a numpy array, found fewer on some "
                        "(--pad fills up with -1)",
                        w->path);
@@ -163,7 +160,7 @@ static bool vllm_begin(struct trace_writer *w, GError **error)
     const struct trace_info *const info = w->info;
     if (w->summary->ragged) return ragged_refuse(w, error);
     if (info->ranks != 1 || info->steps != 1 || info->experts > INT16_MAX + 1)
-        return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+        return error_input(error,
                            "%s: expected 1 rank, 1 step and experts that fit int16 for vLLM's array, found %u, %u and "
                            "%u (eptwin trace remap --ranks 1)",
                            w->path, info->ranks, info->steps, info->experts);

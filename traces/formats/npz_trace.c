@@ -22,10 +22,10 @@ static const struct zip_entry *array_choose(const GPtrArray *entries, const char
         g_string_append_printf(names, "%s%s", arrays++ ? ", " : "", entry->name);
     }
     if (arrays == 1) return only;
-    return error_null(
-        error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-        "%s: expected one array, or one named routed_experts, topk_idx, topk_ids or topk_indices, found %u: %.200s",
-        path, arrays, names->str);
+    return error_null(error,
+                      "%s: expected one array, or one named routed_experts, topk_idx, topk_ids or topk_indices, found "
+                      "%u: %.200s",
+                      path, arrays, names->str);
 }
 
 static bool has_array(const GPtrArray *entries)

@@ -25,9 +25,8 @@ static bool refuse(struct pickle *p, const char *expected, const char *found)
 {
     if (p->error) return false;
     g_autofree char *shown = g_utf8_make_valid(found, -1);
-    return error_false(&p->error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                       "%s: data.pkl: offset %zu, opcode 0x%02x: expected %s, found %.80s", p->source, p->opcode_at,
-                       p->opcode, expected, shown);
+    return error_input(&p->error, "%s: data.pkl: offset %zu, opcode 0x%02x: expected %s, found %.80s", p->source,
+                       p->opcode_at, p->opcode, expected, shown);
 }
 
 static struct pickle_value *value_new(struct pickle *p, enum pickle_type type)
@@ -83,8 +82,8 @@ static bool mark_find(struct pickle *p, guint *first)
 
 static bool argument(struct pickle *p, size_t size, const uint8_t **bytes)
 {
-    if (size > p->size - p->at) return refuse(p, "its argument", "the end of the pickle (truncated?)");
     *bytes = p->bytes + p->at;
+    if (size > p->size - p->at) return refuse(p, "its argument", "the end of the pickle (truncated?)");
     p->at += size;
     return true;
 }

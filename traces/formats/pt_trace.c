@@ -29,8 +29,7 @@ struct pt {
 
 static bool refuse(const struct pt *pt, GError **error, const char *where, const char *expected, const char *found)
 {
-    return error_false(error, TRACE_ERROR, TRACE_ERROR_FORMAT, "%s: %s: expected %s, found %s", pt->trace->path, where,
-                       expected, found);
+    return error_input(error, "%s: %s: expected %s, found %s", pt->trace->path, where, expected, found);
 }
 
 /* ---- tensors ---- */

@@ -20,8 +20,8 @@ struct splits_reader {
 static bool splits_error(const struct splits_reader *r, GError **error, const char *field, const char *expected,
                          const char *found)
 {
-    return error_false(error, TRACE_ERROR, TRACE_ERROR_FORMAT, "%s: line %u: %s: expected %s, found '%.40s'",
-                       r->trace->path, r->line, field, expected, found);
+    return error_input(error, "%s: line %u: %s: expected %s, found '%.40s'", r->trace->path, r->line, field, expected,
+                       found);
 }
 
 /* Adds one split: the tokens from this line's rank to destination. */

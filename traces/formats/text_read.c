@@ -9,9 +9,8 @@ enum { CHUNK_BYTES = 1 << 18, KEY_COUNT = 6 };
 void text_error(struct text_reader *r, const char *field, const char *expected, const char *found, size_t length)
 {
     if (!r->error)
-        g_set_error(&r->error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                    "%s: line %" G_GUINT64_FORMAT ": %s: expected %s, found '%.*s'", r->trace->path, r->line, field,
-                    expected, (int)MIN(length, (size_t)40), found ? found : "");
+        error_input(&r->error, "%s: line %" G_GUINT64_FORMAT ": %s: expected %s, found '%.*s'", r->trace->path, r->line,
+                    field, expected, (int)MIN(length, (size_t)40), found ? found : "");
 }
 
 bool text_digits(const char *text, size_t length, uint32_t *value)

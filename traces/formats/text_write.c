@@ -152,7 +152,7 @@ static bool jsonl_block(struct trace_writer *w, uint32_t step, uint32_t layer, c
 static bool llama_begin(struct trace_writer *w, GError **error)
 {
     if (w->info->ranks != 1)
-        return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+        return error_input(error,
                            "%s: ranks: expected 1 for layer,expert lines, found %u (eptwin trace remap --ranks 1)",
                            w->path, w->info->ranks);
     text_append(w->scratch, "layer,expert\n");
@@ -165,10 +165,9 @@ static bool llama_block(struct trace_writer *w, uint32_t step, uint32_t layer, c
 {
     const struct routing_rank *const rank = &routing->rank[0];
     if (rank->tokens == 0 || (w->info->layers == 1 && step > 0))
-        return error_false(
-            error, TRACE_ERROR, TRACE_ERROR_RANGE,
-            "%s: step %u layer %u: expected %s for layer,expert lines, whose steps show by falling layers", w->path,
-            step, layer, rank->tokens ? "one step of one layer" : "tokens");
+        return error_input(
+            error, "%s: step %u layer %u: expected %s for layer,expert lines, whose steps show by falling layers",
+            w->path, step, layer, rank->tokens ? "one step of one layer" : "tokens");
     for (size_t i = 0; i < (size_t)rank->tokens * routing->topk; i++) {
         integer_append(w->scratch, layer, ',');
         integer_append(w->scratch, rank->experts[i], '\n');

@@ -8,7 +8,7 @@
 static bool vllm_check(struct npy *npy, const char *path, GError **error)
 {
     if (npy->kind == 'f' || (npy->dims != 3 && npy->dims != 4))
-        return error_false(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
+        return error_input(error,
                            "%s: header: expected integers [tokens, layers, topk] or [sequences, tokens, layers, topk], "
                            "found %s, %u dimensions",
                            path, npy->kind == 'f' ? "floats" : "integers", npy->dims);
@@ -19,7 +19,7 @@ static bool vllm_check(struct npy *npy, const char *path, GError **error)
     }
     if (npy->shape[1] >= 1 && npy->shape[1] <= 1 << 16 && npy->shape[2] >= 1 && npy->shape[2] <= ROUTING_TOPK_MAX)
         return true;
-    return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+    return error_input(error,
                        "%s: header: shape: expected 1 to 65536 layers and topk 1 to 256, found %" G_GUINT64_FORMAT
                        " and %" G_GUINT64_FORMAT,
                        path, npy->shape[1], npy->shape[2]);

@@ -52,8 +52,7 @@ static void entry_free(gpointer pointer)
 static bool refuse(const struct stream *stream, const char *where, const char *expected, const char *found,
                    GError **error)
 {
-    return error_false(error, TRACE_ERROR, TRACE_ERROR_FORMAT, "%s: %s: expected %s, found %s", stream_path(stream),
-                       where, expected, found);
+    return error_input(error, "%s: %s: expected %s, found %s", stream_path(stream), where, expected, found);
 }
 
 static bool entry_read(struct archive *archive, struct zip_source *source, const char *name, uint64_t *total,
