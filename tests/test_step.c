@@ -160,6 +160,27 @@ TEST("experts' rows in order, in decode and prefill")
     compute_table_free(t);
 }
 
+/* Tensor cores lower the SMs' clock at any power.  Power lowers it under continuous load, more between GEMMs than
+ * GEMMs' times say. */
+TEST("the clock of SMs that communicate")
+{
+    const struct step_gpu gpu = {
+        .clock_ghz = 2, .sustained_clock_ghz = 1.75, .tensor_clock_ghz = 1.6, .pause_clock_ghz = 1.6
+    };
+    struct costs_options o = { .gpu = &gpu, .clock_ghz = 2 };
+    CU_ASSERT_DOUBLE_EQUAL(costs_sm_clock(&o, 1, 0), 1, 1e-9);
+    CU_ASSERT_DOUBLE_EQUAL(costs_sm_clock(&o, 1, 1), 0.8, 1e-9);
+    CU_ASSERT_DOUBLE_EQUAL(costs_sm_clock(&o, 1, 3), 0.8, 1e-9); /* two GEMMs at once have the same tensor cores */
+    CU_ASSERT_DOUBLE_EQUAL(costs_sm_clock(&o, 1, 0.5), 0.9, 1e-9);
+    o.clock_ghz = 1.75;
+    CU_ASSERT_DOUBLE_EQUAL(costs_sm_clock(&o, 1, 0), 0.8, 1e-9);
+    CU_ASSERT_DOUBLE_EQUAL(costs_sm_clock(&o, 1, 1), 0.7, 1e-9);
+    CU_ASSERT_DOUBLE_EQUAL(costs_sm_clock(&o, 2 / 1.75, 1), 0.8, 1e-9); /* pauses give GEMMs the set clock */
+    CU_ASSERT_DOUBLE_EQUAL(costs_sm_clock(&o, 0.5, 0), 0.35, 1e-9);     /* never below the clock beside GEMMs */
+    o.clock_ghz = 0;
+    CU_ASSERT_DOUBLE_EQUAL(costs_sm_clock(&o, 1, 1), 1, 1e-9); /* timed work has no clock */
+}
+
 TEST("rows of experts fill tiles")
 {
     g_auto(routing) routing;

@@ -36,9 +36,24 @@ static uint32_t shape_parse(const char *text, uint32_t number[4], bool *fp8)
     return words[count] ? 0 : count;
 }
 
-/* Sets beside->load to a GEMM that runs repeatedly, alone on its SMs: its bytes a second, and whether memory bounds it.
- * Sets beside->slow to the factor by which its arithmetic lowers the GPU's clock. */
-static bool gemm_load(const char *text, bool grouped, const struct cluster *cluster, struct beside *beside,
+/* Sets the load to a GEMM of this cost.  If a grouped GEMM leaves the kernels no SMs, its last blocks wait until its
+ * first ones end, and then have the memory to themselves (OCCUPANCY_SHARES, device.h): they count as no load. */
+static void gemm_set(const struct step_cost *cost, const struct step_gpu *of, double share, bool waits,
+                     struct beside *beside)
+{
+    const double clock = cost->clock_share, fewer = clock / share + (1 - clock) / fmin(1, share / DEVICE_BYTES_SHARE);
+    const double us = waits ? cost->us : cost->us * fewer;
+    const double late = waits ? clock + (1 - clock) * DEVICE_BYTES_SHARE : 0;
+    const struct costs_options set = { .gpu = of, .clock_ghz = of->clock_ghz };
+    beside->load.read_bps = 1e6 * cost->read_bytes / us;
+    beside->load.write_bps = 1e6 * cost->write_bytes / us;
+    beside->load.bound = clock < 0.5;
+    beside->part = 1 / (1 + late);
+    beside->slow = 1 / costs_sm_clock(&set, 1, cost->tensor * cost->us / us * beside->part);
+}
+
+/* Reads a GEMM that runs repeatedly, at the clock that tables were measured at.  left: it leaves the kernels SMs. */
+static bool gemm_load(const char *text, bool grouped, bool left, const struct cluster *cluster, struct beside *beside,
                       GError **error)
 {
     const struct cluster_gpu *gpu = &cluster->gpu;
@@ -63,22 +78,19 @@ static bool gemm_load(const char *text, bool grouped, const struct cluster *clus
                                          .sms = gpu->sms };
         const struct step_cost cost = costs_of_gemm(&o, grouped ? n[0] : 0, n[grouped], n[grouped + 1], n[grouped + 2]);
         const double share = beside->load.sms / gpu->sms;
-        const double us =
-            cost.us * (cost.clock_share / share + (1 - cost.clock_share) / fmin(1, share / DEVICE_BYTES_SHARE));
-        beside->load.read_bps = 1e6 * cost.read_bytes / us;
-        beside->load.write_bps = 1e6 * cost.write_bytes / us;
-        beside->load.bound = cost.clock_share < 0.5;
-        beside->slow = 1 + cost.clock_share * (of->clock_ghz / of->sustained_clock_ghz - 1);
+        gemm_set(&cost, of, share, grouped && !left && share < 1, beside);
     }
     compute_table_free(table);
     step_gpu_free(of);
     return table != NULL;
 }
 
-static bool load_parse(const char *text, const struct cluster *cluster, struct beside *beside, GError **error)
+static bool load_parse(const char *text, bool left, const struct cluster *cluster, struct beside *beside,
+                       GError **error)
 {
-    if (g_str_has_prefix(text, "gemm:")) return gemm_load(text + strlen("gemm:"), false, cluster, beside, error);
-    if (g_str_has_prefix(text, "grouped:")) return gemm_load(text + strlen("grouped:"), true, cluster, beside, error);
+    if (g_str_has_prefix(text, "gemm:")) return gemm_load(text + strlen("gemm:"), false, left, cluster, beside, error);
+    if (g_str_has_prefix(text, "grouped:"))
+        return gemm_load(text + strlen("grouped:"), true, left, cluster, beside, error);
     struct pressure_load *load = &beside->load;
     load->bound = true;
     static const struct {
@@ -123,7 +135,7 @@ bool beside_parse(const struct case_options *c, const struct cluster *cluster, u
     beside->read = true;
     if (!c->compute || (c->kernel && !g_strv_contains(kernels, c->kernel))) return true;
     if (!sms_parse(c->compute_sms, kernel_sms, cluster->gpu.sms, &beside->load.sms, error) ||
-        !load_parse(c->compute, cluster, beside, error))
+        !load_parse(c->compute, c->compute_sms != NULL, cluster, beside, error))
         return false;
     if (!pressure_known(&cluster->gpu))
         return error_input(error,
@@ -140,7 +152,11 @@ void beside_set(const struct beside *beside, const struct cluster *cluster, stru
     double rate;
     if (!beside->wanted) return;
     assert(phase < BESIDE_PHASES_MAX);
-    const struct pressure c = pressure_solve(&cluster->gpu, &beside->own[phase], &beside->load, 1, &rate);
+    struct pressure c = pressure_solve(&cluster->gpu, &beside->own[phase], &beside->load, 1, &rate);
+    if (beside->part > 0) {
+        c.load_ps = (uint64_t)(beside->part * (double)c.load_ps);
+        c.store_ps = (uint64_t)(beside->part * (double)c.store_ps);
+    }
     for (uint32_t r = 0; r < ranks; r++) world_pressure_set(world, r, &c);
 }
 

@@ -17,6 +17,7 @@ struct beside { /* all zero before beside_parse() */
     bool read, wanted;
     struct pressure_load load;
     double slow; /* the factor by which the GPU's own work takes longer because the load lowers the clock; 0 means 1 */
+    double part; /* the share of the time in which the load moves bytes and computes; 0 means 1 */
     struct pressure_load own[BESIDE_PHASES_MAX]; /* each phase's demand on the memory, learned from earlier rounds */
 };
 
@@ -30,7 +31,8 @@ uint32_t beside_rounds(const struct beside *beside);
  * bytes are those read plus those written);
  *
  * a GEMM that runs repeatedly: "gemm:8192x7168x4096" or "grouped:32x256x7168x4096", BF16 or with ":fp8".  The
- * numbers are rows (of each expert), k and n.  Times come from the shipped tables, else from a roofline;
+ * numbers are rows (of each expert), k and n.  Times come from the shipped tables, else from a roofline.  Tensor cores
+ * lower the SMs' clock, as in bursts: a power limit lowers it further only after 50 ms, which `eptwin step` counts;
  *
  * any time: arithmetic, which needs no memory.
  *

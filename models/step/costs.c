@@ -360,6 +360,21 @@ double costs_clock_lift(const struct costs_options *o)
     return o->clock_ghz > 0 ? fmax(o->gpu->clock_ghz / o->clock_ghz, 1) : 1;
 }
 
+double costs_sm_clock(const struct costs_options *o, double clock, double tensor)
+{
+    const struct step_gpu *gpu = o->gpu;
+    if (!(o->clock_ghz > 0)) return clock;
+    const double set = gpu->clock_ghz, ghz = fmin(clock * o->clock_ghz, set);
+    const double lower = set > gpu->sustained_clock_ghz
+                             ? (gpu->sustained_clock_ghz - gpu->pause_clock_ghz) / (set - gpu->sustained_clock_ghz)
+                             : 0;
+    const double busy = ghz * gpu->tensor_clock_ghz / set, pause = fmax(ghz - lower * (set - ghz), busy);
+    return (pause - fmin(tensor, 1) * (pause - busy)) / set;
+}
+
+/* The share of the tensor cores' rate that a kernel uses, at the clock that is set for tables. */
+static double tensor_share(double arithmetic_us, double us) { return us > 0 ? fmin(arithmetic_us / us, 1) : 0; }
+
 /* Returns the op's cost in the pass if the user's table has it, and otherwise its cost in a forward pass. */
 static struct step_cost cost_forward(const struct costs_options *o, enum step_op op, enum step_pass pass, double tokens,
                                      struct costs_rows rows, double experts)
@@ -395,10 +410,13 @@ static struct step_cost cost_forward(const struct costs_options *o, enum step_op
     if (op_is_gemm_of_experts(op) && !named) cost.us *= tiles_factor(o, rows, experts, cost.clock_share);
     if (other_gpu) /* the share that memory bounds scales with the memories' rates */
         cost.us *= cost.clock_share + (1 - cost.clock_share) * o->gpu->tables_memory_gbs / o->gpu->memory_gbs;
+    cost.tensor = tensor_share(arithmetic_us, cost.us);
     if (o->clock_ghz > 0) cost.us *= 1 + cost.clock_share * (o->gpu->clock_ghz / o->clock_ghz - 1);
     if (leaves_sms(o, op) && o->leave_sms && o->leave_sms < o->sms) {
         const double share = (double)(o->sms - o->leave_sms) / o->sms;
-        cost.us *= cost.clock_share / share + (1 - cost.clock_share) / fmin(1, share / DEVICE_BYTES_SHARE);
+        const double longer = cost.clock_share / share + (1 - cost.clock_share) / fmin(1, share / DEVICE_BYTES_SHARE);
+        cost.us *= longer;
+        cost.tensor /= longer;
         cost.sms = o->sms - o->leave_sms;
     }
     return cost;
@@ -515,6 +533,7 @@ struct step_cost costs_of_gemm(const struct costs_options *o, uint32_t experts, 
     cost.read_bytes = w.read_bytes;
     cost.write_bytes = w.write_bytes;
     cost.clock_share = bound_share(arithmetic_us, memory_us);
+    cost.tensor = tensor_share(arithmetic_us, cost.us);
     return cost;
 }
 

@@ -41,6 +41,7 @@ struct step_cost {
     uint32_t kernels;               /* OCCUPANCY_TILES: number of kernels in sequence, assumed equally long; 0: 1 */
     double clock_share;             /* the share of its time that grows at a lower clock */
     double power;                   /* power that it draws on all SMs at the nominal clock, as a share of full power */
+    double tensor;                  /* the share of the GPU's tensor cores that it keeps busy */
     double read_bytes, write_bytes; /* bytes of HBM that the kernel reads and writes */
     char source[64];                /* where the time is from: "table", "roofline", ... */
 };

@@ -21,6 +21,8 @@ static const struct key {
     { "memory-gbs", offsetof(struct step_gpu, memory_gbs) },
     { "clock-ghz", offsetof(struct step_gpu, clock_ghz) },
     { "sustained-clock-ghz", offsetof(struct step_gpu, sustained_clock_ghz) },
+    { "tensor-clock-ghz", offsetof(struct step_gpu, tensor_clock_ghz) },
+    { "pause-clock-ghz", offsetof(struct step_gpu, pause_clock_ghz) },
     { "zeros-power", offsetof(struct step_gpu, zeros_power) },
     { "copies-power", offsetof(struct step_gpu, copies_power) },
 };

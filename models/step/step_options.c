@@ -48,7 +48,8 @@ static const struct field fields[] = {
       "Measured times of compute kernels, CSV: op,gpu,dtype,shape,tokens,context,us; or a record of eptwin measure "
       "--fabric cuda, for its GEMMs" },
     { "clock", FIELD_TEXT, false, AT(clock), 0, 0, "GHZ",
-      "Clock under continuous load, GHz (default: of the GPU, limited by power); or of each rank's GPU: 1.69|1.79" },
+      "Clock under continuous load, GHz, as GEMMs' times say where tables have the GPU's highest; nvidia-smi reads "
+      "less (default: of the GPU, limited by power); or of each rank's GPU: 1.69|1.79" },
     { "layers", FIELD_TEXT, false, AT(layers), 0, 0, "N",
       "Layers with experts to simulate; further ones count as the later ones do (default: decode 12, else 4; all)" },
     { "launches", FIELD_FLAG, false, AT(launches), 0, 0, NULL, "The host launches each kernel (default: CUDA graphs)" },

@@ -280,17 +280,18 @@ static void device_timer_set(void *context, uint32_t rank, uint64_t time_ps)
     world_timer_set(((const struct step_run *)context)->world, rank, time_ps);
 }
 
-/* Slows the rank's communication by the clock that its compute kernels allow, because a GPU has one clock. */
-static void clock_set(struct step_run *run, uint32_t rank)
+/* Slows the rank's communication by the clock that its compute kernels allow, because a GPU has one clock.  tensor: as
+ * costs_sm_clock() says. */
+static void clock_set(struct step_run *run, uint32_t rank, double tensor)
 {
-    const double clock = device_clock(run->device, rank) / costs_clock_lift(run->options->costs);
+    const double clock = costs_sm_clock(run->options->costs, device_clock(run->device, rank), tensor);
     world_slow_set(run->world, rank, (uint32_t)lround(fmax(run->slow[rank] / fmin(clock, 1), 1)));
 }
 
 static void device_begin(void *context, uint32_t rank, uint32_t kernel)
 {
     struct step_run *run = context;
-    clock_set(run, rank);
+    if (!run->options->contention) clock_set(run, rank, 0);
     pthread_mutex_lock(&run->launching);
     const struct kernel_launch *launch =
         phase_launch(run, comm_of(run, kernel), rank, schedule_kernel(run->schedule, kernel)->phase);
@@ -325,8 +326,12 @@ static void device_contend(void *context, uint32_t rank, struct device_running *
     struct step_run *run = context;
     const struct cluster_gpu *gpu = &run->options->cluster->gpu;
     struct pressure_load own = { 0 }, load[DEVICE_RUNNING_MAX] = { 0 };
-    double rate[DEVICE_RUNNING_MAX];
+    double rate[DEVICE_RUNNING_MAX], tensor = 0;
     uint32_t loads = 0, place[DEVICE_RUNNING_MAX];
+    for (uint32_t i = 0; i < count; i++)
+        if (schedule_kernel(run->schedule, running[i].kernel)->op != STEP_COMM)
+            tensor += running[i].sms_share * step_run_cost(run, rank, running[i].kernel)->tensor;
+    clock_set(run, rank, tensor);
     if (count < 2) {
         world_pressure_set(run->world, rank, NULL);
         return;
