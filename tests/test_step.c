@@ -181,6 +181,23 @@ TEST("the clock of SMs that communicate")
     CU_ASSERT_DOUBLE_EQUAL(costs_sm_clock(&o, 1, 1), 1, 1e-9); /* timed work has no clock */
 }
 
+/* GPUs that share attention keep their own heads of the sequences of all.  A latent is kept by each, and so is a head
+ * that several share. */
+TEST("bytes of the cache")
+{
+    struct net net = { .layers = 2, .kv_heads = 4, .head_size = 8, .kv_rank = 24, .rope_size = 8 };
+    struct costs_options o = { .net = &net, .fp8 = true, .attention_tp = 1, .context = 100 };
+    CU_ASSERT_DOUBLE_EQUAL(costs_cache_bytes(&o, 3), 3 * 100 * 2 * 64, 0);
+    o.attention_tp = 4;
+    CU_ASSERT_DOUBLE_EQUAL(costs_cache_bytes(&o, 3), 3 * 100 * 2 * 64, 0);
+    o.attention_tp = 8;
+    CU_ASSERT_DOUBLE_EQUAL(costs_cache_bytes(&o, 3), 2 * 3 * 100 * 2 * 64, 0);
+    net.latent = true;
+    CU_ASSERT_DOUBLE_EQUAL(costs_cache_bytes(&o, 3), 8 * 3 * 100 * 2 * 32, 0);
+    o.prefill = true;
+    CU_ASSERT_DOUBLE_EQUAL(costs_cache_bytes(&o, 200), 8 * 2 * 100 * 2 * 32, 0);
+}
+
 TEST("rows of experts fill tiles")
 {
     g_auto(routing) routing;

@@ -45,15 +45,23 @@ static double core_flops(const struct costs_options *o, double tokens)
     return 2 * tokens * seen * o->net->heads * (score_size(o) + value_size(o));
 }
 
+/* The bytes that a GPU keeps of a token of its group's sequences, in one layer.  A GPU has the keys and values of its
+ * own heads, at least of one.  Latent attention has one latent for all heads, so each GPU of the group keeps it. */
+static double cached_bytes(const struct costs_options *o)
+{
+    const struct net *n = o->net;
+    const double parts = n->latent ? 1 : MIN(o->attention_tp, n->kv_heads);
+    return (double)net_cache_numbers(n) * bytes_of(o) / parts;
+}
+
 static struct work attention_work(const struct costs_options *o, double tokens)
 {
     const struct net *n = o->net;
     const double tp = o->attention_tp, rows = tokens * tp;
     struct work w = gemm_work(o, rows, (double)net_attention_weights(n) / tp, n->hidden, n->hidden);
     w.flops += core_flops(o, tokens);
-    const double cached = (double)net_cache_numbers(n) * bytes_of(o) / (n->latent ? 1 : tp);
-    w.read_bytes += (o->prefill ? rows : rows * o->context) * cached;
-    w.write_bytes += rows * cached;
+    w.read_bytes += (o->prefill ? rows : rows * o->context) * cached_bytes(o);
+    w.write_bytes += rows * cached_bytes(o);
     w.kernels = 5;
     return w;
 }
@@ -549,6 +557,6 @@ double costs_weight_bytes(const struct costs_options *o, uint32_t ranks, uint32_
 
 double costs_cache_bytes(const struct costs_options *o, double tokens)
 {
-    const double sequences = o->prefill ? tokens / o->context : tokens;
-    return sequences * o->context * o->net->layers * (double)net_cache_numbers(o->net) * bytes_of(o);
+    const double sequences = (o->prefill ? tokens / o->context : tokens) * o->attention_tp;
+    return sequences * o->context * o->net->layers * cached_bytes(o);
 }

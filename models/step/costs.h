@@ -72,8 +72,8 @@ double costs_train_flops(const struct costs_options *o, double tokens);
  * GEMMs. o needs no net. */
 struct step_cost costs_of_gemm(const struct costs_options *o, uint32_t experts, uint32_t rows, uint32_t k, uint32_t n);
 
-/* The bytes of weights on a GPU; and the bytes of its key-value cache for `tokens` tokens of a batch.  In decode
- * each of these tokens is of another sequence. */
+/* The bytes of weights on a GPU; and the bytes of its key-value cache for `tokens` tokens of each GPU's batch.  In
+ * decode each of these tokens is of another sequence. */
 double costs_weight_bytes(const struct costs_options *o, uint32_t ranks, uint32_t experts);
 double costs_cache_bytes(const struct costs_options *o, double tokens);
 

@@ -174,15 +174,12 @@ static void clock_append(GString *out, const struct step_plan *p)
         most = fmax(most, p->speed[r]);
     }
     const bool lifts = costs_clock_lift(&p->costs) > 1;
-    g_string_append_printf(out, "%s at %.2f GHz", lifts ? "Under continuous load arithmetic runs" : "Arithmetic runs",
-                           p->costs.clock_ghz);
+    g_string_append_printf(out, "%s takes as long as at %.2f GHz",
+                           lifts ? "Under continuous load arithmetic" : "Arithmetic", p->costs.clock_ghz);
     if (p->speed)
-        g_string_append_printf(out, ", by GPU at %.2f to %.2f", p->costs.clock_ghz * least, p->costs.clock_ghz * most);
-    g_string_append_printf(out,
-                           lifts
-                               ? "; a GPU that pauses draws less power and runs faster, up to %.2f as tables have it.\n"
-                               : "; tables were measured at %.2f.\n",
-                           p->gpu->clock_ghz);
+        g_string_append_printf(out, " (by GPU %.2f to %.2f)", p->costs.clock_ghz * least, p->costs.clock_ghz * most);
+    g_string_append_printf(out, " where tables have %.2f", p->gpu->clock_ghz);
+    g_string_append(out, lifts ? "; a GPU that pauses draws less power and is faster, at most as in tables.\n" : ".\n");
 }
 
 /* Says for whom ranks wait, and why.  If the table's waiting is 0.0 %, says only that ranks hardly wait. */
