@@ -23,6 +23,7 @@ static const struct cluster_key keys[] = {
     KEY("atomic", KIND_TIME, atomic_ps, NULL),
     KEY("message", KIND_TIME, message_ps, NULL),
     KEY("answer", KIND_TIME, answer_ps, NULL),
+    KEY("told", KIND_FLAG, told, NULL),
     KEY("copy-rate", KIND_RATE, copy_rate_bps, NULL),
     KEY("receive", KIND_TIME, receive_ps, NULL),
     KEY("order", KIND_CHOICE, order, "wire|fence|receiver"),

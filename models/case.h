@@ -128,7 +128,7 @@ uint32_t case_node_ranks(const struct case_options *c, uint32_t gpus);
 void case_node_settle(struct case_options *c, uint32_t gpus);
 /* Sets the defaults that depend on the simulated cluster.  If c names an early version of DeepEP, defaults follow
  * that version: low latency uses the NIC alone, and a host thread posts for normal kernels.  V2 posts by GDAKI where
- * the cluster's warps post to a ConnectX. */
+ * the cluster's warps post to a ConnectX, and NCCL's rings and trees by its thread of the host on any cluster. */
 void case_cluster_settle(struct case_options *c, const struct cluster *cluster);
 /* The version (models/moe/moe_deepep.h) that a commit, a date or a name stands for; 0 if it stands for none. */
 uint32_t case_deepep_version(const char *text);

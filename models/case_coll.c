@@ -14,6 +14,12 @@
 static bool is_alltoallv(const struct case_options *c) { return strcmp(c->kernel, "alltoallv") == 0; }
 static bool is_ag_rs(const struct case_options *c) { return strcmp(c->kernel, "ag-rs") == 0; }
 
+bool case_by_nccl(const struct case_options *c)
+{
+    return case_kernel_in(c, "reducescatter|allreduce|ag-rs") ||
+           (case_kernel_in(c, "allgather") && g_strcmp0(c->algorithm, "ring") == 0 && g_strcmp0(c->issue, "copy") != 0);
+}
+
 /* The bytes of a token's row in dispatch, without its scales. */
 static uint32_t row_bytes(const struct case_options *c)
 {
@@ -251,11 +257,9 @@ enum { SMS_FAST = 32 }; /* NCCL's channels on fast links */
 
 static uint32_t sms_default(const struct case_options *c, const struct cluster *cluster)
 {
-    const bool nccl = strcmp(c->kernel, "reducescatter") == 0 || is_ag_rs(c) || strcmp(c->kernel, "allreduce") == 0 ||
-                      g_strcmp0(c->algorithm, "ring") == 0;
     const bool messages = is_alltoallv(c) && g_strcmp0(c->issue, "nccl") == 0; /* NCCL's messages take a power of
                                                                                 * two of channels */
-    return messages || (nccl && links_fast(cluster)) ? SMS_FAST : CASE_SMS_DEFAULT;
+    return messages || (case_by_nccl(c) && links_fast(cluster)) ? SMS_FAST : CASE_SMS_DEFAULT;
 }
 
 /* Checks that the kernel has the algorithm and the protocol that the case asks for.  Each algorithm belongs to one
@@ -263,15 +267,13 @@ static uint32_t sms_default(const struct case_options *c, const struct cluster *
 static bool nccl_asked(const struct case_options *c, const struct coll_options *o, GError **error)
 {
     const bool gather = o->kernel == COLL_ALLGATHER, reduce = o->kernel == COLL_ALLREDUCE;
-    const bool rings = (gather && o->algorithm == COLL_RING && g_strcmp0(c->issue, "copy") != 0) || reduce ||
-                       o->kernel == COLL_REDUCESCATTER || o->kernel == COLL_AG_RS;
     if (c->algorithm && !(o->algorithm == COLL_TREE ? reduce : gather || (reduce && o->algorithm == COLL_RING)))
         return error_input(error, "algorithm: expected %s, found %s of %s",
                            reduce   ? "ring or tree"
                            : gather ? "hybrid, ring or leader"
                                     : "kernel allgather or allreduce",
                            c->algorithm, c->kernel);
-    if (c->protocol && !rings)
+    if (c->protocol && !case_by_nccl(c))
         return error_input(error,
                            "protocol: expected reducescatter, allreduce, ag-rs or allgather by ring, found %s of %s",
                            c->protocol, c->kernel);

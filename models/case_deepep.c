@@ -1,6 +1,6 @@
 /* case_deepep.c - the version of DeepEP in a case: a commit, a date or a name becomes a version (moe_deepep.h), whose
  * behaviour becomes the case's default.  Knows no world. */
-#include "models/case.h"
+#include "models/case_family.h"
 
 #include <string.h>
 #include "models/moe/moe_deepep.h"
@@ -93,4 +93,6 @@ void case_cluster_settle(struct case_options *c, const struct cluster *cluster)
     if (case_kernel_in(c, "v2") && !c->backend && cluster->nic.provider == CLUSTER_PROVIDER_MLX5 &&
         cluster->nic.posting == CLUSTER_POST_GPU)
         c->backend = "gdaki"; /* V2's network is NCCL's device API (PROTOCOLS.md 1.7) */
+    if (case_by_nccl(c) && !c->backend && !cluster->host.cores)
+        c->backend = "nccl"; /* whatever the cluster's own kernels post by */
 }

@@ -17,6 +17,9 @@ struct case_family {
     const char *(*rate_metric)(const struct case_options *c);
 };
 
+/* Whether the kernel is NCCL's rings or trees. */
+bool case_by_nccl(const struct case_options *c);
+
 extern const struct case_family case_family_moe;  /* defined in case_kernel.c */
 extern const struct case_family case_family_coll; /* defined in case_coll.c */
 

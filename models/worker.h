@@ -52,9 +52,9 @@ struct fabric_worker {
     uint32_t moment : 2; /* enum worker_moment: what happens when it ends */
     bool whole : 1;      /* its operations describe all that its warps do, from the first instruction to the last */
     bool paired : 1;     /* its thread block is one of a cluster of two, which run on a pair of SMs */
-    bool stream : 1;     /* the worker is a stream of the host: it has no warps, and its operations are words, and
-                          * copies by a copy engine. While a kernel runs on the stream, the owner clears this bit,
-                          * and the operations are the kernel's */
+    bool stream : 1; /* the worker is the host's, and has no warps.  It is a thread that puts what a kernel has made,
+                      * or a stream, whose operations are words, and copies by a copy engine. While a kernel runs
+                      * on the stream, the owner clears this bit, and the operations are the kernel's */
 };
 _Static_assert(sizeof(struct fabric_worker) <= 16, "large worlds have millions");
 

@@ -1572,6 +1572,37 @@ TEST("two-sided")
     CU_ASSERT(message_ps(1000, true, 1000, 0) > taken_ps);
 }
 
+/* Rank 0 puts with a signal to rank 1, or signals alone.  Returns rank 1's time. */
+static uint64_t told_ps(bool told, bool put, uint64_t message_ps)
+{
+    g_autofree struct stage *s = stage_new(2, 1);
+    struct transport t = transport_of(&s->cluster.nic);
+    s->options.transport = &t;
+    s->cluster.nic.read_ps = 70 * PS_PER_NS;
+    t.poster = CLUSTER_POST_PROXY;
+    t.doorbell_ps = 5 * PS_PER_US;
+    t.proxy_ps = 2 * PS_PER_US;
+    t.message_ps = message_ps;
+    t.told = told;
+    if (put) PLAY(s, 0, 1, { .verb = PUT_SIGNAL, .peer = 1, .size_bytes = 1000, .word = 1 });
+    else PLAY(s, 0, 1, SIGNALS(1, 1));
+    PLAY(s, 1, 1, WAITS(1));
+    stage_run(s);
+    return s->result[1].time_ps;
+}
+
+/* A put and its signal are one request.  The thread takes it in and tells the GPU (2 us).  A signal alone is a write,
+ * for which the thread takes no time and the NIC reads nothing. */
+TEST("told")
+{
+    CU_ASSERT_EQUAL(told_ps(true, true, 9000) - told_ps(true, true, 1000), 8000);
+    CU_ASSERT_EQUAL(told_ps(true, false, 9000), told_ps(true, false, 1000));
+    CU_ASSERT_EQUAL(told_ps(false, false, 9000) - told_ps(true, false, 9000), 9000);
+    CU_ASSERT_EQUAL(told_ps(false, false, 0) - told_ps(true, false, 0), 70000);
+    const uint64_t two_ps = told_ps(false, true, 1000), one_ps = told_ps(true, true, 1000);
+    CU_ASSERT(two_ps > one_ps + 2800000 && two_ps < one_ps + 3200000); /* one post of 5 us less, 2 us more at the end */
+}
+
 /* Ranks 0 and 1 may share a NIC, and ranks 2 and 3 another.  QPs of a shared NIC take turns, so the signals are sent
  * one right after the other. */
 static void shared_nic_play(struct stage *s)

@@ -6,6 +6,11 @@
  * a link: a buffer of 8 places in the receiver's memory and two words.  One word counts the places that the sender has
  * filled, the other those that the receiver has emptied.
  *
+ * Between nodes a thread of the host sends (src/proxy.cc, src/transport/net.cc).  The block makes a slice in places of
+ * its own memory, and a third word tells the thread how many are made.  The thread puts each slice once the receiver's
+ * places are empty.  NCCL has 8 places to send from, each free again when its bytes have arrived.  A fabric says that
+ * only of all puts of a QP together, so here they are 16, each free when the receiver has emptied its place.
+ *
  *     heap, with payload: | own bytes | result | places by channel and link | places to send from, for NICs |
  *
  * all-gather: the rank's own block lies at its place in the result.
@@ -33,7 +38,8 @@
  * of 16 warps; with LL128, 1920 B by each of 20 warps. */
 enum { PIECE_BYTES = 64 << 10, LL128_PIECE_BYTES = 38400 };
 enum { SLICE_BYTES_LEAST = 32 << 10, PACK_BYTES = 16 };
-enum { WORD_FILLED, WORD_EMPTIED, WORDS_A_LINK };
+enum { WORD_FILLED, WORD_EMPTIED, WORD_MADE, WORDS_A_LINK }; /* MADE: of the sender, for its thread */
+enum { MADE_PLACES = 2 * NCCL_STEPS };
 enum { GIVEN_TWO = 1, GIVEN_KEPT = 2, GIVEN_CAME = 4, GIVENS = 8 };
 enum { LINKS_MOST = 3, CHILDREN = 3 };
 /* The numbers of the links on which a rank receives in a channel's tree: LINK_UP + i from child i, LINK_DOWN from the
@@ -54,18 +60,28 @@ struct primitive {
     uint64_t from, to, size_bytes; /* heap offsets of the rank's own bytes and of the result; bytes of the chunk */
 };
 
+/* The part of the host's thread that sends on one link of a block. */
+struct sender {
+    struct fabric_worker worker;
+    const struct block *block;
+    struct link link;                 /* steps: how many places it has put, in all launches */
+    uint64_t last_steps;              /* what link.steps will be at the end of the launch */
+    uint64_t size_bytes[MADE_PLACES]; /* of the slice in each place */
+    bool announced;                   /* the next message's size has already been sent */
+};
+
 struct block {
     struct fabric_worker worker;
+    struct sender sender[LINKS_MOST]; /* by outgoing link; unused if no NIC takes the link's bytes */
     struct nccl_rank *rank;
     struct operation *op;
     struct link in[LINKS_MOST], out[LINKS_MOST];
     uint32_t number, ins, outs; /* number: the channel's number */
     uint32_t primitive, slice;
-    bool down;      /* tree: it hands results down */
-    uint8_t begun;  /* how many reads of code are done.  Before the first byte it reads the kernel's own code, then the
-                     * code of the protocol's function */
-    bool announced; /* the next message's size has already been sent */
-    bool made;      /* the piece has been made in the rank's own memory */
+    bool down;     /* tree: it hands results down */
+    uint8_t begun; /* how many reads of code are done.  Before the first byte it reads the kernel's own code, then the
+                    * code of the protocol's function */
+    bool made;     /* the piece has been made in the rank's own memory */
     uint32_t stored, told;  /* to how many targets the piece is stored; how many peers have been told of the slice */
     uint64_t begin, sliced; /* where in the channel's part the chunk, or the round of chunks, begins; bytes of the
                              * primitive whose slices are done */
@@ -121,11 +137,21 @@ static bool by_tree(const struct nccl_plan *p) { return p->algorithm == COLL_TRE
 
 static uint32_t links_of(const struct nccl_plan *p) { return by_tree(p) ? TREE_LINKS : 1; }
 
-static uint64_t place_offset(const struct block *b, uint32_t link, uint64_t step, bool staged)
+static uint64_t place_offset(const struct block *b, uint32_t link, uint64_t step)
 {
     const struct operation *op = b->op;
-    const uint64_t row = (b->number + (staged ? op->plan.channels : 0)) * (uint64_t)links_of(&op->plan) + link;
+    const uint64_t row = b->number * (uint64_t)links_of(&op->plan) + link;
     return op->heap_begin + places_offset(&op->options) + (row * NCCL_STEPS + step % NCCL_STEPS) * op->place_bytes;
+}
+
+/* Where the slice that a step sends is made. */
+static uint64_t made_offset(const struct block *b, uint64_t step)
+{
+    const struct operation *op = b->op;
+    const uint64_t links = links_of(&op->plan), places = op->plan.channels * links * NCCL_STEPS;
+    const uint64_t row = b->number * links + b->out[0].here;
+    return op->heap_begin + places_offset(&op->options) +
+           (places + row * MADE_PLACES + step % MADE_PLACES) * op->place_bytes;
 }
 
 /* ---- rings ---- */
@@ -305,8 +331,7 @@ static void piece_make(const struct block *b, uint8_t *target)
     const uint64_t at = b->sliced + b->moved;
     const uint8_t *own = heap + b->op->heap_begin + b->now.from + at, *came[LINKS_MOST] = { NULL };
     const uint32_t ins = b->now.receive ? b->ins : 0;
-    for (uint32_t l = 0; l < ins; l++)
-        came[l] = heap + place_offset(b, b->in[l].here, b->in[l].steps, false) + b->moved;
+    for (uint32_t l = 0; l < ins; l++) came[l] = heap + place_offset(b, b->in[l].here, b->in[l].steps) + b->moved;
     for (uint64_t i = 0; i < b->piece; i++) {
         uint8_t sum = b->now.own ? own[i] : 0;
         for (uint32_t l = 0; l < ins; l++) sum = (uint8_t)(sum + came[l][i]);
@@ -317,13 +342,11 @@ static void piece_make(const struct block *b, uint8_t *target)
 
 static void piece_fill(const void *context, uint8_t *target) { piece_make(context, target); }
 
-static uint64_t staged_offset(const struct block *b) { return place_offset(b, b->out[0].here, b->out[0].steps, true); }
-
 static void piece_run(void *context, uint64_t argument)
 {
     struct block *b = context;
     (void)argument;
-    piece_make(b, b->now.send ? b->worker.fabric->heap + staged_offset(b) + b->moved : NULL);
+    piece_make(b, b->now.send ? b->worker.fabric->heap + made_offset(b, b->out[0].steps) + b->moved : NULL);
 }
 
 static uint8_t site_of(const struct nccl_plan *p)
@@ -360,7 +383,7 @@ static bool is_staged(const struct block *b)
 static int piece_store(struct block *b, const struct link *link, uint8_t rows)
 {
     const bool payload = b->worker.fabric->payload;
-    const uint64_t target = payload ? place_offset(b, link->there, link->steps, false) + b->moved : 0;
+    const uint64_t target = payload ? place_offset(b, link->there, link->steps) + b->moved : 0;
     const struct fabric_write write = { .target_offset = target,
                                         .charge_bytes = b->piece,
                                         .peer = link->peer,
@@ -414,45 +437,20 @@ static uint16_t queue_of(const struct block *b)
     return (uint16_t)(b->number / b->rank->peers % b->worker.fabric->queue_count);
 }
 
-/* Sends a message's size before the message, as NCCL's sockets do. */
-static int size_send(struct block *b, uint16_t peer)
+static int filled_tell(struct block *b, uint32_t out)
 {
-    const struct fabric_write write = { .charge_bytes = sizeof(uint32_t), .peer = peer, .queue = queue_of(b) };
-    const int rc = fabric_put(&b->worker, &write);
-    b->announced = rc == 0;
-    return rc;
-}
-
-static int slice_put(struct block *b, const struct link *link, const struct fabric_signal *signal)
-{
-    const struct fabric *f = b->worker.fabric;
-    const bool sockets = b->op->options.sockets;
-    const int size_rc = sockets && !b->announced ? size_send(b, link->peer) : 0;
-    if (size_rc) return size_rc;
-    const uint64_t from = f->payload ? staged_offset(b) : 0;
-    const struct fabric_write write = { .target_offset =
-                                            f->payload ? place_offset(b, link->there, link->steps, false) : 0,
-                                        .charge_bytes = b->moved,
-                                        .peer = link->peer,
-                                        .queue = queue_of(b),
-                                        .site = SITE_NCCL_PUT,
-                                        .given = &b->op->given_put,
-                                        .data = f->heap + from,
-                                        .size_bytes = f->payload ? (uint32_t)b->moved : 0 };
-    const int rc = fabric_put_signal(&b->worker, &write, signal);
-    if (!rc) b->announced = false;
-    return rc;
-}
-
-static int filled_tell(struct block *b, const struct link *link)
-{
-    const bool flags = b->op->plan.protocol != COLL_SIMPLE;
-    const struct fabric_signal signal = { .value = link->steps + slice_steps(&b->op->plan),
+    const struct link *link = &b->out[out];
+    const bool nic = by_nic(b, link->peer), flags = b->op->plan.protocol != COLL_SIMPLE;
+    const struct fabric_signal filled = { .value = link->steps + slice_steps(&b->op->plan),
                                           .word = word_of(b, link->there, WORD_FILLED),
                                           .peer = link->peer,
-                                          .queue = queue_of(b),
                                           .site = flags ? SITE_NCCL_FLAGS : SITE_NCCL_TELL };
-    return by_nic(b, link->peer) ? slice_put(b, link, &signal) : fabric_signal(&b->worker, &signal);
+    const struct fabric_signal made = { .value = filled.value,
+                                        .word = word_of(b, link->here, WORD_MADE),
+                                        .peer = b->worker.fabric->rank,
+                                        .site = b->op->plan.protocol == COLL_LL ? SITE_NCCL_HAND_LL : SITE_NCCL_HAND };
+    if (nic) b->sender[out].size_bytes[link->steps % MADE_PLACES] = b->moved;
+    return fabric_signal(&b->worker, nic ? &made : &filled);
 }
 
 /* Tells the sender that places are empty.  No release is needed, because the receiver has only read. */
@@ -466,6 +464,12 @@ static int emptied_tell(struct block *b, const struct link *link)
     return fabric_signal(&b->worker, &signal);
 }
 
+/* How many places the block may fill that the receiver has not emptied. */
+static uint32_t places_of(const struct block *b, const struct link *out)
+{
+    return by_nic(b, out->peer) ? MADE_PLACES : NCCL_STEPS;
+}
+
 /* The link that the next slice waits for; NULL if it waits for none. */
 static const struct link *awaited(const struct block *b)
 {
@@ -474,7 +478,8 @@ static const struct link *awaited(const struct block *b)
     for (uint32_t l = 0; b->now.receive && l < b->ins; l++)
         if (fabric_load(f, word_of(b, b->in[l].here, WORD_FILLED)) < b->in[l].steps + steps) return &b->in[l];
     for (uint32_t l = 0; b->now.send && l < b->outs; l++)
-        if (fabric_load(f, word_of(b, b->out[l].here, WORD_EMPTIED)) + NCCL_STEPS < b->out[l].steps + steps)
+        if (fabric_load(f, word_of(b, b->out[l].here, WORD_EMPTIED)) + places_of(b, &b->out[l]) <
+            b->out[l].steps + steps)
             return &b->out[l];
     return NULL;
 }
@@ -500,19 +505,6 @@ static void slice_next(struct block *b)
     if (b->begin < nccl_part_bytes(p, b->number)) b->now = primitive_of(b);
 }
 
-/* Whether all puts have arrived. */
-static bool all_arrived(struct block *b)
-{
-    for (uint32_t l = 0; l < b->ins + b->outs; l++) {
-        const uint16_t peer = l < b->ins ? b->in[l].peer : b->out[l - b->ins].peer;
-        if (!by_nic(b, peer)) continue;
-        const int rc = fabric_flush(&b->worker, peer, queue_of(b));
-        if (rc == -EAGAIN) return false;
-        assert(rc == 0);
-    }
-    return true;
-}
-
 /* Charges a read of code, before the first byte is moved.  False: all code has been read.  The kernel itself has LL's
  * code.  For the other protocols it calls functions, so they need a second read (src/device/common.h). */
 static bool kernel_begin(struct block *b)
@@ -532,7 +524,7 @@ static int slice_tell(struct block *b)
 {
     const uint32_t outs = b->now.send ? b->outs : 0, ins = b->now.receive ? b->ins : 0;
     for (; b->told < outs + ins; b->told++) {
-        const int rc = b->told < outs ? filled_tell(b, &b->out[b->told]) : emptied_tell(b, &b->in[b->told - outs]);
+        const int rc = b->told < outs ? filled_tell(b, b->told) : emptied_tell(b, &b->in[b->told - outs]);
         if (rc) return rc;
     }
     return 0;
@@ -541,7 +533,7 @@ static int slice_tell(struct block *b)
 static enum worker_step block_step(struct fabric_worker *worker)
 {
     struct block *b = fabric_container_of(worker, struct block, worker);
-    if (b->begin == nccl_part_bytes(&b->op->plan, b->number)) return all_arrived(b) ? WORKER_DONE : WORKER_WAIT;
+    if (b->begin == nccl_part_bytes(&b->op->plan, b->number)) return WORKER_DONE;
     if (kernel_begin(b)) return WORKER_MORE;
     if (!b->moved && !b->made && !b->told && awaited(b)) return WORKER_WAIT;
     const uint64_t size = slice_bytes(b);
@@ -568,6 +560,93 @@ static void block_describe(const struct fabric_worker *worker, char *text, size_
 }
 
 static const struct worker_role block_role = { .step = block_step, .describe = block_describe };
+
+/* ---- the host's thread ---- */
+
+/* Sends a message's size before the message, as NCCL's sockets do. */
+static int size_send(struct sender *s)
+{
+    const struct fabric_write write = { .charge_bytes = sizeof(uint32_t),
+                                        .peer = s->link.peer,
+                                        .queue = queue_of(s->block) };
+    const int rc = fabric_put(&s->worker, &write);
+    s->announced = rc == 0;
+    return rc;
+}
+
+static int slice_put(struct sender *s)
+{
+    const struct block *b = s->block;
+    const struct fabric *f = s->worker.fabric;
+    const uint64_t size = s->size_bytes[s->link.steps % MADE_PLACES];
+    const int size_rc = b->op->options.sockets && !s->announced ? size_send(s) : 0;
+    if (size_rc) return size_rc;
+    const uint64_t from = f->payload ? made_offset(b, s->link.steps) : 0;
+    const struct fabric_write write = { .target_offset = f->payload ? place_offset(b, s->link.there, s->link.steps) : 0,
+                                        .charge_bytes = size,
+                                        .peer = s->link.peer,
+                                        .queue = queue_of(b),
+                                        .site = SITE_NCCL_PUT,
+                                        .given = &b->op->given_put,
+                                        .data = f->heap + from,
+                                        .size_bytes = f->payload ? (uint32_t)size : 0 };
+    const struct fabric_signal filled = { .value = s->link.steps + slice_steps(&b->op->plan),
+                                          .word = word_of(b, s->link.there, WORD_FILLED),
+                                          .peer = s->link.peer,
+                                          .queue = queue_of(b) };
+    const int rc = fabric_put_signal(&s->worker, &write, &filled);
+    if (!rc) s->announced = false;
+    return rc;
+}
+
+static enum worker_step sender_step(struct fabric_worker *worker)
+{
+    struct sender *s = fabric_container_of(worker, struct sender, worker);
+    const struct fabric *f = worker->fabric;
+    if (s->link.steps == s->last_steps) return WORKER_DONE;
+    const uint64_t then = s->link.steps + slice_steps(&s->block->op->plan);
+    if (fabric_load(f, word_of(s->block, s->link.here, WORD_MADE)) < then ||
+        fabric_load(f, word_of(s->block, s->link.here, WORD_EMPTIED)) + NCCL_STEPS < then)
+        return WORKER_WAIT;
+    const int rc = slice_put(s);
+    assert(rc == 0 || rc == -EAGAIN);
+    if (rc) return WORKER_WAIT;
+    s->link.steps = then;
+    return WORKER_MORE;
+}
+
+static void sender_describe(const struct fabric_worker *worker, char *text, size_t text_size)
+{
+    const struct sender *s = fabric_container_of(worker, const struct sender, worker);
+    snprintf(text, text_size, "%s, channel %u: the host's thread waits for rank %u", s->block->rank->base.ops->phase[0],
+             s->block->number, s->link.peer);
+}
+
+static const struct worker_role sender_role = { .step = sender_step, .describe = sender_describe };
+
+/* How many places the block fills in a launch, for each peer that it sends to. */
+static uint64_t steps_of(const struct block *b)
+{
+    const struct nccl_plan *p = &b->op->plan;
+    const struct coll_options *o = &b->op->options;
+    const bool tree = by_tree(p);
+    const uint64_t round = p->chunk_bytes * (o->kernel == COLL_ALLREDUCE && !tree ? o->ranks : 1);
+    const uint64_t rounds = (nccl_part_bytes(p, b->number) + round - 1) / round;
+    return rounds * (tree ? 1 : primitives_of(b) - 1) * p->chunk_steps;
+}
+
+static void senders_launch(struct block *b)
+{
+    for (uint32_t l = 0; l < b->outs; l++) {
+        struct sender *s = &b->sender[l];
+        if (!by_nic(b, b->out[l].peer)) continue;
+        *s = (struct sender){
+            .worker = { .stream = true }, .block = b, .link = b->out[l], .last_steps = b->out[l].steps + steps_of(b)
+        };
+        coll_worker_add(&b->rank->base, &s->worker, &sender_role, b->number, 1);
+        fabric_watch(&s->worker, word_of(b, s->link.here, WORD_EMPTIED), WORD_MADE - WORD_EMPTIED + 1);
+    }
+}
 
 /* ---- a rank ---- */
 
@@ -601,8 +680,8 @@ static void operations_make(const struct coll_options *o, struct operation op[OP
         const enum coll_protocol protocol = op[i].plan.protocol;
         op[i].given_put =
             (struct fabric_given){ .size = { protocol == COLL_LL, protocol != COLL_SIMPLE, own->sockets } };
-        const uint64_t rows = 2 * (uint64_t)op[i].plan.channels * links_of(&op[i].plan);
-        *heap_end += places_offset(own) + rows * NCCL_STEPS * op[i].place_bytes;
+        const uint64_t rows = (uint64_t)op[i].plan.channels * links_of(&op[i].plan);
+        *heap_end += places_offset(own) + rows * (NCCL_STEPS + MADE_PLACES) * op[i].place_bytes;
         *word_end += op[i].plan.channels * links_of(&op[i].plan) * WORDS_A_LINK;
     }
 }
@@ -679,6 +758,7 @@ static void block_launch(struct nccl_rank *r, uint32_t phase, uint32_t channel, 
     b->worker.whole = true;
     for (uint32_t l = 0; l < b->ins; l++) fabric_watch(&b->worker, word_of(b, b->in[l].here, WORD_FILLED), 1);
     for (uint32_t l = 0; l < b->outs; l++) fabric_watch(&b->worker, word_of(b, b->out[l].here, WORD_EMPTIED), 1);
+    senders_launch(b);
 }
 
 static void nccl_launch(struct coll_rank *base, uint32_t phase)

@@ -105,8 +105,8 @@ struct loop {
     uint32_t number; /* enum site; it tells the arrays of different sites apart */
     bool lined, sought, packed, packed_source, spread, staged, alone, in_turn, fenced, ahead, fresh, unseen, posted,
         apart, weighted, peer;
-    bool host, polls;                                     /* of scans */
-    bool releases, host_stored, polled, library, message; /* of signals and puts */
+    bool host, polls;                                              /* of scans */
+    bool releases, host_stored, to_host, polled, library, message; /* of signals and puts */
     bool program; /* true: only the program and the description of its data count.  false: `engine` and the fields after
                    * it say what the loop does */
     bool times;   /* for a scan: loops_times() gives the number of loads; false: a load for each row */

@@ -181,6 +181,8 @@
     X(COPY_ENGINE) \
     X(NCCL_TELL) \
     X(NCCL_FLAGS) \
+    X(NCCL_HAND) \
+    X(NCCL_HAND_LL) \
     X(NCCL_PUT) \
     X(NVSHMEM_BARRIER) \
     X(HOST_PUT) \

@@ -20,9 +20,8 @@ enum {
 
 /* How libraries post.  DeepEP's V1 posts by NVSHMEM's IBGDA or by NCCL's GIN (its pull request 521), and V2 by GIN.
  * UCCL posts by its own threads, NIXL EP by UCX, and MoRI by the GPU's threads, like IBGDA (PROTOCOLS.md 1.5, 1.7, 1.8,
- * 1.10, 1.13, 1.16).  NCCL's collectives reach any NIC by a thread of the host, which is modelled as the thread of
- * NCCL's GIN.  On AMD's GPUs the collectives are RCCL's.  Within a node UCCL's kernels are DeepEP's, so they are listed
- * only for AMD's GPUs. */
+ * 1.10, 1.13, 1.16).  NCCL's collectives reach any NIC by a thread of the host.  On AMD's GPUs the collectives are
+ * RCCL's.  Within a node UCCL's kernels are DeepEP's, so they are listed only for AMD's GPUs. */
 static const struct which_backend table[] = {
     { "deepep-ll", "ll", WHICH_NVIDIA, NULL, 0 },
     { "deepep-normal", "normal", WHICH_NVIDIA, NULL, 0 },
@@ -55,7 +54,7 @@ static const struct which_backend table[] = {
     { "pplx", "pplx", WHICH_NVIDIA, "fabric-lib-efa", EFA },
     { "mori-normal", "mori", WHICH_AMD, "ibgda", MLX5 | BNXT_RE | IONIC },
     { "mori-ll", "mori-ll", WHICH_AMD, "ibgda", MLX5 | BNXT_RE | IONIC },
-    { "nccl-ag-rs", "ag-rs", WHICH_BOTH, "gin-proxy", MLX5 | EFA | CXI | BNXT_RE | IONIC },
+    { "nccl-ag-rs", "ag-rs", WHICH_BOTH, "nccl", MLX5 | EFA | CXI | BNXT_RE | IONIC },
 };
 
 enum { TOKENS_DEFAULT = 128 };
@@ -136,7 +135,7 @@ bool which_begin(struct which *w, GError **error)
         error_input(error,
                     "expected --kernel ll, normal, v2, ag-rs, mori, mori-ll, pplx or (within a node) one-sided or "
                     "two-sided and a --backend that posts for it (ibgda, gdaki, gin-proxy, nixl, uccl, uccl-efa, "
-                    "fabric-lib or fabric-lib-efa), found %s and %s",
+                    "fabric-lib, fabric-lib-efa or, for ag-rs, nccl), found %s and %s",
                     w->base.kernel ? w->base.kernel : "none", w->base.backend ? w->base.backend : "none");
     return false;
 }

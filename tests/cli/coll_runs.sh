@@ -54,11 +54,11 @@ $EPTWIN replay --ranks 4 --ranks-per-node 2 --repeat 2 --kernel allgather --algo
 grep '^# \(checks\|algorithm\|issue\)' live.csv
 
 echo '# the sum of 8 ranks on 2 nodes: each of 4 NICs has a quarter of 64 MiB to send, at 24 GB/s; replayed'
-$EPTWIN simulate --cluster source/models/clusters/gh200-alps.ini --backend gin-proxy --num-ranks 8 --kernel allreduce \
+$EPTWIN simulate --cluster source/models/clusters/gh200-alps.ini --num-ranks 8 --kernel allreduce \
     --size 64MiB | awk -F, '/^allreduce,all,bound_send_us/ { print int($4) }'
 echo '# trees: flags go with the bytes, or a release behind them, which takes a tenth longer at least; replayed'
 for protocol in ll simple; do
-    $EPTWIN simulate --cluster source/models/clusters/gh200-alps.ini --backend gin-proxy --num-ranks 8 --kernel allreduce \
+    $EPTWIN simulate --cluster source/models/clusters/gh200-alps.ini --num-ranks 8 --kernel allreduce \
         --algorithm tree --size 4KiB --protocol $protocol
 done | awk -F, '/^allreduce,all,time_us,/ { time[++n] = $4 } END { print (time[2] > 1.1 * time[1] ? "yes" : "no") }'
 for more in '' --disable-nvlink '--size 100KB'; do
@@ -84,6 +84,13 @@ for routing in '--tokens-per-rank 16|16' '--traffic 16|0;0|16 --num-tokens 16' '
 done
 $EPTWIN replay --ranks 4 --ranks-per-node 2 --repeat 2 --kernel ag-rs --num-tokens 16 --hidden 512 >live.csv
 grep '^# checks' live.csv && rows <live.csv | of time_us
+echo "# between nodes NCCL's thread of the host posts for its kernels, whatever posts for others: the file's [nic] changes nothing"
+nodes="--cluster source/models/clusters/h100-cx7.ini --num-ranks 16 --size 4KiB --set nic.doorbell=50us"
+for kernel in 'allgather --algorithm ring' reducescatter allreduce allgather; do
+    for more in '' '--backend nccl'; do
+        $EPTWIN simulate $nodes --kernel $kernel $more | awk -F, '$2 == "all" && $3 == "time_us" && $1 != "sync" { print $4 }'
+    done | awk -v kernel="$kernel" '{ t[NR] = $1 } END { print kernel ":", t[1] == t[2] ? "same" : "other" }'
+done
 echo "# NCCL's sends and receives: of one size with a rank's own part, of a list, with arithmetic; on a live link"
 sends="--kernel alltoallv --issue nccl"
 for matrix in uniform:4096 uniform:4194304; do

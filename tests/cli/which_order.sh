@@ -37,7 +37,7 @@ for kernel, name, backend, phases in (
         ('ll', 'deepep-ll', 'ibgda', ['dispatch', 'combine']), ('uccl', 'uccl-ll', 'uccl', ['dispatch', 'combine']),
         ('normal', 'deepep-normal', 'gdaki', ['layout', 'notify', 'dispatch', 'cached_notify_combine', 'combine']),
         ('v2', 'deepep-v2', 'gdaki', ['dispatch_span', 'combine_span']),
-        ('ag-rs', 'nccl-ag-rs', 'gin-proxy', ['dispatch', 'combine'])):
+        ('ag-rs', 'nccl-ag-rs', 'nccl', ['dispatch', 'combine'])):
     said = float(t[f'{name} over {backend}']['layer_us'])
     found = simulated('ll' if kernel == 'uccl' else kernel, backend, phases)
     print(name, 'as simulated' if abs(said - found) < 1e-3 else (said, found))

@@ -35,6 +35,8 @@ struct transport {
     uint64_t message_ps;    /* the target thread's time for a signal, if signals are messages to it; 0: NICs apply
                              * signals */
     uint64_t answer_ps;     /* the asking thread's time for the answer to such a message */
+    bool told;              /* a put with a signal is one request.  The thread that takes it in tells the GPU, by a word
+                             * in the host's memory.  Other signals are writes */
     uint64_t copy_rate_bps; /* rate at which a CPU at each end copies the bytes; 0: NICs fetch and deliver them */
     uint64_t receive_ps;    /* a CPU's time for a message that has arrived, without its copy; 0: NICs deliver it */
     enum transport_order order;

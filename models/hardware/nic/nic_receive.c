@@ -133,14 +133,16 @@ void nic_request_received(struct sim *sim, struct sim_event *event)
 }
 
 /* Returns when a signal that comes in at in_ps has changed its word.  The target's NIC reads the word first, or a
- * thread of the target applies the signal. */
+ * thread of the target applies the signal, or such a thread tells the GPU. */
 static uint64_t signal_applied_ps(const struct world *w, const struct request *r, uint64_t in_ps)
 {
     const struct cluster_nic *c = &w->cluster->nic;
     struct nic *nic = &w->nic[port_to(w, r)];
+    if (w->transport.told && !r->put) return in_ps;
     if (w->transport.atomic_ps) return port_reserve(&nic->receiving, in_ps, w->transport.atomic_ps, 0);
     if (w->transport.message_ps) /* the signal takes turns with the requests that this thread posts */
-        return world_thread_reserve(&w->rank[r->target], 0, in_ps, w->transport.message_ps);
+        return world_thread_reserve(&w->rank[r->target], 0, in_ps, w->transport.message_ps) +
+               (w->transport.told ? w->transport.proxy_ps : 0);
     in_ps += c->read_ps;
     return c->atomic_ps ? port_reserve(&nic->atomic, in_ps, c->atomic_ps, 0) : in_ps;
 }

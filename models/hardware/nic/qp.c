@@ -5,6 +5,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
+enum { IMMEDIATE_BYTES = 4 }; /* what a write with an immediate carries besides its data */
+
 /* ---- QPs ---- */
 
 static arena_name *qp_place(const struct world_rank *rank, uint16_t peer, uint16_t queue)
@@ -147,7 +149,8 @@ struct request *world_request_write_signal(struct world_rank *source, const stru
 {
     struct request *r = world_request_write(source, write, p);
     r->polled = p && p->polled;
-    if (!r->polled) r->wire_bytes += (uint32_t)source->world->cluster->nic.signal_bytes;
+    if (!r->polled)
+        r->wire_bytes += source->world->transport.told ? IMMEDIATE_BYTES : source->world->cluster->nic.signal_bytes;
     r->signal = true;
     r->add = signal->add;
     r->word = signal->word;

@@ -222,6 +222,8 @@ static uint64_t post_by(struct world_rank *rank, uint64_t post_ps, uint32_t warp
     struct world_worker *ww = rank->now.worker;
     uint32_t lanes;
     const uint64_t start = gpu_lane_begin(ww, warps, &lanes);
+    if (ww->worker->stream && t->poster == CLUSTER_POST_PROXY) /* the worker is the thread that posts */
+        return world_thread_reserve(rank, queue, start, t->doorbell_ps);
     uint64_t end = start + rank_slowed_ps(rank, post_ps);
     if (t->poster == CLUSTER_POST_GPU) {
         if (!defer) {
@@ -302,7 +304,8 @@ static void fence_wait(struct world_rank *rank, const struct fabric_write *write
                        transport_notice_ps(t);
 }
 
-/* Writes two requests, or one where the peer polls the data or takes a message in.  One doorbell rings for both. */
+/* Writes two requests, or one where the peer polls the data, takes a message in or is told.  One doorbell rings for
+ * both. */
 static int gpu_put_signal(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write,
                           const struct fabric_signal *signal)
 {
@@ -311,7 +314,8 @@ static int gpu_put_signal(struct fabric *f, struct fabric_worker *worker, const 
     assert(ww && ww->worker->index == worker->index && write->peer != f->rank && signal->word < f->word_count);
     if (world_queue_full(rank, write->peer, write->queue, 2)) return -EAGAIN;
     const struct loop *p = world_loop(rank, write->site, write->given);
-    const bool one = (p && p->polled) || rank->world->transport.receive_ps;
+    const struct transport *t = &rank->world->transport;
+    const bool one = (p && p->polled) || t->receive_ps || t->told;
     if (!one) (void)post(rank, write->warps, write->peer, write->queue, true);
     const uint64_t ready_ps = post_by(rank, put_post_ps(rank, p), write->warps, write->peer, write->queue, false);
     if (!one) answer_charge(rank, write->queue);
@@ -437,7 +441,8 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
     if (p->host_stored) gpu_lane_end_from(ww, start, start + w->cluster->node.host_fence_ps);
     ww->unfenced = false;
     const uint64_t done_ps = later(p->apart ? fenced_ps : 0, ww->cursor_ps);
-    uint64_t visible_ps = done_ps + (path == FABRIC_SELF ? gpu->poll_ps : w->cluster->nvlink.latency_ps);
+    const uint64_t own_ps = p->to_host ? w->transport.proxy_ps : gpu->poll_ps;
+    uint64_t visible_ps = done_ps + (path == FABRIC_SELF ? own_ps : w->cluster->nvlink.latency_ps);
     if (w->peer_way && path != FABRIC_SELF) visible_ps += peers_latency_ps(rank, signal->peer);
     /* A kernel ends when its peers have received its stores. */
     if (path == FABRIC_NVLINK) {

@@ -37,6 +37,7 @@ static uint64_t lines_ps(const struct network *n)
 static uint64_t applied_ps(const struct world *w)
 {
     const struct transport *t = &w->transport;
+    if (t->told) return 0; /* a signal alone is a write */
     if (t->receive_ps) return t->receive_ps;
     if (t->atomic_ps) return t->atomic_ps;
     return t->message_ps ? t->message_ps : w->cluster->nic.read_ps;
