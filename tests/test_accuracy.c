@@ -18,7 +18,7 @@ TEST("a machine with measured rows has its own errors")
 {
     g_autoptr(cluster) h200 = shipped("h200");
     struct accuracy a;
-    CU_ASSERT(accuracy_find(h200, "ll", "dispatch", NULL, &a));
+    CU_ASSERT(accuracy_find(h200, "ll", "dispatch", "node", &a));
     CU_ASSERT(a.rows >= 100 && !a.elsewhere && a.median_pct > 0 && a.median_pct < a.p90_pct);
     g_autofree char *text = accuracy_text(&a), *expected = g_strdup_printf("%.0f %%", a.p90_pct);
     CU_ASSERT_STRING_EQUAL(text, expected);
@@ -30,7 +30,7 @@ TEST("a machine without has those of all machines, marked")
     g_free(mine->name);
     mine->name = g_strdup("a machine of mine");
     struct accuracy own, other;
-    CU_ASSERT(accuracy_find(h800, "ll", "combine", "", &own));
+    CU_ASSERT(accuracy_find(h800, "ll", "combine", "ibgda", &own));
     CU_ASSERT(accuracy_find(mine, "ll", "combine", "ibgda", &other));
     CU_ASSERT(other.elsewhere && other.rows > own.rows);
     g_autofree char *text = accuracy_text(&other);
@@ -41,7 +41,7 @@ TEST("a kernel that nobody measured has none, nor one by another backend")
 {
     g_autoptr(cluster) h200 = shipped("h200"), h800 = shipped("h800-cx7");
     struct accuracy a = { .rows = 1 };
-    CU_ASSERT(!accuracy_find(h200, "no-such-kernel", "dispatch", NULL, &a));
+    CU_ASSERT(!accuracy_find(h200, "no-such-kernel", "dispatch", "node", &a));
     CU_ASSERT(a.rows == 0);
     g_autofree char *text = accuracy_text(&a);
     CU_ASSERT_STRING_EQUAL(text, "-");

@@ -204,10 +204,11 @@ TEST("rows written back")
                                                     NULL));
     table->row[0].predicted_us = 12.3456;
     table->row[0].predicted_gbs = 1e6;
+    table->row[0].posted_by = g_strdup("ibgda");
     table->row[0].bottleneck = g_strdup("nic_tx");
     g_autoptr(GString) text = g_string_new(NULL);
     validate_table_append(table, text);
-    CU_ASSERT_STRING_EQUAL(text->str, "phase,label,predicted_us,predicted_gbs,error_pct,bottleneck\n"
-                                      "dispatch,\"a,b\",12.346,1000000.000,,nic_tx\n"
-                                      "combine,,,,,\n");
+    CU_ASSERT_STRING_EQUAL(text->str, "phase,label,posted_by,predicted_us,predicted_gbs,error_pct,bottleneck\n"
+                                      "dispatch,\"a,b\",ibgda,12.346,1000000.000,,nic_tx\n"
+                                      "combine,,,,,,\n");
 }

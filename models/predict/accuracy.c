@@ -34,8 +34,8 @@ static bool section_find(const char *section, const char *key, struct accuracy *
     return true;
 }
 
-/* The name of the backend whose posting times equal the cluster file's; NULL if there is none. */
-static const char *backend_of(const struct cluster *cluster)
+/* The name of the backend whose posting times equal the cluster file's. */
+static const char *own_backend(const struct cluster *cluster)
 {
     const struct transport own = transport_of(&cluster->nic);
     const struct transport *t;
@@ -43,14 +43,20 @@ static const char *backend_of(const struct cluster *cluster)
         if (t->poster == own.poster && t->post_ps == own.post_ps && t->doorbell_ps == own.doorbell_ps &&
             t->library_ps == own.library_ps && t->proxy_ps == own.proxy_ps && t->threads == own.threads)
             return t->name;
-    return NULL;
+    return "?";
 }
 
-bool accuracy_find(const struct cluster *cluster, const char *kernel, const char *phase, const char *backend,
+const char *accuracy_poster(const struct case_options *c, const struct record *record, const struct cluster *cluster)
+{
+    const char *ranks = record_get(record, "num-ranks");
+    if (g_ascii_strtoull(ranks, NULL, 10) <= c->ranks_per_node && !c->nvlink_disabled) return "node";
+    return c->backend ? c->backend : own_backend(cluster);
+}
+
+bool accuracy_find(const struct cluster *cluster, const char *kernel, const char *phase, const char *poster,
                    struct accuracy *accuracy)
 {
-    const char *named = backend && !*backend ? backend_of(cluster) : backend;
-    g_autofree char *key = g_strdup_printf("%s %s %s", kernel, !backend ? "node" : named ? named : "?", phase);
+    g_autofree char *key = g_strdup_printf("%s %s %s", kernel, poster, phase);
     *accuracy = (struct accuracy){ 0 };
     if (section_find(cluster->name, key, accuracy)) return true;
     accuracy->elsewhere = section_find("all machines", key, accuracy);

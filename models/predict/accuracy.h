@@ -7,7 +7,9 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include "models/case.h"
 #include "models/cluster.h"
+#include "reports/record.h"
 
 struct accuracy {
     uint32_t rows;              /* how many rows were measured */
@@ -15,10 +17,13 @@ struct accuracy {
     bool elsewhere;             /* fewer than 5 were measured on this machine, so these are the rows of all machines */
 };
 
-/* Finds the errors of a phase.  kernel is a name of --kernel.  backend is a name of --backend; "" stands for the
- * backend whose times the cluster file has; NULL: all ranks are on one node.  Returns false, with rows 0, if fewer than
- * 5 rows were measured on all machines together. */
-bool accuracy_find(const struct cluster *cluster, const char *kernel, const char *phase, const char *backend,
+/* Who posts to NICs in a case (case_cluster_settle()) that was simulated into the record: a name of --backend, "?" for
+ * times that are no backend's, or "node" where all ranks are on one node. */
+const char *accuracy_poster(const struct case_options *c, const struct record *record, const struct cluster *cluster);
+
+/* Finds the errors of a phase.  kernel is a name of --kernel, and poster is as accuracy_poster() names it.  Returns
+ * false, with rows 0, if fewer than 5 rows were measured on all machines together. */
+bool accuracy_find(const struct cluster *cluster, const char *kernel, const char *phase, const char *poster,
                    struct accuracy *accuracy);
 
 /* The 90th percentile of the absolute errors, as a cell of a table: "9 %", "9 % *" if elsewhere, "-" without rows. Free

@@ -180,11 +180,11 @@ static bool wants_words(const struct arguments *a)
            (isatty(STDOUT_FILENO) && (!a->format || !to_stdout) && (to_stdout || strcmp(a->output, "-") != 0));
 }
 
-static bool words_write(const struct arguments *a, const struct cluster *cluster, const struct record *record,
-                        const GString *proof, GError **error)
+static bool words_write(const struct case_options *c, const struct arguments *a, const struct cluster *cluster,
+                        const struct record *record, const GString *proof, GError **error)
 {
     g_autoptr(GString) text = g_string_new(NULL);
-    simulate_table_append(record, cluster, text);
+    simulate_table_append(c, record, cluster, text);
     if (a->explain) simulate_explain_append(record, text);
     g_string_append_len(text, proof->str, (gssize)proof->len);
     const bool as_output = a->format && !strcmp(a->format, "text") && a->output;
@@ -192,8 +192,8 @@ static bool words_write(const struct arguments *a, const struct cluster *cluster
 }
 
 /* Writes the record if one is asked for, then the words. */
-static bool results_write(const struct arguments *a, const struct cluster *cluster, const struct record *record,
-                          const GString *proof, GError **error)
+static bool results_write(const struct case_options *c, const struct arguments *a, const struct cluster *cluster,
+                          const struct record *record, const GString *proof, GError **error)
 {
     const bool words = wants_words(a), text = a->format && !strcmp(a->format, "text");
     enum record_format format = RECORD_CSV;
@@ -203,7 +203,7 @@ static bool results_write(const struct arguments *a, const struct cluster *clust
         g_autoptr(record) all = a->per_rank ? NULL : simulate_record_of_all(record);
         good = record_write(all ? all : record, a->output ? a->output : "-", format, error);
     }
-    return good && (!words || words_write(a, cluster, record, proof, error));
+    return good && (!words || words_write(c, a, cluster, record, proof, error));
 }
 
 /* Runs the case and writes its results.  The timeline's file gets its name only after the record is written, so no
@@ -217,7 +217,7 @@ static bool run_and_write(const struct case_options *c, const struct arguments *
     if (a->timeline && !timeline) return false;
     g_autoptr(GString) proof = g_string_new(NULL);
     const bool good =
-        run(c, a, cluster, timeline, record, proof, error) && results_write(a, cluster, record, proof, error);
+        run(c, a, cluster, timeline, record, proof, error) && results_write(c, a, cluster, record, proof, error);
     return timeline_file_close(timeline, good, error);
 }
 

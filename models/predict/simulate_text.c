@@ -81,20 +81,10 @@ static void wire_append(const struct record *record, const char *phase, GString 
 
 /* ---- the table ---- */
 
-/* The `backend` of accuracy_find() for the record's case. */
-static const char *backend_used(const struct record *record)
-{
-    const bool inside = g_ascii_strtoull(record_get(record, "num-ranks"), NULL, 10) <=
-                            g_ascii_strtoull(record_get(record, "ranks-per-node"), NULL, 10) &&
-                        g_strcmp0(record_get(record, "disable-nvlink"), "true") != 0;
-    const char *named = record_get(record, "backend");
-    return inside ? NULL : named ? named : "";
-}
-
 /* Adds the cells of a phase's times and bandwidths.  First is the slowest rank's time, which decides; then comes the
  * median rank's.  For several steps and layers the mean takes the median's place. */
-static void phase_cells(const struct record *record, const struct cluster *cluster, const char *phase,
-                        struct text_table *table)
+static void phase_cells(const struct case_options *c, const struct record *record, const struct cluster *cluster,
+                        const char *phase, struct text_table *table)
 {
     static const char *const rates[] = { "logical_rdma_gbs", "logical_nvl_gbs", "physical_nic_gbs",
                                          "physical_nvl_gbs" };
@@ -103,7 +93,7 @@ static void phase_cells(const struct record *record, const struct cluster *clust
     compare_limit_find(record, phase, &limit);
     g_autofree char *bound = compare_limit_text(&limit), *work = compare_limit_work(&limit);
     struct accuracy accuracy;
-    accuracy_find(cluster, record_get(record, "kernel"), phase, backend_used(record), &accuracy);
+    accuracy_find(cluster, record_get(record, "kernel"), phase, accuracy_poster(c, record, cluster), &accuracy);
     g_autofree char *off = accuracy_text(&accuracy);
     text_table_cell(table, "%s", phase);
     number_cell(table, compare_slowest_us(record, phase));
@@ -134,7 +124,8 @@ static void title_append(const struct record *record, GString *out)
     g_string_append(out, "\n\n");
 }
 
-void simulate_table_append(const struct record *record, const struct cluster *cluster, GString *out)
+void simulate_table_append(const struct case_options *c, const struct record *record, const struct cluster *cluster,
+                           GString *out)
 {
     const bool several = record_get(record, "layers") != NULL;
     const char *const titles[] = { "phase",        "slowest us",  "off by", several ? "mean us" : "median us",
@@ -142,7 +133,7 @@ void simulate_table_append(const struct record *record, const struct cluster *cl
                                    "bound by",     "with" };
     struct text_table *table = text_table_new("lrrrrrrrll", titles);
     g_autoptr(GPtrArray) phases = compare_phases(record);
-    for (guint i = 0; i < phases->len; i++) phase_cells(record, cluster, g_ptr_array_index(phases, i), table);
+    for (guint i = 0; i < phases->len; i++) phase_cells(c, record, cluster, g_ptr_array_index(phases, i), table);
     title_append(record, out);
     compare_verdict_alone_append(record, out);
     g_string_append_c(out, '\n');

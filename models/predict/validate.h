@@ -32,7 +32,7 @@ struct validate_row {
     uint32_t job;   /* number of the row's job; rows of one case share it */
     unsigned known; /* facts that labels tell, as bits that the table's user defines; 0: none */
     double predicted_us, predicted_gbs, predicted_pct, error_pct; /* NAN: none */
-    char *bottleneck;
+    char *posted_by, *bottleneck;                                 /* posted_by: as accuracy_poster() says */
 };
 
 struct validate_table {
@@ -72,7 +72,7 @@ int validate_column_find(const struct validate_table *table, const char *name);
 /* Prints the problems of rows to standard error, one a line, and returns how many rows have one. */
 uint32_t validate_problems_print(const struct validate_table *table);
 
-/* The table as CSV with predicted_us, predicted_gbs, error_pct and bottleneck added (or replaced). */
+/* The table as CSV with posted_by, predicted_us, predicted_gbs, error_pct and bottleneck added (or replaced). */
 void validate_table_append(const struct validate_table *table, GString *out);
 
 /* Simulates every row without a problem.  Jobs are shared out to worker processes, with a progress bar.  A case that

@@ -32,8 +32,9 @@ static const char validate_details[] =
     "                  of other tools, nothing is predicted\n"
     "\n"
     "An empty cell is the default, an option given here is the default of all rows and stands for a '?', every\n"
-    "other column is a label; no column may stand twice.  The rows come back with predicted_us, predicted_gbs,\n"
-    "error_pct and bottleneck added.  Rows of one case and several phases are simulated once.\n"
+    "other column is a label; no column may stand twice.  The rows come back with posted_by (who posts to\n"
+    "NICs: a backend, ? for times that are no backend's, or node where all ranks are on one), predicted_us,\n"
+    "predicted_gbs, error_pct and bottleneck added.  Rows of one case and several phases are simulated once.\n"
     "\n"
     "The summary goes to standard output, or to standard error when the rows go there.  Exit status: 0 every\n"
     "row was predicted, 1 some could not be (each reported with its line), 2 bad input.";

@@ -13,6 +13,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "models/predict/accuracy.h"
 #include "models/predict/simulate.h"
 #include "reports/wait_matrix.h"
 #include "sim/progress.h"
@@ -22,7 +23,7 @@ enum { TEXT_BYTES = 400, POLL_US = 5000 };
 /* What a worker reports to the parent about a row. */
 struct shared_row {
     double time_us, rate_gbs, share_pct;
-    char bottleneck[48];
+    char posted_by[32], bottleneck[48];
     char problem[TEXT_BYTES];
 };
 struct shared_job {
@@ -132,13 +133,15 @@ static bool load_recall(struct load_memory *memory, const struct case_options *c
 }
 
 /* Adds one draw's prediction to the row's mean over draws. */
-static void row_add(const struct validate_row *row, const struct record *record, struct shared_row *out)
+static void row_add(const struct validate_row *row, const struct cluster *cluster, const struct record *record,
+                    struct shared_row *out)
 {
     struct shared_row one = { 0 };
     row_predict(row, record, &one);
     out->time_us += one.time_us / row->seeds;
     out->rate_gbs += one.rate_gbs / row->seeds;
     out->share_pct += one.share_pct / row->seeds;
+    g_strlcpy(out->posted_by, accuracy_poster(&row->options, record, cluster), sizeof out->posted_by);
     g_strlcpy(out->bottleneck, one.bottleneck, sizeof out->bottleneck);
     g_strlcpy(out->problem, one.problem, TEXT_BYTES);
 }
@@ -156,7 +159,7 @@ static bool draw_run(const struct run *run, uint32_t job, const struct case_opti
         load_recall(memory, c, &error) && simulate_load(c, cluster, &memory->load, wishes, record, &error);
     for (uint32_t i = start; i < end; i++) {
         struct shared_row *out = &run->shared->row[run->row_of[i]];
-        if (good) row_add(&run->table->row[run->row_of[i]], record, out);
+        if (good) row_add(&run->table->row[run->row_of[i]], cluster, record, out);
         else g_strlcpy(out->problem, error->message, TEXT_BYTES);
     }
     return good;
@@ -344,12 +347,14 @@ static bool workers_run(struct run *run, uint32_t workers, GError **error)
 static void row_finish(struct validate_row *row, const struct shared_row *out)
 {
     if (validate_row_idle(row)) return;
-    g_clear_pointer(&row->problem, g_free); /* an earlier run may have set both strings */
+    g_clear_pointer(&row->problem, g_free); /* an earlier run may have set these strings */
     g_clear_pointer(&row->bottleneck, g_free);
+    g_clear_pointer(&row->posted_by, g_free);
     if (*out->problem) {
         row->problem = g_strdup(out->problem);
         return;
     }
+    row->posted_by = g_strdup(out->posted_by);
     if (validate_row_waits(row)) {
         row->predicted_pct = out->share_pct;
         row->error_pct = 100.0 * (100 + row->predicted_pct) / (100 + row->measured_pct) - 100;

@@ -17,7 +17,7 @@ enum { FILE_BYTES_MAX = 1 << 30, SEEDS_MAX = 1000 };
 
 static const char *const measured_names[] = { "phase",      "measured_us", "measured_gbs", "measured_pct",
                                               "outside_us", "seeds",       "metric",       NULL };
-static const char *const result_names[] = { "predicted_us", "predicted_gbs", "error_pct", "bottleneck" };
+static const char *const result_names[] = { "posted_by", "predicted_us", "predicted_gbs", "error_pct", "bottleneck" };
 
 /* ---- reading ---- */
 
@@ -345,6 +345,7 @@ void validate_row_clear(struct validate_row *row)
     g_strfreev(row->phase);
     g_strfreev(row->settings);
     g_free(row->problem);
+    g_free(row->posted_by);
     g_free(row->bottleneck);
 }
 
@@ -403,6 +404,8 @@ static void row_append(const struct validate_table *table, const struct validate
         if (i < cells) record_csv_field_append(out, row->cell[i]);
         g_string_append_c(out, ',');
     }
+    if (row->posted_by) record_csv_field_append(out, row->posted_by);
+    g_string_append_c(out, ',');
     number_append(out, row->predicted_us, "%.3f");
     g_string_append_c(out, ',');
     number_append(out, row->predicted_gbs, "%.3f");

@@ -18,10 +18,10 @@ static bool half_errors_find(const struct which *w, const struct which_point *p,
                              struct accuracy *errors)
 {
     const struct which_backend *b = &w->backend[p->order[place]];
-    const char *phase = which_time_name(half);
+    const char *phase = which_time_name(half), *poster = b->transport ? b->transport : "node";
     g_autofree char *span = g_strconcat(phase, "_span", NULL);
-    return accuracy_find(w->cluster, b->kernel, phase, b->transport, errors) ||
-           accuracy_find(w->cluster, b->kernel, span, b->transport, errors);
+    return accuracy_find(w->cluster, b->kernel, phase, poster, errors) ||
+           accuracy_find(w->cluster, b->kernel, span, poster, errors);
 }
 
 /* The errors of the time that the order is by.  A layer has those of its worse half; rows 0 if a half has no errors. */

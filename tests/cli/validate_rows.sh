@@ -50,6 +50,13 @@ printf 'phase,hidden\ndispatch,2048\n' | $EPTWIN validate - --cluster $cluster -
 echo '# phases add up, with what the measurement holds beside them'
 printf 'phase,outside_us\ndispatch,\ncombine,\ndispatch+combine,2.5\n' |
     $EPTWIN validate - --cluster $cluster --hidden 2048 --num-ranks 2 2>/dev/null |
-    awk -F, 'NR > 1 { us[NR] = $3; gbs[NR] = $4 } END {
+    awk -F, 'NR > 1 { us[NR] = $(NF - 3); gbs[NR] = $(NF - 2) } END {
         printf "%s\n", ((us[4] - us[2] - us[3] - 2.5)^2 < 1e-5 ? "the sum" : "another time")
         printf "%s\n", ((gbs[4] * us[4] / (gbs[3] * us[3]) - 1)^2 < 1e-5 ? "the bytes of the last" : "other bytes") }'
+
+echo '# who posts to NICs'
+printf '[cluster]\nname = mine\ninclude = source/models/clusters/h800-cx7.ini\n[nic]\npost = 1 us\n' >mine.ini
+printf 'kernel,num-ranks,disable-nvlink,backend,cluster,phase\nll,2,,,,dispatch\nll,2,true,,,dispatch\nll,16,,,,dispatch
+v2,16,,,,dispatch\nnormal,16,,ibrc,,dispatch\nll,16,,,mine.ini,dispatch\nnone,,,,,dispatch\n' |
+    $EPTWIN validate - --cluster $cluster --hidden 2048 --num-tokens 8 --num-experts 64 2>/dev/null |
+    awk -F, '{ print $1, $2, $3, $(NF - 4) }'
