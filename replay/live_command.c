@@ -52,14 +52,6 @@ GOptionEntry *live_command_entries(struct live_command *c)
     return g_memdup2(entries, sizeof entries);
 }
 
-void live_command_clear(struct live_command *c)
-{
-    bootstrap_free(c->bootstrap);
-    char *texts[] = { c->fabric, c->provider, c->device, c->signalling, c->root, c->secret_file, c->output, c->format };
-    for (size_t i = 0; i < G_N_ELEMENTS(texts); i++) g_free(texts[i]);
-    *c = (struct live_command){ 0 };
-}
-
 static bool number_check(const char *name, gint value, gint least, gint most, GError **error)
 {
     if (value >= least && value <= most) return true;

@@ -12,8 +12,8 @@
 
 enum { LIVE_RANKS_NOT_GIVEN = G_MININT };
 
-/* The options.  The caller first sets the struct to zero, then calls live_command_entries().  live_command_clear()
- * frees the strings with g_free(). */
+/* The options.  The caller first sets the struct to zero, then calls live_command_entries(), and at the end frees the
+ * bootstrap. */
 struct live_command {
     const char *name; /* the command's name, for messages */
     char *fabric, *provider, *device, *signalling;
@@ -35,7 +35,6 @@ struct live_command {
 /* Sets the defaults, and returns the options, which write into *c.  The caller frees the array.  It is valid as long
  * as *c is. */
 GOptionEntry *live_command_entries(struct live_command *c);
-void live_command_clear(struct live_command *c);
 
 /* Checks the values and sets c->live, except ranks_per_node and nvlink_disabled, which the case gives.  If a value
  * is wrong, returns false, and *error names the option, what was expected and what was found. */

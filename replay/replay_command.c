@@ -117,14 +117,7 @@ static void plan_clear(struct replay_plan *plan)
         case_load_free(&plan->item[i].load);
     }
     g_free(plan->item);
-    g_free(plan->steps);
-    g_free(plan->layers);
-    g_free(plan->timeline);
-    g_free(plan->metrics);
-    g_free(plan->predicted);
-    g_free(plan->schedule);
     schedule_free(plan->program);
-    g_free(plan->work_text);
 }
 
 /* Refuses --cluster: a replay always runs on this host. */
@@ -324,6 +317,6 @@ int command_replay(int argc, char **argv)
     const int status =
         options_parse(argc, argv, &plan, &error) ? replay_run(&plan) : live_command_fail(&command, error);
     plan_clear(&plan);
-    live_command_clear(&command);
+    bootstrap_free(command.bootstrap);
     return status;
 }

@@ -299,7 +299,6 @@ int command_measure(int argc, char **argv)
     int status;
     if (!options_parse(argc, argv, &m, &choice, &error)) status = live_command_fail(&command, error);
     else status = cuda_asked(&m) ? cuda_run(&m, &choice) : measure_run(&m);
-    g_free(choice.only);
-    live_command_clear(&command);
+    bootstrap_free(command.bootstrap);
     return status;
 }

@@ -61,7 +61,7 @@ struct probe_nic {
     char *state;       /* "ACTIVE", ...; NULL: unknown */
     uint64_t rate_bps; /* rate of one port; 0: unknown */
     uint32_t ports, mtu_bytes;
-    uint32_t gids_roce_v1, gids_roce_v2;
+    uint32_t gids_roce_v2;
     bool gids_known;
     bool bond; /* whether its ports form a LAG; rate_bps is still that of one port */
 };
@@ -118,13 +118,11 @@ double probe_pcie_gbs(uint32_t width, double gts);
 /* probe_checks.c: fills host->check. */
 void probe_checks_run(struct probe_host *host, struct probe_source *source);
 
-/* A part that probe knows by its PCI vendor and device.  Rates are from data sheets. */
+/* A part that probe knows by its PCI vendor and device. */
 struct probe_part {
     uint16_t vendor, device;
     const char *name;    /* "H100 SXM" */
     const char *cluster; /* name of the shipped cluster file that describes this GPU, as in "hopper"; NULL: none */
-    double nic_gbs;      /* of a NIC: rate of all ports together */
-    uint32_t nvlinks;    /* of a GPU: number of links in its data sheet */
 };
 const struct probe_part *probe_part_find(uint16_t vendor, uint16_t device);
 

@@ -150,10 +150,5 @@ int command_probe(int argc, char **argv)
     if (good && options.output) good = cluster_write(&options, &f, &error);
     if (good && g_strcmp0(options.output, "-") != 0) fputs(out->str, stdout);
     findings_clear(&f);
-    g_free(options.root);
-    g_free(options.save);
-    g_free(options.output);
-    g_free(options.include);
-    g_strfreev(options.files);
     return good ? EXIT_OK : command_line_fail("probe", error);
 }

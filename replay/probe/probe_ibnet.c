@@ -115,7 +115,6 @@ static bool cable_add(struct probe_ibnet *net, struct probe_switch *sw, const st
 {
     const char *blank = name ? strchrnul(name, ' ') : NULL;
     sw->host_ports += c->host;
-    sw->switch_ports += !c->host;
     *(c->host ? &sw->down_bps : &sw->up_bps) += c->rate_bps;
     net->hosts += c->host;
     if (!c->host && cable_known(net, c)) return true;

@@ -11,7 +11,7 @@ struct probe_switch {
     char *id;   /* "S-ec0d9a0300ec8240" or "lid 48" */
     char *name; /* the switch's description, or "" */
     uint32_t ports;
-    uint32_t host_ports, switch_ports;
+    uint32_t host_ports;
     uint64_t down_bps, up_bps; /* total rate of cables to hosts, and of cables to other switches */
 };
 

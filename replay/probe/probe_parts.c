@@ -1,6 +1,5 @@
 /* probe_parts.c - the GPUs and NICs that probe knows by name, and how near two devices of a host are.  PCI
- * identifiers are public (the PCI ID repository, sources of drivers).  Rates and numbers of links come from data
- * sheets. */
+ * identifiers are public (the PCI ID repository, sources of drivers). */
 #include <string.h>
 
 #include "replay/probe/probe.h"
@@ -8,35 +7,35 @@
 const struct probe_part *probe_part_find(uint16_t vendor, uint16_t device)
 {
     static const struct probe_part parts[] = {
-        { 0x10de, 0x20b0, "A100 SXM 40 GB", NULL, 0, 12 },
-        { 0x10de, 0x20b2, "A100 SXM 80 GB", NULL, 0, 12 },
-        { 0x10de, 0x2330, "H100 SXM", "h100-cx7", 0, 18 },
-        { 0x10de, 0x2331, "H100 PCIe", NULL, 0, 0 },
-        { 0x10de, 0x2324, "H800 SXM", "h800-cx7", 0, 8 },
-        { 0x10de, 0x2335, "H200 SXM", "h200", 0, 18 },
-        { 0x10de, 0x2329, "H20", "h20", 0, 18 },
-        { 0x10de, 0x2342, "GH200", "gh200", 0, 18 },
-        { 0x10de, 0x2901, "B200", "b200", 0, 18 },
-        { 0x10de, 0x2941, "GB200", "gb200", 0, 18 },
-        { 0x10de, 0x3182, "B300", "b300", 0, 18 },
-        { 0x10de, 0x31c2, "GB300", "gb300", 0, 18 },
-        { 0x10de, 0x27b8, "L4", NULL, 0, 0 },
-        { 0x10de, 0x26b5, "L40", NULL, 0, 0 },
-        { 0x10de, 0x26b9, "L40S", NULL, 0, 0 },
-        { 0x1002, 0x74a1, "MI300X", "mi300x", 0, 7 },
-        { 0x15b3, 0x1017, "ConnectX-5", NULL, 12.5, 0 },
-        { 0x15b3, 0x1019, "ConnectX-5 Ex", NULL, 12.5, 0 },
-        { 0x15b3, 0x101b, "ConnectX-6", NULL, 25, 0 },
-        { 0x15b3, 0x101d, "ConnectX-6 Dx", NULL, 25, 0 },
-        { 0x15b3, 0x1021, "ConnectX-7", NULL, 50, 0 },
-        { 0x15b3, 0x1023, "ConnectX-8", NULL, 100, 0 },
-        { 0x15b3, 0xa2dc, "BlueField-3", NULL, 50, 0 },
-        { 0x15b3, 0x101e, "ConnectX virtual function", NULL, 0, 0 },
-        { 0x1d0f, 0xefa0, "EFA (first generation)", NULL, 12.5, 0 },
-        { 0x1d0f, 0xefa1, "EFA (second generation)", NULL, 12.5, 0 },
-        { 0x1d0f, 0xefa2, "EFA (third generation)", NULL, 25, 0 },
-        { 0x17db, 0x0501, "Cassini (Slingshot-11)", NULL, 25, 0 },
-        { 0x14e4, 0x1760, "Thor 2 (BCM57608)", NULL, 50, 0 },
+        { 0x10de, 0x20b0, "A100 SXM 40 GB", NULL },
+        { 0x10de, 0x20b2, "A100 SXM 80 GB", NULL },
+        { 0x10de, 0x2330, "H100 SXM", "h100-cx7" },
+        { 0x10de, 0x2331, "H100 PCIe", NULL },
+        { 0x10de, 0x2324, "H800 SXM", "h800-cx7" },
+        { 0x10de, 0x2335, "H200 SXM", "h200" },
+        { 0x10de, 0x2329, "H20", "h20" },
+        { 0x10de, 0x2342, "GH200", "gh200" },
+        { 0x10de, 0x2901, "B200", "b200" },
+        { 0x10de, 0x2941, "GB200", "gb200" },
+        { 0x10de, 0x3182, "B300", "b300" },
+        { 0x10de, 0x31c2, "GB300", "gb300" },
+        { 0x10de, 0x27b8, "L4", NULL },
+        { 0x10de, 0x26b5, "L40", NULL },
+        { 0x10de, 0x26b9, "L40S", NULL },
+        { 0x1002, 0x74a1, "MI300X", "mi300x" },
+        { 0x15b3, 0x1017, "ConnectX-5", NULL },
+        { 0x15b3, 0x1019, "ConnectX-5 Ex", NULL },
+        { 0x15b3, 0x101b, "ConnectX-6", NULL },
+        { 0x15b3, 0x101d, "ConnectX-6 Dx", NULL },
+        { 0x15b3, 0x1021, "ConnectX-7", NULL },
+        { 0x15b3, 0x1023, "ConnectX-8", NULL },
+        { 0x15b3, 0xa2dc, "BlueField-3", NULL },
+        { 0x15b3, 0x101e, "ConnectX virtual function", NULL },
+        { 0x1d0f, 0xefa0, "EFA (first generation)", NULL },
+        { 0x1d0f, 0xefa1, "EFA (second generation)", NULL },
+        { 0x1d0f, 0xefa2, "EFA (third generation)", NULL },
+        { 0x17db, 0x0501, "Cassini (Slingshot-11)", NULL },
+        { 0x14e4, 0x1760, "Thor 2 (BCM57608)", NULL },
     };
     for (gsize i = 0; i < G_N_ELEMENTS(parts); i++)
         if (parts[i].vendor == vendor && parts[i].device == device) return &parts[i];

@@ -163,7 +163,6 @@ static void gids_count(struct probe_nic *nic, struct probe_source *source, const
         g_autofree char *type = probe_source_line(source, path);
         if (!type) continue;
         nic->gids_roce_v2 += strstr(type, "RoCE v2") != NULL;
-        nic->gids_roce_v1 += strstr(type, "RoCE v1") != NULL;
     }
 }
 

@@ -120,7 +120,6 @@ static bool member_take(struct kineto *k, const char *key, const char *text, siz
     } else if (strcmp(key, "deviceProperties") == 0) {
         const json_t *first = json_array_get(value, 0);
         if (!facts->gpu) facts->gpu = g_strdup(json_string_value(json_object_get(first, "name")));
-        facts->gpu_sms = count_take(first, "numSms");
     } else if (json_is_integer(value) && json_integer_value(value) > 0) {
         k->base_ns = MIN((int64_t)json_integer_value(value), INT64_MAX / 4);
     }

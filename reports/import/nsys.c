@@ -67,7 +67,6 @@ static bool gpu_take(struct profile_builder *b, sqlite3_stmt *row)
 {
     struct profile *facts = profile_builder_facts(b);
     if (!facts->gpu) facts->gpu = g_strdup((const char *)sqlite3_column_text(row, 0));
-    facts->gpu_sms = column_count(row, 1);
     return true;
 }
 
@@ -86,7 +85,7 @@ static const struct query {
       kernel_take, false },
     { "CUPTI_ACTIVITY_KIND_RUNTIME", "SELECT start, correlationId, globalTid FROM CUPTI_ACTIVITY_KIND_RUNTIME",
       launch_take, false },
-    { "TARGET_INFO_GPU", "SELECT name, smCount FROM TARGET_INFO_GPU", gpu_take, false },
+    { "TARGET_INFO_GPU", "SELECT name FROM TARGET_INFO_GPU", gpu_take, false },
 };
 
 static bool query_run(sqlite3 *database, const struct query *q, struct profile_builder *b, const char *path,

@@ -33,7 +33,6 @@ struct profile {
     int32_t rank;        /* as recorded, else -1 */
     uint32_t world_size; /* 0: not recorded */
     char *gpu;           /* "NVIDIA H800", or NULL */
-    uint32_t gpu_sms;    /* 0: not recorded */
     GPtrArray *names;    /* char *: each once */
     GArray *kernels;     /* struct profile_kernel of one device, sorted by begin */
     uint64_t events;     /* how many events the file has */

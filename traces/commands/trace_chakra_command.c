@@ -232,7 +232,5 @@ int trace_command_chakra(int argc, char **argv)
     trace_close(c.trace);
     ranges_free(&c.steps);
     ranges_free(&c.layers);
-    for (int i = 0; i < 2; i++) g_free(texts[i]);
-    g_free(input.weights);
     return error ? command_refuse(&chakra_help, error) : EXIT_OK;
 }

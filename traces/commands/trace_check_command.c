@@ -86,7 +86,6 @@ int trace_command_check(int argc, char **argv)
         routing_statistics_clear(&s);
     }
     trace_close(trace);
-    g_free(input.weights);
     return error ? command_refuse(&check_help, error) : status;
 }
 

@@ -62,8 +62,6 @@ struct command_output {
     { "provenance", 0, 0, G_OPTION_ARG_STRING, &(output).provenance, "where the trace comes from", "TEXT" }
 /* clang-format on */
 
-void command_output_clear(struct command_output *output);
-
 /* Writes the trace that `produce` makes, and prints the writer's note on standard error. */
 bool command_write(const struct command_help *help, const char *path, const struct command_output *output,
                    const struct trace_info *info, trace_producer *produce, void *context, GError **error);

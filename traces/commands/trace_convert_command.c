@@ -50,8 +50,6 @@ int trace_command_convert(int argc, char **argv)
         if (trace)
             (void)command_write(&convert_help, argv[2], &output, trace_info(trace), trace_produce, trace, &error);
     }
-    command_output_clear(&output);
-    g_free(input.weights);
     return error ? command_refuse(&convert_help, error) : EXIT_OK;
 }
 
@@ -133,9 +131,6 @@ int trace_command_slice(int argc, char **argv)
     ranges_free(&slice.layers);
     ranges_free(&slice.ranks);
     ranges_free(&slice.tokens);
-    for (int i = 0; i < 4; i++) g_free(texts[i]);
-    command_output_clear(&output);
-    g_free(input.weights);
     return error ? command_refuse(&slice_help, error) : EXIT_OK;
 }
 
@@ -263,6 +258,5 @@ int trace_command_merge(int argc, char **argv)
                command_write(&merge_help, argv[argc - 1], &output, &info, merge_produce, &m, &error));
     for (uint32_t t = 0; t < m.count; t++) trace_close(m.traces[t]);
     g_free(m.traces);
-    command_output_clear(&output);
     return error ? command_refuse(&merge_help, error) : EXIT_OK;
 }

@@ -274,6 +274,5 @@ int trace_command_info(int argc, char **argv)
     if (good && info.trace) info_print(&info, argv[1]);
     if (info.trace) routing_statistics_clear(&info.total);
     trace_close(info.trace);
-    g_free(input.weights);
     return error ? command_refuse(&help, error) : EXIT_OK;
 }

@@ -210,7 +210,6 @@ int trace_command_generate(int argc, char **argv)
     GError *error = NULL;
     (void)(command_parse(&generate_help, entries, &argc, &argv, 1, 1, &error) && numbers_check(&n, &error) &&
            generate_run(&n, routing, correlation, weights, argv[1], &output, &error));
-    command_output_clear(&output);
     return error ? command_refuse(&generate_help, error) : EXIT_OK;
 }
 
@@ -376,11 +375,5 @@ int trace_command_remap(int argc, char **argv)
     for (uint32_t l = 0; m.placements && l < trace_info(m.trace)->layers; l++) placement_clear(&m.placements[l]);
     g_free(m.placements);
     trace_close(m.trace);
-    g_free(o.placement);
-    g_free(o.placement_steps);
-    g_free(o.placement_format);
-    g_free(o.placement_output);
-    command_output_clear(&output);
-    g_free(input.weights);
     return error ? command_refuse(&remap_help, error) : EXIT_OK;
 }

@@ -34,15 +34,6 @@ struct trace *command_open(const char *path, const struct command_input *input, 
     return trace_open(path, &options, error);
 }
 
-void command_output_clear(struct command_output *output)
-{
-    g_free(output->format);
-    g_free(output->dtype);
-    g_free(output->weights);
-    g_free(output->provenance);
-    g_free(output->model);
-}
-
 bool command_write(const struct command_help *help, const char *path, const struct command_output *output,
                    const struct trace_info *info, trace_producer *produce, void *context, GError **error)
 {
