@@ -121,6 +121,44 @@ static int run_barrier(struct bootstrap *b, void *context)
     return bootstrap_barrier(b, &error) ? 0 : report(b->rank, error);
 }
 
+/* Checks the world until it fails. */
+static int check_to_the_end(struct bootstrap *b)
+{
+    GError *error = NULL;
+    while (bootstrap_check(b, &error)) g_usleep(1000);
+    return report(b->rank, error);
+}
+
+/* Rank 0, which waits for others at a free port.  What all ranks write is caught until catch_end(). */
+struct door {
+    uint16_t port;
+    struct bootstrap_tcp_options options;
+    pid_t pid;
+};
+
+static struct door door_open(uint32_t rank_count, uint32_t timeout_ms, rank_function *run)
+{
+    struct door d = { .port = free_port() };
+    d.options = at_port(d.port, 0, rank_count, timeout_ms);
+    catch_start();
+    d.pid = start_rank(&d.options, run, NULL);
+    return d;
+}
+
+static pid_t door_join(const struct door *d, uint32_t rank, rank_function *run)
+{
+    const struct bootstrap_tcp_options other = with_rank(d->options, rank);
+    return start_rank(&other, run, NULL);
+}
+
+/* Rank 0 must end with the status and, unless message is NULL, have written the message. */
+static void door_ends(const struct door *d, int status, const char *message)
+{
+    CU_ASSERT_EQUAL(end_rank(d->pid), status);
+    g_autofree char *text = catch_end();
+    if (message) ASSERT_CONTAINS(text, message);
+}
+
 /* Runs a world in which every rank that is listed in `told` must fail with the message. */
 static void expect_told(uint32_t rank_count, uint32_t timeout_ms, rank_function *run, const char *told,
                         const char *message)
@@ -200,8 +238,7 @@ static int run_two_dies_unasked(struct bootstrap *b, void *context)
     if (!bootstrap_check(b, &error)) return report(b->rank, error);
     if (!bootstrap_barrier(b, &error)) return report(b->rank, error);
     if (b->rank == 2) raise(SIGKILL);
-    while (bootstrap_check(b, &error)) g_usleep(1000);
-    return report(b->rank, error);
+    return check_to_the_end(b);
 }
 
 static int run_two_gives_up_unasked(struct bootstrap *b, void *context)
@@ -212,8 +249,7 @@ static int run_two_gives_up_unasked(struct bootstrap *b, void *context)
         bootstrap_abort(b, "no link");
         return bootstrap_check(b, &error) ? 0 : report(b->rank, error);
     }
-    while (bootstrap_check(b, &error)) g_usleep(1000);
-    return report(b->rank, error);
+    return check_to_the_end(b);
 }
 
 TEST("a dead rank is found between exchanges")
@@ -283,14 +319,9 @@ static int run_gives_up(struct bootstrap *b, void *context)
 
 TEST("a rank gives up")
 {
-    const struct bootstrap_tcp_options o = at_port(free_port(), 0, 3, TIMEOUT_MS);
-    int statuses[RANKS_MAX];
-    g_autofree char *text = run_world(o.root, 3, TIMEOUT_MS, run_gives_up, statuses);
-    for (uint32_t r = 0; r < 3; r++) CU_ASSERT_EQUAL(statuses[r], 1);
     /* Rank 2's control characters must not reach the terminals of other ranks. */
-    ASSERT_CONTAINS(text, "[0: rank 2 gave up: ?[31mtrace.npy: not here??\377]");
-    ASSERT_CONTAINS(text, "[1: rank 2 gave up: ?[31mtrace.npy: not here??\377]");
-    ASSERT_CONTAINS(text, "[2: rank 2 gave up: \033[31mtrace.npy: not here");
+    expect_told(3, TIMEOUT_MS, run_gives_up, "01", "rank 2 gave up: ?[31mtrace.npy: not here??\377");
+    expect_told(3, TIMEOUT_MS, run_gives_up, "2", "rank 2 gave up: \033[31mtrace.npy: not here\n\302\233\377");
 }
 
 /* Rank 2 waits for rank 1.  Rank 1 waits for rank 3, which does not answer.  Rank 0 is in an exchange. */
@@ -315,9 +346,8 @@ static int run_hangs(struct bootstrap *b, void *context)
         g_usleep(4 * G_USEC_PER_SEC);
         return 0;
     }
+    if (b->rank == 1) return check_to_the_end(b);
     if (b->rank == 2) bootstrap_hang(b, &wait, &error);
-    else if (b->rank == 1)
-        while (bootstrap_check(b, &error)) g_usleep(1000);
     else bootstrap_barrier(b, &error);
     return report(b->rank, error);
 }
@@ -379,8 +409,7 @@ TEST("wrong secret")
     g_autofree char *refusal = g_strdup_printf(
         "[0: rank 1 did not join at %s within 1000 ms; refused without the right secret: 1, the last 127.0.0.1:",
         root.root);
-    CU_ASSERT_EQUAL(statuses[0], 1);
-    CU_ASSERT_EQUAL(statuses[1], 2);
+    CU_ASSERT(statuses[0] == 1 && statuses[1] == 2);
     ASSERT_CONTAINS(text, expected);
     ASSERT_CONTAINS(text, refusal);
 }
@@ -388,11 +417,10 @@ TEST("wrong secret")
 /* All bytes of a secret count, even those after a NUL. */
 TEST("a secret with a NUL in it")
 {
-    struct bootstrap_tcp_options root = at_port(free_port(), 0, 2, 1000), other;
+    struct bootstrap_tcp_options root = at_port(free_port(), 0, 2, 1000);
     int statuses[2];
     root.secret = (struct bootstrap_secret){ "open\0sesame", 11 };
-    other = root;
-    other.rank = 1;
+    struct bootstrap_tcp_options other = with_rank(root, 1);
     g_free(run_pair(&root, &other, statuses));
     CU_ASSERT(statuses[0] == 0 && statuses[1] == 0);
     other.secret = (struct bootstrap_secret){ "open\0barley", 11 };
@@ -408,25 +436,18 @@ TEST("wrong world")
     int statuses[2];
     other.rank_count = 3;
     g_autofree char *text = run_pair(&root, &other, statuses);
-    CU_ASSERT_EQUAL(statuses[0], 2);
-    CU_ASSERT_EQUAL(statuses[1], 2);
+    CU_ASSERT(statuses[0] == 2 && statuses[1] == 2);
     ASSERT_CONTAINS(text, "was started as one of 3 ranks, rank 0 as one of 2]");
     ASSERT_CONTAINS(text, "[1: rank 1 was started as one of 3 ranks, rank 0 at 127.0.0.1:");
 }
 
 TEST("a rank started twice")
 {
-    const struct bootstrap_tcp_options root = at_port(free_port(), 0, 3, TIMEOUT_MS);
-    const struct bootstrap_tcp_options other = with_rank(root, 1);
-    catch_start();
-    const pid_t pids[3] = { start_rank(&root, run_barrier, NULL), start_rank(&other, run_barrier, NULL),
-                            start_rank(&other, run_barrier, NULL) };
-    int statuses[3];
-    for (int i = 0; i < 3; i++) statuses[i] = end_rank(pids[i]);
+    const struct door root = door_open(3, TIMEOUT_MS, run_barrier);
+    const pid_t pids[] = { door_join(&root, 1, run_barrier), door_join(&root, 1, run_barrier) };
+    CU_ASSERT_EQUAL(end_rank(root.pid), 2);
+    for (int i = 0; i < 2; i++) CU_ASSERT_NOT_EQUAL(end_rank(pids[i]), 0);
     g_autofree char *text = catch_end();
-    CU_ASSERT_EQUAL(statuses[0], 2);
-    CU_ASSERT_NOT_EQUAL(statuses[1], 0);
-    CU_ASSERT_NOT_EQUAL(statuses[2], 0);
     ASSERT_CONTAINS(text, "[0: two processes say they are rank 1, the second at 127.0.0.1:");
     ASSERT_CONTAINS(text, "has a rank 1 already]");
     ASSERT_CONTAINS(text, "[1: two processes say they are rank 1, the second at 127.0.0.1:");
@@ -511,24 +532,18 @@ static uint32_t liar_greet(struct liar *l)
 TEST("strangers")
 {
     enum { SILENT = 80 };
-    const uint16_t port = free_port();
-    const struct bootstrap_tcp_options root = at_port(port, 0, 2, TIMEOUT_MS);
-    const struct bootstrap_tcp_options other = with_rank(root, 1);
     char garbage[1000];
     int sockets[SILENT];
     memset(garbage, 'G', sizeof garbage);
-    catch_start();
-    const pid_t root_pid = start_rank(&root, run_exchanges, NULL);
-    for (int i = 0; i < SILENT; i++) sockets[i] = dial(port);
+    const struct door root = door_open(2, TIMEOUT_MS, run_exchanges);
+    for (int i = 0; i < SILENT; i++) sockets[i] = dial(root.port);
     CU_ASSERT_EQUAL(wire_write(sockets[SILENT - 1], garbage, sizeof garbage, soon()), 0);
     CU_ASSERT_EQUAL(wire_write(sockets[SILENT - 2], WIRE_MAGIC, 8, soon()), 0);
     close(sockets[SILENT - 3]);
-    const pid_t other_pid = start_rank(&other, run_exchanges, NULL);
-    CU_ASSERT_EQUAL(end_rank(root_pid), 0);
-    CU_ASSERT_EQUAL(end_rank(other_pid), 0);
+    CU_ASSERT_EQUAL(end_rank(door_join(&root, 1, run_exchanges)), 0);
+    door_ends(&root, 0, NULL);
     for (int i = 0; i < SILENT; i++)
         if (i != SILENT - 3) close(sockets[i]);
-    g_free(catch_end());
 }
 
 /* Whether the peer closed the connection within the time. */
@@ -543,40 +558,30 @@ static bool hung_up(int socket, int timeout_ms)
 TEST("the oldest makes room")
 {
     enum { ROOM = 64 };
-    const uint16_t port = free_port();
-    const struct bootstrap_tcp_options root = at_port(port, 0, 2, TIMEOUT_MS);
     struct liar callers[ROOM + 1];
-    catch_start();
-    const pid_t root_pid = start_rank(&root, run_barrier, NULL);
+    const struct door root = door_open(2, TIMEOUT_MS, run_barrier);
     for (int i = 0; i <= ROOM; i++) {
-        liar_dial(&callers[i], port, 1, 2); /* returns once it has the challenge, which shows that rank 0 accepted the
-                                             * caller */
+        liar_dial(&callers[i], root.port, 1, 2); /* returns once it has the challenge, which shows that rank 0 accepted
+                                                  * the caller */
         g_usleep(2000);
     }
     CU_ASSERT(hung_up(callers[0].socket, TIMEOUT_MS));
     for (int i = 1; i <= ROOM; i++) CU_ASSERT_FALSE(hung_up(callers[i].socket, 0));
-    kill(root_pid, SIGKILL);
-    end_rank(root_pid);
+    kill(root.pid, SIGKILL);
+    door_ends(&root, 128 + SIGKILL, NULL);
     for (int i = 0; i <= ROOM; i++) close(callers[i].socket);
-    g_free(catch_end());
 }
 
 /* A caller that says nothing is dropped after its share of the time.  Rank 0 goes on waiting for ranks. */
 TEST("the silent are sent away")
 {
-    const uint16_t port = free_port();
-    const struct bootstrap_tcp_options root = at_port(port, 0, 2, 4000);
-    const struct bootstrap_tcp_options other = with_rank(root, 1);
     struct liar silent;
-    catch_start();
-    const pid_t root_pid = start_rank(&root, run_barrier, NULL);
-    liar_dial(&silent, port, 1, 2);
+    const struct door root = door_open(2, 4000, run_barrier);
+    liar_dial(&silent, root.port, 1, 2);
     CU_ASSERT(hung_up(silent.socket, 60000));
-    const pid_t other_pid = start_rank(&other, run_barrier, NULL);
-    CU_ASSERT_EQUAL(end_rank(root_pid), 0); /* rank 0 was still running, so its end is not what closed the connection */
-    CU_ASSERT_EQUAL(end_rank(other_pid), 0);
+    CU_ASSERT_EQUAL(end_rank(door_join(&root, 1, run_barrier)), 0);
+    door_ends(&root, 0, NULL); /* rank 0 was still running, so its end is not what closed the connection */
     close(silent.socket);
-    g_free(catch_end());
 }
 
 /* A rank that was dropped before rank 0 read its hello must try again.  Here a listener takes the place of rank 0 and
@@ -646,41 +651,33 @@ TEST("marks are compared whole")
 /* A valid hello that is sent again on the next connection is refused, and disturbs no other rank. */
 TEST("a recorded hello")
 {
-    const uint16_t port = free_port();
-    const struct bootstrap_tcp_options root = at_port(port, 0, 3, TIMEOUT_MS);
-    const struct bootstrap_tcp_options other = with_rank(root, 2);
     struct liar first, second;
-    catch_start();
-    const pid_t root_pid = start_rank(&root, run_barrier, NULL);
-    liar_dial(&first, port, 1, 3);
+    const struct door root = door_open(3, TIMEOUT_MS, run_barrier);
+    liar_dial(&first, root.port, 1, 3);
     CU_ASSERT_EQUAL(liar_greet(&first), WIRE_JOINED);
-    liar_dial(&second, port, 2, 3);
+    liar_dial(&second, root.port, 2, 3);
     second.hello = first.hello;
     CU_ASSERT_EQUAL(liar_greet(&second), WIRE_WRONG_SECRET);
     close(second.socket);
-    const pid_t other_pid = start_rank(&other, run_barrier, NULL);
+    const pid_t other_pid = door_join(&root, 2, run_barrier);
     struct wire_channel channel;
     wire_channel_open(&channel, first.socket, false, &SECRET, &first.challenge, &first.hello);
     for (int i = 0; i < 2; i++) CU_ASSERT_EQUAL(wire_channel_send(&channel, WIRE_SHARE, NULL, 0, soon()), 0);
-    CU_ASSERT_EQUAL(end_rank(root_pid), 0);
+    door_ends(&root, 0, NULL);
     CU_ASSERT_EQUAL(end_rank(other_pid), 0);
     wire_channel_close(&channel);
-    g_free(catch_end());
 }
 
 /* One field of a signed hello is altered in transit. */
 TEST("an altered hello")
 {
-    const uint16_t port = free_port();
-    const struct bootstrap_tcp_options root = at_port(port, 0, 3, 1000);
     struct liar l;
-    catch_start();
-    const pid_t root_pid = start_rank(&root, run_barrier, NULL);
-    liar_dial(&l, port, 1, 3);
+    const struct door root = door_open(3, 1000, run_barrier);
+    liar_dial(&l, root.port, 1, 3);
     l.hello.rank = 2;
     CU_ASSERT_EQUAL(liar_greet(&l), WIRE_WRONG_SECRET);
     close(l.socket);
-    CU_ASSERT_EQUAL(end_rank(root_pid), 1);
+    CU_ASSERT_EQUAL(end_rank(root.pid), 1);
     g_autofree char *text = catch_end();
     ASSERT_CONTAINS(text, "[0: ranks 1 and 2 did not join at 127.0.0.1:");
     ASSERT_CONTAINS(text, "refused without the right secret: 1, the last 127.0.0.1:");
@@ -688,22 +685,17 @@ TEST("an altered hello")
 
 static void expect_refusal(const struct wire_hello *change, uint32_t verdict, const char *message)
 {
-    const uint16_t port = free_port();
-    const struct bootstrap_tcp_options root = at_port(port, 0, 3, TIMEOUT_MS);
     struct liar l;
     uint8_t mac[WIRE_MAC_BYTES];
-    catch_start();
-    const pid_t root_pid = start_rank(&root, run_barrier, NULL);
-    liar_dial(&l, port, change->rank, change->rank_count);
+    const struct door root = door_open(3, TIMEOUT_MS, run_barrier);
+    liar_dial(&l, root.port, change->rank, change->rank_count);
     if (change->build[0]) memcpy(l.hello.build, change->build, sizeof l.hello.build);
     wire_hello_sign(&SECRET, &l.challenge, &l.hello, l.hello.mac);
     CU_ASSERT_EQUAL(liar_greet(&l), verdict);
     wire_welcome_sign(&SECRET, &l.challenge, &l.hello, &l.welcome, mac);
     CU_ASSERT(wire_macs_equal(mac, l.welcome.mac));
     close(l.socket);
-    CU_ASSERT_EQUAL(end_rank(root_pid), 2);
-    g_autofree char *text = catch_end();
-    ASSERT_CONTAINS(text, message);
+    door_ends(&root, 2, message);
 }
 
 TEST("refusals by what differs")
@@ -723,21 +715,16 @@ TEST("refusals by what differs")
 /* A member joins, does the first exchange properly, then runs `lie`, which sends wrong bytes. */
 static void expect_message_fails(void (*lie)(struct wire_channel *c), const char *message)
 {
-    const uint16_t port = free_port();
-    const struct bootstrap_tcp_options root = at_port(port, 0, 2, TIMEOUT_MS);
     struct wire_channel channel;
     struct liar l;
-    catch_start();
-    const pid_t root_pid = start_rank(&root, run_barrier, NULL);
-    liar_dial(&l, port, 1, 2);
+    const struct door root = door_open(2, TIMEOUT_MS, run_barrier);
+    liar_dial(&l, root.port, 1, 2);
     CU_ASSERT_EQUAL(liar_greet(&l), WIRE_JOINED);
     wire_channel_open(&channel, l.socket, false, &SECRET, &l.challenge, &l.hello);
     CU_ASSERT_EQUAL(wire_channel_send(&channel, WIRE_SHARE, NULL, 0, soon()), 0);
     lie(&channel);
-    CU_ASSERT_EQUAL(end_rank(root_pid), 1);
+    door_ends(&root, 1, message);
     wire_channel_close(&channel);
-    g_autofree char *text = catch_end();
-    ASSERT_CONTAINS(text, message);
 }
 
 static void lie_send(struct wire_channel *c) { CU_ASSERT_EQUAL(wire_channel_send(c, WIRE_SHARE, NULL, 0, soon()), 0); }
@@ -776,9 +763,10 @@ static void lie_cut(struct wire_channel *c)
 
 TEST("messages repeated, reflected, forged, oversized, cut")
 {
-    expect_message_fails(lie_repeat, "[0: exchange 1: rank 1 sent a message that is forged, altered or repeated]");
-    expect_message_fails(lie_reflect, "[0: exchange 1: rank 1 sent a message that is forged, altered or repeated]");
-    expect_message_fails(lie_forge, "[0: exchange 1: rank 1 sent a message that is forged, altered or repeated]");
+    static const char forged[] = "[0: exchange 1: rank 1 sent a message that is forged, altered or repeated]";
+    expect_message_fails(lie_repeat, forged);
+    expect_message_fails(lie_reflect, forged);
+    expect_message_fails(lie_forge, forged);
     expect_message_fails(lie_oversize, "[0: exchange 1: rank 1 announced 9223372036854775807 bytes, rank 0 expects 0]");
     expect_message_fails(lie_cut, "[0: exchange 1: rank 1 closed the connection]");
 }
