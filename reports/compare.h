@@ -129,12 +129,13 @@ void compare_spread_find(const double *error_pct, uint32_t count, struct compare
 void compare_verdict_alone_append(const struct record *record, GString *out);
 void compare_verdict_append(const struct compare *compare, GString *out);
 /* Appends what bounds the longest kernels in the first sentence: "dispatch is bound by NIC of rank 3, sending, 87 %
- * busy, combine by ...".  Appends nothing if the record does not say. */
+ * busy (4.021 MB at 46.7 GB/s), combine by ...".  Appends nothing if the record does not say. */
 void compare_verdict_bound_append(const struct record *record, GString *out);
 /* Appends the second sentence about two predictions, which says in what they differ. */
 void compare_difference_append(const struct compare *compare, GString *out);
-/* Appends, for one record, a line for each phase with its time and bottleneck, at most count_max lines. */
-void compare_alone_append(const struct record *record, guint count_max, GString *out);
+/* Appends, for one record, a line for each of its first count_max phases, with time and bottleneck.  rest: leaves out
+ * those whose bottleneck compare_verdict_bound_append() says. */
+void compare_alone_append(const struct record *record, bool rest, guint count_max, GString *out);
 /* These append the table of a comparison, and the paragraph that names what limits each phase. */
 void compare_table_append(const struct compare *compare, GString *out);
 void compare_words_append(const struct compare *compare, GString *out);

@@ -189,12 +189,25 @@ void compare_verdict_bound_append(const struct record *record, GString *out)
     for (int half = 0; good && half < (v.phase ? 1 : COMPARE_HALVES); half++) {
         struct compare_limit limit;
         g_autofree char *kernel = compare_layer_limit(record, v.phase ? v.phase : v.layer[0].longest[half], &limit);
-        g_autofree char *text = compare_limit_text(&limit);
-        if (limit.resource && out->len > before) g_string_append_printf(out, ", %s by %s", kernel, text);
-        else if (limit.resource) g_string_append_printf(out, "%s is bound by %s", kernel, text);
+        if (!limit.resource) continue;
+        g_autofree char *text = compare_limit_text(&limit), *work = compare_limit_work(&limit);
+        const bool moves = *work && !compare_limit_waits(&limit);
+        g_string_append_printf(out, out->len > before ? ", %s by %s" : "%s is bound by %s", kernel, text);
+        if (moves) g_string_append_printf(out, " (%s)", work);
     }
     if (out->len > before) g_string_append(out, ".\n");
     verdict_clear(&v);
+}
+
+/* Whether compare_verdict_bound_append() says what bounds the phase. */
+static bool verdict_bounds(const struct record *record, const struct verdict *v, const char *phase)
+{
+    struct compare_limit limit;
+    compare_limit_find(record, phase, &limit);
+    if (!limit.resource) return false;
+    if (v->phase) return strcmp(v->phase, phase) == 0;
+    return !g_strcmp0(v->layer[0].longest[COMPARE_DISPATCH], phase) ||
+           !g_strcmp0(v->layer[0].longest[COMPARE_COMBINE], phase);
 }
 
 static void verdict_pair_append(const struct compare *compare, const struct verdict *v, GString *out)
@@ -228,13 +241,15 @@ void compare_verdict_append(const struct compare *compare, GString *out)
     verdict_clear(&v);
 }
 
-void compare_alone_append(const struct record *record, guint count_max, GString *out)
+void compare_alone_append(const struct record *record, bool rest, guint count_max, GString *out)
 {
     g_autoptr(GPtrArray) phases = compare_phases(record);
+    struct verdict v;
+    const bool found = verdict_find(&record, 1, false, &v);
     for (guint i = 0; i < MIN(phases->len, count_max); i++) {
         const char *phase = g_ptr_array_index(phases, i);
         const struct record_row *mean = record_find(record, phase, RECORD_ALL, "time_us");
-        if (compare_phase_of_layer(phase) || !mean) continue;
+        if (compare_phase_of_layer(phase) || !mean || (rest && found && verdict_bounds(record, &v, phase))) continue;
         g_autofree char *slowest = compare_value_text(compare_slowest_us(record, phase), "us");
         g_autofree char *text = compare_value_text(mean->value, "us");
         const gsize before = out->len;
@@ -245,4 +260,5 @@ void compare_alone_append(const struct record *record, guint count_max, GString 
         compare_limit_append(record, phase, out, "", "\n");
         if (out->len == told) g_string_truncate(out, before); /* the table shows the time, too */
     }
+    verdict_clear(&v);
 }

@@ -212,7 +212,7 @@ static void html_words(const struct report_case *c, GString *out)
         if (!c->title_differs) compare_difference_append(c->compare, words);
         compare_words_append(c->compare, words);
     } else {
-        compare_alone_append(c->series[0].record, 100, words);
+        compare_alone_append(c->series[0].record, true, 100, words);
     }
     html_paragraphs(words->str, out);
 }

@@ -88,7 +88,7 @@ static void text_case(const struct report_case *c, int width, GString *out)
         compare_words_append(c->compare, out);
         return;
     }
-    compare_alone_append(c->series[0].record, TEXT_PHASES_MAX, out);
+    compare_alone_append(c->series[0].record, false, TEXT_PHASES_MAX, out);
 }
 
 GString *report_text(const GPtrArray *cases, int width)

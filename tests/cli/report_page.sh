@@ -28,3 +28,9 @@ sed -e 's/,160,/,200,/' -e 's/^# kernel.*/&\n# cluster: 8x400G \/ rail\n# case-k
 sed -e 's/,200,/,100,/' -e 's/nic_tx/sm/' -e 's/rail/fat tree/' a.csv >b.csv
 "$EPTWIN" report --text a.csv b.csv
 "$EPTWIN" report page.html a.csv b.csv && grep -oE '<h1>.*</h1>|class="verdict">[^<]*|<b>They.*' page.html
+
+echo '# one prediction: the page says once what bounds it'
+$EPTWIN simulate --cluster h800-cx7 --num-ranks 16 --output one.csv
+$EPTWIN report one.csv --output one.html
+grep -c 'Dispatch is bound by NIC of .* busy ([0-9.]*[^0-9.]*MB at [0-9.]*[^0-9.]*GB/s), combine by NIC of .*GB/s)' one.html
+grep -q 'bottleneck is' one.html || echo once
