@@ -42,6 +42,7 @@ struct ts_warp {
                             * there are */
     uint32_t moved, freed; /* how many rows are moved; how many entries the peer has been told are free */
     bool combine, begun, stored;
+    bool waited; /* a receiver has waited for its next row */
 };
 
 /* A block that counts the tokens for a peer and tells the peer; or a part of a block that hears a peer's count. */
