@@ -326,22 +326,32 @@ static void trie_deal_out(struct sim *sim, unsigned level, unsigned digit)
 
 /* ---- the front ---- */
 
-/* Inserts an event after events of equal time, which were scheduled earlier.  To make room, moves the events between
- * its place and one end of the front: the nearer end, unless that end has no free place. */
+/* The place of an event behind the front's events of its time, which were scheduled earlier. */
+static uint32_t front_place(const struct sim *sim, uint64_t time_ps)
+{
+    const struct entry *first = &sim->front[sim->front_head];
+    for (uint32_t left = sim->front_tail - sim->front_head; left > 0;) {
+        const uint32_t half = (left + 1) / 2;
+        first += first[half - 1].time_ps <= time_ps ? half : 0;
+        left -= half;
+    }
+    return (uint32_t)(first - sim->front);
+}
+
+/* Inserts an event.  To make room, moves the events between its place and one end of the front: the nearer end, unless
+ * that end has no free place. */
 static void front_insert(struct sim *sim, struct entry entry)
 {
     struct entry *const front = sim->front;
-    const uint32_t tail = sim->front_tail, head = sim->front_head;
-    if (tail < FRONT_SIZE && (head == 0 || front[(head + tail) / 2].time_ps <= entry.time_ps)) {
-        uint32_t place = sim->front_tail++;
-        for (; place > head && front[place - 1].time_ps > entry.time_ps; place--) front[place] = front[place - 1];
-        front[place] = entry;
-        return;
-    }
-    uint32_t place = --sim->front_head;
-    while (place + 1 < tail && front[place + 1].time_ps <= entry.time_ps) {
-        front[place] = front[place + 1];
-        place++;
+    const uint32_t head = sim->front_head, tail = sim->front_tail;
+    uint32_t place = front_place(sim, entry.time_ps);
+    if (tail < FRONT_SIZE && (head == 0 || 2 * place > head + tail)) {
+        memmove(&front[place + 1], &front[place], (tail - place) * sizeof entry);
+        sim->front_tail++;
+    } else {
+        memmove(&front[head - 1], &front[head], (place - head) * sizeof entry);
+        sim->front_head--;
+        place--;
     }
     front[place] = entry;
 }
