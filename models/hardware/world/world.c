@@ -238,6 +238,9 @@ static void handlers_set(struct sim *sim)
     for (uint32_t kind = 0; kind < EVENT_KINDS; kind++) sim_handler_set(sim, kind, handler[kind]);
 }
 
+/* The most ranks of a world that a core's caches hold, so that it prefetches nothing. */
+enum { CACHED_RANKS = 16 };
+
 /* Makes the engine and the memory of a part, or of a world that is not divided. */
 static void part_init(struct world *w, uint32_t events)
 {
@@ -255,7 +258,7 @@ static void part_init(struct world *w, uint32_t events)
     w->sim = sim_new(events);
     handlers_set(w->sim);
     sim_owner_set(w->sim, w);
-    sim_look_ahead(w->sim, look_far, look_near);
+    if (w->options.ranks > CACHED_RANKS) sim_look_ahead(w->sim, look_far, look_near);
 }
 
 /* Makes a part of the whole world, with `nodes` of its nodes. */
