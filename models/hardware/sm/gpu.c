@@ -62,29 +62,23 @@ static struct price store_price(struct world_rank *rank, const struct fabric_wri
     };
 }
 
-/* Charges the stepped worker for a store of this price.  First the worker waits for touch_ps. */
-static void store_charge(struct world_rank *rank, const struct fabric_write *write, const struct price *price,
-                         uint64_t touch_ps)
+/* Stores rows of this price at a peer from start_ps on.  First the worker waits for touch_ps. */
+static void price_store(struct world_rank *rank, struct world_worker *ww, uint16_t peer, const struct price *price,
+                        uint64_t start_ps, uint64_t touch_ps)
 {
     struct world *w = rank->world;
-    struct world_worker *ww = rank->now.worker;
-    const bool away = write->peer != rank->fabric.rank;
+    const bool away = peer != rank->fabric.rank;
     const uint64_t now = sim_now_ps(w->sim), size = price->sm_bytes, lead_ps = price->lead_ps;
-    uint32_t lanes;
-    const uint64_t start = gpu_lane_begin(ww, write->warps, &lanes), behind_ps = worker_behind_ps(ww);
-    uint64_t end = start + touch_ps + price->ps;
+    uint64_t end = start_ps + touch_ps + price->ps;
     end = later(end, lead_ps + own_reserve(rank, &rank->sm[ww->sm], now, price->served_ps, size));
     end = later(end, lead_ps + own_reserve(rank, &rank->hbm, now, price->memory_ps, size));
     gpu_lane_end(ww, end);
     if (away) {
-        const uint64_t there_ps = nvlink_cross(rank, &w->rank[write->peer], now, size, price->egress);
+        const uint64_t there_ps = nvlink_cross(rank, &w->rank[peer], now, size, price->egress);
         if (!price->posted || there_ps > rank->egress.free_ps) gpu_lane_reach(ww, lead_ps + there_ps);
     }
     end = rank->now.last_end_ps;
-    /* If the first warp has a row, it begins that row later than the other warps begin theirs. */
-    const uint32_t all = ww->worker->warps, rows = write->rows ? write->rows : 1;
-    if (behind_ps && (all - write->first % all) % all < rows) worker_rest(ww)->first_ps = ww->cursor_ps + behind_ps;
-    gpu_moved_note(ww, price->bulk, start, end);
+    gpu_moved_note(ww, price->bulk, start_ps, end);
     rank->stored_ps[ww->sm] = later(rank->stored_ps[ww->sm], end);
     if (away) rank->put_ps[ww->sm] = later(rank->put_ps[ww->sm], end);
     ww->unfenced = true;
@@ -92,6 +86,19 @@ static void store_charge(struct world_rank *rank, const struct fabric_write *wri
         ww->puts = true;
         rank->putting++;
     }
+}
+
+/* Charges the stepped worker for a store of this price.  First the worker waits for touch_ps. */
+static void store_charge(struct world_rank *rank, const struct fabric_write *write, const struct price *price,
+                         uint64_t touch_ps)
+{
+    struct world_worker *ww = rank->now.worker;
+    uint32_t lanes;
+    const uint64_t start = gpu_lane_begin(ww, write->warps, &lanes), behind_ps = worker_behind_ps(ww);
+    price_store(rank, ww, write->peer, price, start, touch_ps);
+    /* If the first warp has a row, it begins that row later than the other warps begin theirs. */
+    const uint32_t all = ww->worker->warps, rows = write->rows ? write->rows : 1;
+    if (behind_ps && (all - write->first % all) % all < rows) worker_rest(ww)->first_ps = ww->cursor_ps + behind_ps;
 }
 
 static int priced_store(struct world_rank *rank, const struct fabric_write *write, const struct loop *p)
@@ -602,8 +609,32 @@ static uint64_t gpu_step_begin(struct world_rank *rank, uint64_t now_ps)
     return now_ps + rank_slowed_ps(rank, rank->world->cluster->gpu.step_ps);
 }
 
+/* Moves the next row of a worker that moves rows in turn, as a step of it would.  Returns false if that needs a step,
+ * because the row's price or the worker's cursor depends on more than ports. */
+static bool row_next(struct world_worker *ww)
+{
+    struct world_rank *rank = worker_rank(ww);
+    struct turns *row = worker_turns(ww);
+    struct sim *sim = rank->world->sim;
+    if (ww->rested || ww->due || !row->price.fixed || rank->pressure.load_ps || rank->pressure.store_ps ||
+        rank->fabric.ops != &gpu_fabric_ops)
+        return false;
+    const uint64_t now = sim_now_ps(sim), start = gpu_step_begin(rank, now);
+    ww->cursor_ps = start;
+    rank->now = (struct stepping){ .worker = ww, .lane_start_ps = start, .last_end_ps = start };
+    if (row->copies) gpu_lane_end(ww, gpu_priced_work_end(rank, &row->price, start, 0));
+    else price_store(rank, ww, row->peer, &row->price, start, 0);
+    rank->now.worker = NULL;
+    assert(ww->cursor_ps > now);
+    ww->in_turn = --row->left > 0;
+    ww->settled_ps = now;
+    sim_schedule_at(sim, &ww->event, ww->cursor_ps);
+    return true;
+}
+
 static void gpu_step_due(struct world_worker *ww)
 {
+    if (ww->in_turn && row_next(ww)) return;
     ww->parked = ww->rested && worker_rest(ww)->turns > 0;
     if (!ww->parked) world_worker_step(ww);
 }
