@@ -30,7 +30,7 @@ struct cluster_bulk {
     uint64_t in_ps, out_ps; /* in_ps: until a requested row is in shared memory; out_ps: until a row from shared
                              * memory has been written */
     uint64_t in_rate_bps, out_rate_bps, put_rate_bps; /* rates of all warps together: into shared memory; out to the
-                                                       * own memory; out to a peer's memory */
+                                                       * GPU's memory; out to a peer's memory */
     uint64_t in_l2_ps;                                /* in_ps of a row that is in the L2 */
     uint64_t turn_ps;                                 /* how long a request and the wait for it keep a warp busy */
     uint64_t request_ps;                              /* the shortest time of a request, however small it is */

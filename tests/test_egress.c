@@ -188,6 +188,6 @@ TEST("own stores wait behind others")
     struct cluster c = shared_cluster();
     double us[SMS];
     (void)senders_run(&c, peer, us);
-    WITHIN(us[2], WARPS / 2 * ROWS * (2 + 0.25)); /* a row to the peer takes 2 us by half of the links, and a row to the
+    WITHIN(us[2], WARPS / 2 * ROWS * (2 + 0.25)); /* a row to the peer takes 2 us by half of the links, and a row to its
                                                    * own GPU 0.25 us */
 }

@@ -27,7 +27,7 @@ struct errors {
 };
 
 /* Sums of errors x and effects e: tx and te over times, and the products xx, ee and xe over all rows.  Shares of
- * waiting are scaled so that they have the own error of a time.  Spoilt rows are left out. */
+ * waiting are scaled so that their errors are as large as those of times.  Spoilt rows are left out. */
 struct sums {
     double tx, te, xx, ee, xe;
     uint32_t n, times;

@@ -220,8 +220,8 @@ int trace_command_chakra(int argc, char **argv)
     GOptionEntry entries[] = {
         { "dispatch-bytes", 0, 0, G_OPTION_ARG_INT64, &c.dispatch_bytes, "of a token in dispatch (default 7168)", "N" },
         { "combine-bytes", 0, 0, G_OPTION_ARG_INT64, &c.combine_bytes, "of a token in combine (default 14336)", "N" },
-        { "steps", 0, 0, G_OPTION_ARG_STRING, &texts[0], RANGES_GRAMMAR, "STEPS" },
-        { "layers", 0, 0, G_OPTION_ARG_STRING, &texts[1], "the same for layers", "LAYERS" },
+        { "steps", 0, 0, G_OPTION_ARG_STRING, &texts[0], "which steps (default all): " RANGES_GRAMMAR, "STEPS" },
+        { "layers", 0, 0, G_OPTION_ARG_STRING, &texts[1], "which layers, likewise", "LAYERS" },
         COMMAND_INPUT_ENTRIES(input),
         G_OPTION_ENTRY_NULL,
     };

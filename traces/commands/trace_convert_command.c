@@ -113,10 +113,10 @@ int trace_command_slice(int argc, char **argv)
     struct command_output output = { 0 };
     char *texts[4] = { NULL };
     GOptionEntry entries[] = {
-        { "steps", 0, 0, G_OPTION_ARG_STRING, &texts[0], RANGES_GRAMMAR, "STEPS" },
-        { "layers", 0, 0, G_OPTION_ARG_STRING, &texts[1], "the same for layers", "LAYERS" },
-        { "ranks", 0, 0, G_OPTION_ARG_STRING, &texts[2], "the same for ranks", "RANKS" },
-        { "tokens", 0, 0, G_OPTION_ARG_STRING, &texts[3], "the same for each rank's tokens", "TOKENS" },
+        { "steps", 0, 0, G_OPTION_ARG_STRING, &texts[0], "which steps (default all): " RANGES_GRAMMAR, "STEPS" },
+        { "layers", 0, 0, G_OPTION_ARG_STRING, &texts[1], "which layers, likewise", "LAYERS" },
+        { "ranks", 0, 0, G_OPTION_ARG_STRING, &texts[2], "which ranks, likewise", "RANKS" },
+        { "tokens", 0, 0, G_OPTION_ARG_STRING, &texts[3], "which tokens of each rank, likewise", "TOKENS" },
         COMMAND_INPUT_ENTRIES(input),
         COMMAND_OUTPUT_ENTRIES(output),
         G_OPTION_ENTRY_NULL,
