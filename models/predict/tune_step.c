@@ -191,7 +191,9 @@ static void name_append(const struct search *s, uint32_t name, GString *out)
         const bool late = s->options->limit_us > 0 && metric_of(s, point, "slowest_us") > s->options->limit_us;
         text_table_cell(table, "%s", name_at(s, name)->value[v]);
         point_cells(s, point, table);
-        text_table_cell(table, "%s", point == s->best ? "recommended" : late ? "too long" : "");
+        const bool refused = isnan(metric_of(s, point, "slowest_us"));
+        const char *why = refused ? row_of(s, point)[sweep_results_column(s->results, "problem")] : "";
+        text_table_cell(table, "%s", point == s->best ? "recommended" : late ? "too long" : why);
     }
     g_string_append_c(out, '\n');
     text_table_append(table, out);

@@ -21,6 +21,8 @@ $EPTWIN tune $steps --batch 16 --schedule sequential --backend ibrc,ibgda --redu
 echo '# timed work: only schedules of equal ops'
 $EPTWIN tune --cluster source/models/clusters/h800-cx7.ini --num-ranks 2 --num-tokens 64 --num-experts 8 --num-topk 2 --hidden 1024 \
     --layers 2 --work attention=1ms,shared=20us | sed -n '/tuned/p; /stages/p; /paste/,$p'
+echo '# a value that cannot be says why'
+$EPTWIN tune --net qwen3-235b --cluster source/models/clusters/h800-cx7.ini --num-ranks 16 --layers 2 --batch 16 | grep shared
 
 echo '# refused'
 bad $steps --limit soon
