@@ -13,18 +13,23 @@ const char *step_part_name(enum step_part part)
 
 const char *step_late_name(enum step_late late)
 {
-    static const char *const name[STEP_LATES] = { "more tokens or less full tiles", "a slower GPU",
+    static const char *const name[STEP_LATES] = { "more tokens or less full tiles", "a GPU that ran slower",
                                                   "kernels beside their own", "communication that ended late" };
     return name[late];
 }
+
+struct late_shares {
+    double share[STEP_LATES];
+};
 
 struct summing {
     const struct step_run *run;
     const struct schedule *schedule;
     uint32_t ranks, kernels;
-    double *last_begin_us; /* [kernels] of communication: when the last rank began the kernel that
-                            * step_run_meeting() returns */
-    uint32_t *last_rank;   /* [kernels] the rank that began last */
+    double *last_begin_us;   /* [kernels] of communication: when the last rank began the kernel that
+                              * step_run_meeting() returns */
+    uint32_t *last_rank;     /* [kernels] the rank that began last */
+    struct late_shares *why; /* [kernels] of communication: why it was late */
     struct step_answer *answer;
     double *awaited_us;               /* [ranks] how long others wait for the rank */
     double from_us, until_us, counts; /* begin and end of the steady layers; how often they count in the whole step */
@@ -161,29 +166,56 @@ static void rank_parts_count(const struct summing *s, uint32_t rank, double end_
 
 /* ---- which ranks are waited for, and why they are late ---- */
 
-/* Why rank `late` was late for the kernel.  Compares the compute kernels that ran on this rank since the previous
- * communication with the mean of all ranks, in three respects: their work, the time that the rank's GPU adds, and
- * the time that other kernels on this GPU add.  The largest excess is the reason.  If none is above 0.1 us, the rank
- * came late: LATE_ARRIVAL. */
-static enum step_late late_of(const struct summing *s, uint32_t kernel, uint32_t late)
+/* Whether a compute kernel ran on the rank during the communication kernel. */
+static bool is_beside(const struct summing *s, uint32_t rank, uint32_t kernel)
 {
-    double more_us[LATE_ARRIVAL] = { 0 };
-    uint32_t k = step_run_meeting(s->run, kernel);
-    while (k > 0 && is_comm(s, k - 1)) k--; /* skips the phases right before the kernel */
-    while (k > 0 && !is_comm(s, k - 1)) {
-        k--;
-        for (uint32_t r = 0; r < s->ranks; r++) {
-            const struct step_span span = step_run_span(s->run, r, k);
-            const double share = (r == late) - 1.0 / s->ranks, own_us = step_run_own_us(s->run, r, k);
-            more_us[LATE_TOKENS] += share * step_run_alone_us(s->run, r, k);
-            more_us[LATE_CLOCK] += share * (own_us - step_run_alone_us(s->run, r, k));
-            more_us[LATE_BESIDE] += share * (span.end_us - span.begin_us - own_us);
-        }
+    const struct step_span own = step_run_span(s->run, rank, kernel);
+    for (uint32_t k = 0; k < s->kernels; k++) {
+        const struct step_span span = step_run_span(s->run, rank, k);
+        if (!is_comm(s, k) && span.begin_us < own.end_us && span.end_us > own.begin_us) return true;
     }
-    enum step_late most = LATE_TOKENS;
-    for (int i = 1; i < LATE_ARRIVAL; i++)
-        if (more_us[i] > more_us[most]) most = (enum step_late)i;
-    return more_us[most] > 0.1 ? most : LATE_ARRIVAL;
+    return false;
+}
+
+/* Adds by how much the kernel took longer on rank `late` than in the mean of all ranks, in three respects: its work,
+ * the time that the rank's GPU adds, and the time that other kernels on this GPU add.  Waiting for other ranks does not
+ * count.  What communication takes longer than alone is the GPU's if no kernel ran beside it. */
+static void excess_add(const struct summing *s, uint32_t k, uint32_t late, double more_us[LATE_ARRIVAL])
+{
+    const bool comm = is_comm(s, k);
+    const enum step_late added = comm && !is_beside(s, late, k) ? LATE_CLOCK : LATE_BESIDE;
+    for (uint32_t r = 0; r < s->ranks; r++) {
+        const struct step_span span = step_run_span(s->run, r, k);
+        const double share = (r == late) - 1.0 / s->ranks, alone_us = step_run_alone_us(s->run, r, k);
+        const double took_us = span.end_us - span.begin_us - (comm ? waited_us(s, r, k) : 0);
+        const double own_us = comm ? alone_us : step_run_own_us(s->run, r, k);
+        more_us[LATE_TOKENS] += share * alone_us;
+        more_us[LATE_CLOCK] += share * (own_us - alone_us);
+        more_us[added] += share * (comm ? fmax(took_us - own_us, 0) : took_us - own_us);
+    }
+}
+
+/* Divides the reason why rank `late` was late for the kernel.  The shares are the excesses of the compute kernels that
+ * ran on this rank since the communication before, and of that communication, over how much later than the mean it was.
+ * What they leave is lateness from before: it has the shares with which ranks waited there, or is LATE_ARRIVAL if there
+ * was nothing before. */
+static void late_divide(const struct summing *s, uint32_t kernel, uint32_t late)
+{
+    double more_us[LATE_ARRIVAL] = { 0 }, later_us = 0, sum_us = 0;
+    uint32_t k = step_run_meeting(s->run, kernel);
+    struct late_shares *why = &s->why[kernel];
+    for (uint32_t r = 0; r < s->ranks; r++)
+        later_us += ((r == late) - 1.0 / s->ranks) * step_run_span(s->run, r, k).begin_us;
+    while (k > 0 && is_comm(s, k - 1)) k--; /* skips the phases right before the kernel */
+    while (k > 0 && !is_comm(s, k - 1)) excess_add(s, --k, late, more_us);
+    const struct late_shares *before = k > 0 ? &s->why[k - 1] : NULL;
+    while (k > 0 && is_comm(s, k - 1)) excess_add(s, --k, late, more_us);
+    for (int i = 0; i < LATE_ARRIVAL; i++) sum_us += fmax(more_us[i], 0);
+    const double all_us = fmax(fmax(later_us, sum_us), 1e-6), rest = 1 - sum_us / all_us;
+    for (int i = 0; i < STEP_LATES; i++) {
+        const double own = i < LATE_ARRIVAL ? fmax(more_us[i], 0) / all_us : 0;
+        why->share[i] = own + rest * (before ? before->share[i] : i == LATE_ARRIVAL);
+    }
 }
 
 static void waits_count(const struct summing *s)
@@ -193,10 +225,12 @@ static void waits_count(const struct summing *s)
     for (uint32_t k = 0; k < s->kernels; k++) {
         if (!is_comm(s, k)) continue;
         double us = 0;
+        if (step_run_meeting(s->run, k) != SCHEDULE_NONE) late_divide(s, k, s->last_rank[k]);
+        else s->why[k].share[LATE_ARRIVAL] = 1;
         for (uint32_t r = 0; r < s->ranks; r++)
             us += whole_counts(s, step_run_span(s->run, r, k).end_us) * waited_us(s, r, k);
         if (us <= 0) continue;
-        a->late_us[late_of(s, k, s->last_rank[k])] += us / s->ranks;
+        for (int i = 0; i < STEP_LATES; i++) a->late_us[i] += s->why[k].share[i] * us / s->ranks;
         s->awaited_us[s->last_rank[k]] += us;
         all_us += us;
     }
@@ -366,6 +400,7 @@ struct step_answer *step_answer_new(const struct step_run *run, uint32_t layers)
     double end_us = 0;
     s.last_begin_us = g_new0(double, s.kernels + 1);
     s.last_rank = g_new0(uint32_t, s.kernels + 1);
+    s.why = g_new0(struct late_shares, s.kernels + 1);
     s.awaited_us = g_new0(double, s.ranks);
     a->layers = layers;
     a->lines = g_array_new(FALSE, TRUE, sizeof(struct step_line));
@@ -380,6 +415,7 @@ struct step_answer *step_answer_new(const struct step_run *run, uint32_t layers)
     ranks_show(&s);
     g_free(s.last_begin_us);
     g_free(s.last_rank);
+    g_free(s.why);
     g_free(s.awaited_us);
     return a;
 }

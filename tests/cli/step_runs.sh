@@ -72,7 +72,20 @@ for more in '' '--disable-nvlink' '--deepep before-ll-nvlink' '--phase prefill -
 done
 echo '# a slow GPU is late by its clock'
 $step --batch 16 --layers 2 --slow 3:1.3x --explain | grep 'wait most'
-echo '# equal GPUs: where two batches run, kernels of one are late by those of the other'
+echo '# what is told of a reason, and by how much less ranks wait without it: told, predicted, percent'
+told() { # REASON OPTION...: of a step with the options, and of the same step with equal GPUs and uniform routing
+    reason=$1
+    shift
+    $step --batch 64 --layers 4 "$@" --explain -o with.csv >with.txt
+    $step --batch 64 --layers 4 -o without.csv
+    grep -o "[0-9]* %[a-z ]* because of $reason" with.txt | sed "s/ .*/, $(
+        awk -v a="$(value step,all,waited_us with.csv)" -v b="$(value step,all,waited_us without.csv)" \
+            'BEGIN { printf "%.0f", 100 * (1 - b / a) }')/"
+}
+told 'a GPU' --slow 3:1.2x
+told 'a GPU' --clock "1.6$(printf '|1.74%.0s' $(seq 15))"
+told 'more tokens' --routing hot-rank:0.2
+echo '# equal GPUs: in two batches, too, it is tokens'
 $step --phase prefill --batch 1024 --layers 2 --routing zipf:0.6 --schedule two-batch --draws 1 --explain | grep '^Ranks wait'
 echo '# clocks that differ: a range'
 $step --batch 16 --layers 2 --draws 3 --format text | sed -n 3p
