@@ -33,9 +33,8 @@
  *     the other requests on its queue.
  *  5. The peer's workers must not read a target range before they have seen a signal posted after the data.
  *  6. `defer` of a put lets the fabric hold back the doorbell.  It rings at the latest with the next get, signal, flush
- *     or put without `defer` on the same (peer, queue).  put_signal() posts a put and then a signal on the put's
- *     (peer, queue), with one doorbell.  It posts both or neither.  They take two places of the queue, so the queue
- *     must have at least two.
+ *     or put without `defer` on the same (peer, queue).  A put with a signal posts both on its (peer, queue), the put
+ *     first, with one doorbell, or neither.  They take two places of the queue, so the queue must have at least two.
  *  7. work() is local work (cast, copy, reduce, scan).  A live world does it at once; the simulated world charges
  *     the worker for it.  It never fails.
  *  8. Zero-sized writes and gets are legal and deliver nothing.  Peer == own rank is legal for store and signal.
@@ -60,7 +59,8 @@ enum fabric_path { FABRIC_SELF, FABRIC_NVLINK, FABRIC_RDMA };
 
 /* A site is a place in a kernel's code (models/kernels/sites.h).  The library's sheet has a line for each site,
  * which says what the code does there.  A simulated world decides what that costs; a live world ignores the site.
- * At SITE_NONE the accesses of a row follow one another, wherever the row lies, and a signal has no extra cost.
+ * At SITE_NONE the accesses of a row follow one another, wherever the row lies, a signal has no extra cost, and an
+ * addition is an atomic of the whole GPU that releases earlier stores.
  *
  * The kernel gives the sizes that the sheet's line names in brackets, in the line's order.  They are sizes of the
  * launch and facts about the data, such as how many bytes the kernel reads altogether.  NULL means that all sizes
@@ -70,14 +70,6 @@ enum { FABRIC_SIZES = 4 };
 struct fabric_given {
     uint64_t size[FABRIC_SIZES];
     uint32_t launch, slot; /* only the world uses them; the kernel sets both to 0 */
-};
-
-/* Which warps must see a worker's addition to a word. */
-enum fabric_scope {
-    FABRIC_BLOCK,  /* the warps of its SM: the word is in shared memory */
-    FABRIC_DEVICE, /* its whole GPU: an atomic, which releases earlier stores */
-    FABRIC_ALONG,  /* like DEVICE, but another lane of the warp adds at the same time as in the worker's previous
-                    * addition */
 };
 
 /* Writes size_bytes at a peer.  The link carries charge_bytes.  In a live world both are equal.  A simulated world that
@@ -95,6 +87,9 @@ struct fabric_write {
     uint16_t peer;
     uint16_t queue; /* put(): the number of a QP to this peer */
     bool defer;     /* put(): hold back the doorbell until later */
+    bool in_turn;   /* store() by a worker of one warp: each row begins when the row before is done, so operations of
+                     * other workers may come between two rows.  It must be the last operation of a step, which then
+                     * returns WORKER_MORE.  The next step comes when all rows are done */
     uint8_t warps;  /* how many warps write; 0: all of the worker's */
     uint8_t rows;   /* how many rows of tokens are written; 0 counts as 1 */
     uint8_t first;  /* store(): the warp that takes the first row; later warps take the other rows in rotation */
@@ -141,6 +136,7 @@ struct fabric_work {
     uint32_t rows;  /* rows of tokens or parts of rows, of which a warp works on one at a time; SCAN: loads of each
                      * lane, or words of the host's memory */
     uint8_t site;   /* enum site: the place in the kernel's code */
+    bool in_turn;   /* COPY: as in struct fabric_write */
     struct fabric_given *given;
     uint64_t read_bytes, write_bytes;
     uint64_t busy_ps;                              /* COMPUTE: time of the work if nothing else runs on the SM */
@@ -160,28 +156,20 @@ struct fabric_needs {
                              * UINT64_MAX: caches are flushed in between; 0: not known */
 };
 
-/* What a world implements: eleven operations, of which two also have a form that takes rows in turn, and three
- * hints. */
+/* What a world implements: ten operations and two hints. */
 struct fabric_ops {
     const char *name;
     uint64_t (*now_ps)(const struct fabric *f);
     int (*store)(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write);
-    int (*put)(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write);
+    int (*put)(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write,
+               const struct fabric_signal *signal); /* NULL: a put alone */
     int (*signal)(struct fabric *f, struct fabric_worker *w, const struct fabric_signal *signal);
-    int (*put_signal)(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write,
-                      const struct fabric_signal *signal);
     int (*get)(struct fabric *f, struct fabric_worker *w, const struct fabric_read *read);
-    void (*signal_add)(struct fabric *f, struct fabric_worker *w, uint32_t word, uint64_t addend,
-                       enum fabric_scope scope);
+    void (*signal_add)(struct fabric *f, struct fabric_worker *w, uint32_t word, uint64_t addend, enum site site);
     int (*flush)(struct fabric *f, struct fabric_worker *w, uint16_t peer, uint16_t queue);
     void (*work)(struct fabric *f, struct fabric_worker *w, const struct fabric_work *work);
     void (*watch)(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count, uint64_t least);
     void (*wake_at)(struct fabric *f, struct fabric_worker *w, uint64_t time_ps);
-    /* See fabric_store_in_turn() and fabric_copy_in_turn().  NULL: the world does all rows at once. */
-    int (*store_in_turn)(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write);
-    void (*copy_in_turn)(struct fabric *f, struct fabric_worker *w, const struct fabric_work *work);
-    /* The hint of fabric_await().  NULL: the world ignores it. */
-    void (*await)(struct fabric *f, struct fabric_worker *w, uint32_t word, uint64_t least);
     /* Hints: a worker will soon post on this QP, or add to this word, so the world may prefetch the memory of either.
      * NULL: the world does not prefetch. */
     void (*queue_ahead)(const struct fabric *f, uint16_t peer, uint16_t queue);
@@ -205,6 +193,8 @@ struct fabric {
     uint16_t ranks_per_node; /* ranks of one NVLink domain are consecutive */
     uint16_t node_first;     /* the first rank of this rank's domain */
     uint16_t queue_count;    /* QPs to each peer */
+    uint8_t kernel;          /* enum site of the kernel that is launched, set before its launch: its line says what
+                              * holds for all the kernel's workers */
     bool nvlink_disabled;    /* same-node peers are reached by RDMA too (the public tests' --disable-nvlink) */
     bool payload;            /* true: rows are stored and moved; false: sizes and control data only */
     struct worker_roles roles;
@@ -267,7 +257,7 @@ FABRIC_MUST_CHECK static inline int fabric_store(struct fabric_worker *w, const 
 
 FABRIC_MUST_CHECK static inline int fabric_put(struct fabric_worker *w, const struct fabric_write *write)
 {
-    return w->fabric->ops->put(w->fabric, w, write);
+    return w->fabric->ops->put(w->fabric, w, write, NULL);
 }
 
 FABRIC_MUST_CHECK static inline int fabric_signal(struct fabric_worker *w, const struct fabric_signal *signal)
@@ -279,7 +269,7 @@ FABRIC_MUST_CHECK static inline int fabric_signal(struct fabric_worker *w, const
 FABRIC_MUST_CHECK static inline int fabric_put_signal(struct fabric_worker *w, const struct fabric_write *write,
                                                       const struct fabric_signal *signal)
 {
-    return w->fabric->ops->put_signal(w->fabric, w, write, signal);
+    return w->fabric->ops->put(w->fabric, w, write, signal);
 }
 
 FABRIC_MUST_CHECK static inline int fabric_get(struct fabric_worker *w, const struct fabric_read *read)
@@ -287,10 +277,10 @@ FABRIC_MUST_CHECK static inline int fabric_get(struct fabric_worker *w, const st
     return w->fabric->ops->get(w->fabric, w, read);
 }
 
-/* Adds to a private word of this rank.  The addition is ordered after this worker's earlier work. */
-static inline void fabric_signal_add(struct fabric_worker *w, uint32_t word, uint64_t addend, enum fabric_scope scope)
+/* Adds to a private word of this rank, after this worker's earlier work.  The site's line names no sizes. */
+static inline void fabric_signal_add(struct fabric_worker *w, uint32_t word, uint64_t addend, enum site site)
 {
-    w->fabric->ops->signal_add(w->fabric, w, word, addend, scope);
+    w->fabric->ops->signal_add(w->fabric, w, word, addend, site);
 }
 
 static inline void fabric_queue_ahead(const struct fabric *f, uint16_t peer, uint16_t queue)
@@ -315,20 +305,6 @@ static inline void fabric_work(struct fabric_worker *w, const struct fabric_work
     w->fabric->ops->work(w->fabric, w, work);
 }
 
-/* Like fabric_store() and fabric_work(), by a worker of one warp that begins each row when the row before it is done:
- * operations of other workers may come between two rows.  This must be the last operation of a step, which then returns
- * WORKER_MORE.  The next step comes when all rows are done. */
-FABRIC_MUST_CHECK static inline int fabric_store_in_turn(struct fabric_worker *w, const struct fabric_write *write)
-{
-    const struct fabric_ops *ops = w->fabric->ops;
-    return (ops->store_in_turn ? ops->store_in_turn : ops->store)(w->fabric, w, write);
-}
-static inline void fabric_copy_in_turn(struct fabric_worker *w, const struct fabric_work *work)
-{
-    const struct fabric_ops *ops = w->fabric->ops;
-    (ops->copy_in_turn ? ops->copy_in_turn : ops->work)(w->fabric, w, work);
-}
-
 /* Declares, before the launch, that this worker is to be stepped when these words of its rank change.  A word may have
  * several watchers.  Watches hold until the end of the kernel. */
 static inline void fabric_watch(struct fabric_worker *w, uint32_t word, uint32_t word_count)
@@ -336,7 +312,8 @@ static inline void fabric_watch(struct fabric_worker *w, uint32_t word, uint32_t
     w->fabric->ops->watch(w->fabric, w, word, word_count, 0);
 }
 
-/* Declares a watch of one word for a worker that has nothing to do while the word is below `least`. */
+/* Declares a watch of one word for a worker that has nothing to do while the word is below `least`.  In a step: says
+ * this of the worker's next step and a word that it watches already.  A world may leave out such a step. */
 static inline void fabric_watch_least(struct fabric_worker *w, uint32_t word, uint64_t least)
 {
     w->fabric->ops->watch(w->fabric, w, word, 1, least);
@@ -346,13 +323,6 @@ static inline void fabric_watch_least(struct fabric_worker *w, uint32_t word, ui
 static inline void fabric_wake_at(struct fabric_worker *w, uint64_t time_ps)
 {
     w->fabric->ops->wake_at(w->fabric, w, time_ps);
-}
-
-/* Says that the worker's next step will find nothing to do while this word of its rank, which it watches, is below
- * `least`. A world may leave out such a step, or ignore the hint. */
-static inline void fabric_await(struct fabric_worker *w, uint32_t word, uint64_t least)
-{
-    if (w->fabric->ops->await) w->fabric->ops->await(w->fabric, w, word, least);
 }
 
 #define fabric_container_of(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))

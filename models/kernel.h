@@ -36,6 +36,7 @@ struct kernel_launch {
     struct fabric_worker ***remade; /* the rank's pointer to the list of workers, if each launch makes a new list;
                                      * otherwise NULL */
     uint32_t worker_count;
+    uint8_t site;     /* enum site of the kernel; SITE_NONE: its sheet says nothing of the whole kernel */
     bool leaves;      /* the kernel ends before its data have arrived, and a later phase waits for them */
     bool follows;     /* the kernel is launched before the previous kernel's end, as soon as all SMs of that kernel
                        * allow it (programmatic launch), and then waits for that end */
@@ -234,6 +235,7 @@ static inline struct kernel_launch *kernel_rank_launch(struct kernel_rank *rank,
 {
     struct kernel_launch *launch = rank->job->family->launch(rank, phase);
     launch->rank = rank;
+    if (launch->worker_count) launch->worker[0]->fabric->kernel = launch->site;
     return launch;
 }
 

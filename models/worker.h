@@ -45,16 +45,11 @@ struct worker_role {
 /* One warp group of a kernel.  Embed it in the protocol's object that the worker drives, and use container_of. */
 struct fabric_worker {
     struct fabric *fabric;
-    uint16_t sm;         /* the SM that it runs on */
-    uint8_t warps;       /* how many warps of that SM it has */
-    uint8_t role;        /* number of its role, from fabric_role() */
-    uint32_t index : 27; /* the worker's number among those of this rank, from 0 */
-    uint32_t moment : 2; /* enum worker_moment: what happens when it ends */
-    bool whole : 1;      /* its operations describe all that its warps do, from the first instruction to the last */
-    bool paired : 1;     /* its thread block is one of a cluster of two, which run on a pair of SMs */
-    bool stream : 1; /* the worker is the host's, and has no warps.  It is a thread that puts what a kernel has made,
-                      * or a stream, whose operations are words, and copies by a copy engine. While a kernel runs
-                      * on the stream, the owner clears this bit, and the operations are the kernel's */
+    uint32_t index;     /* the worker's number among those of this rank, from 0 */
+    uint16_t sm;        /* the SM that it runs on */
+    uint8_t warps;      /* how many warps of that SM it has */
+    uint8_t role : 6;   /* number of its role, from fabric_role(), below WORKER_ROLES_MAX */
+    uint8_t moment : 2; /* enum worker_moment: what happens when it ends */
 };
 _Static_assert(sizeof(struct fabric_worker) <= 16, "large worlds have millions");
 

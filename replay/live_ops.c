@@ -43,12 +43,9 @@ static int live_store(struct fabric *f, struct fabric_worker *w, const struct fa
     return 0;
 }
 
-static int live_put(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write)
+static int put_alone(struct live_world *world, const struct fabric_write *write)
 {
-    (void)w;
-    struct live_world *world = live_world_of(f);
-    assert(write->peer < f->rank_count && write->queue < f->queue_count);
-    assert(fabric_path(f, write->peer) == FABRIC_RDMA);
+    const struct fabric *f = &world->fabric;
     if (!world->link) {
         live_copy(world, write);
         return 0;
@@ -94,13 +91,14 @@ static int live_signal(struct fabric *f, struct fabric_worker *w, const struct f
     return live_broken(world, rc);
 }
 
-static int live_put_signal(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write,
-                           const struct fabric_signal *signal)
+static int live_put(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write,
+                    const struct fabric_signal *signal)
 {
     struct live_world *world = live_world_of(f);
-    assert(write->peer == signal->peer && write->queue == signal->queue && signal->word < f->word_count);
     assert(write->peer < f->rank_count && write->queue < f->queue_count);
     assert(fabric_path(f, write->peer) == FABRIC_RDMA);
+    if (!signal) return put_alone(world, write);
+    assert(write->peer == signal->peer && write->queue == signal->queue && signal->word < f->word_count);
     if (!write->size_bytes) return live_signal(f, w, signal);
     if (!world->link) {
         live_copy(world, write);
@@ -147,10 +145,9 @@ static int live_get(struct fabric *f, struct fabric_worker *w, const struct fabr
     return live_broken(world, rc);
 }
 
-static void live_signal_add(struct fabric *f, struct fabric_worker *w, uint32_t word, uint64_t addend,
-                            enum fabric_scope scope)
+static void live_signal_add(struct fabric *f, struct fabric_worker *w, uint32_t word, uint64_t addend, enum site site)
 {
-    (void)w, (void)scope;
+    (void)w, (void)site;
     assert(word < f->word_count);
     __atomic_fetch_add(&f->words[word], addend, __ATOMIC_RELEASE);
     live_world_of(f)->operations++;
@@ -197,7 +194,6 @@ const struct fabric_ops live_ops = {
     .store = live_store,
     .put = live_put,
     .signal = live_signal,
-    .put_signal = live_put_signal,
     .get = live_get,
     .signal_add = live_signal_add,
     .flush = live_flush,

@@ -123,12 +123,14 @@ static int recorded_store(struct fabric *f, struct fabric_worker *w, const struc
     return rc;
 }
 
-static int recorded_put(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write)
+static int recorded_put(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write,
+                        const struct fabric_signal *signal)
 {
     struct replay_timeline *t = timeline_of(f);
     const uint64_t begin_ps = t->on ? fabric_now_ps(t->inner) : 0;
-    const int rc = t->inner->ops->put(t->inner, w, write);
-    if (t->on && rc == 0) operation_add(t, NAME_POST_PUT, w, begin_ps, write->charge_bytes, write->peer);
+    const int rc = t->inner->ops->put(t->inner, w, write, signal);
+    const enum entry_name name = signal ? NAME_POST_PUT_SIGNAL : NAME_POST_PUT;
+    if (t->on && rc == 0) operation_add(t, name, w, begin_ps, write->charge_bytes, write->peer);
     return rc;
 }
 
@@ -139,16 +141,6 @@ static int recorded_signal(struct fabric *f, struct fabric_worker *w, const stru
     const int rc = t->inner->ops->signal(t->inner, w, signal);
     const bool rdma = fabric_path(f, signal->peer) == FABRIC_RDMA;
     if (t->on && rc == 0) operation_add(t, rdma ? NAME_POST_SIGNAL : NAME_SIGNAL, w, begin_ps, 0, signal->peer);
-    return rc;
-}
-
-static int recorded_put_signal(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write,
-                               const struct fabric_signal *signal)
-{
-    struct replay_timeline *t = timeline_of(f);
-    const uint64_t begin_ps = t->on ? fabric_now_ps(t->inner) : 0;
-    const int rc = t->inner->ops->put_signal(t->inner, w, write, signal);
-    if (t->on && rc == 0) operation_add(t, NAME_POST_PUT_SIGNAL, w, begin_ps, write->charge_bytes, write->peer);
     return rc;
 }
 
@@ -164,10 +156,10 @@ static int recorded_get(struct fabric *f, struct fabric_worker *w, const struct 
 }
 
 static void recorded_signal_add(struct fabric *f, struct fabric_worker *w, uint32_t word, uint64_t addend,
-                                enum fabric_scope scope)
+                                enum site site)
 {
     struct replay_timeline *t = timeline_of(f);
-    t->inner->ops->signal_add(t->inner, w, word, addend, scope);
+    t->inner->ops->signal_add(t->inner, w, word, addend, site);
 }
 
 static int recorded_flush(struct fabric *f, struct fabric_worker *w, uint16_t peer, uint16_t queue)
@@ -203,7 +195,6 @@ static const struct fabric_ops recorded_ops = {
     .store = recorded_store,
     .put = recorded_put,
     .signal = recorded_signal,
-    .put_signal = recorded_put_signal,
     .get = recorded_get,
     .signal_add = recorded_signal_add,
     .flush = recorded_flush,

@@ -197,7 +197,7 @@ static int program_op(struct program *p, const struct op *op)
     case OP_SIGNAL: return fabric_signal(&p->worker, &signal);
     case OP_WAIT: return program_wait(p, op);
     case OP_CHECK: program_check(p, op); return 0;
-    case OP_ADD: fabric_signal_add(&p->worker, op->word, op->value, FABRIC_DEVICE); return 0;
+    case OP_ADD: fabric_signal_add(&p->worker, op->word, op->value, SITE_NONE); return 0;
     case OP_FLUSH: return fabric_flush(&p->worker, op->peer, op->queue);
     case OP_WORK: fabric_work(&p->worker, &work); return 0;
     case OP_CLOCK:

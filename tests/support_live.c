@@ -293,10 +293,17 @@ static void process_report(void *context, const char *name, const char *why)
 
 /* A write that reports success and moves nothing.  A smaller fault would not be found reliably: a signal that comes too
  * early is noticed only if the peer reads it in between. */
-static int lose(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write)
+static int lose_store(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write)
 {
     (void)f, (void)w, (void)write;
     return 0;
+}
+
+static int lose_put(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write,
+                    const struct fabric_signal *signal)
+{
+    (void)signal;
+    return lose_store(f, w, write);
 }
 
 int support_process_conforms(struct bootstrap *b, void *context)
@@ -315,7 +322,8 @@ int support_process_conforms(struct bootstrap *b, void *context)
     struct fabric *fabric[CONFORMANCE_RANKS] = { NULL };
     fabric[b->rank] = live_world_fabric(process.world);
     struct fabric_ops ops = *fabric[b->rank]->ops;
-    ops.store = ops.put = lose;
+    ops.store = lose_store;
+    ops.put = lose_put;
     if ((int32_t)b->rank == c->traitor) fabric[b->rank]->ops = &ops;
     const struct conformance_world world = {
         .context = &process,

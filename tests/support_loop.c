@@ -212,7 +212,7 @@ static int loop_store(struct fabric *f, struct fabric_worker *w, const struct fa
     return 0;
 }
 
-static int loop_put(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write)
+static int put_alone(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write)
 {
     struct loop *loop = rank_of(f)->loop;
     write_check(loop, f, write, true);
@@ -270,17 +270,18 @@ static int loop_signal(struct fabric *f, struct fabric_worker *w, const struct f
     return 0;
 }
 
-static int loop_put_signal(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write,
-                           const struct fabric_signal *signal)
+static int loop_put(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write,
+                    const struct fabric_signal *signal)
 {
     struct loop *loop = rank_of(f)->loop;
+    if (!signal) return put_alone(f, w, write);
     if (write->peer != signal->peer || write->queue != signal->queue)
         breach(loop, "a put with a signal of another queue", f->rank, signal->queue);
     if (loop->pending_count + 2 > PENDING_MAX) {
         loop->current->refused = true;
         return -EAGAIN;
     }
-    const int rc = loop_put(f, w, write);
+    const int rc = put_alone(f, w, write);
     if (rc) return rc;
     const uint32_t percent = loop->options.refuse_percent;
     loop->options.refuse_percent = 0; /* refuses neither or both */
@@ -320,10 +321,9 @@ static int loop_get(struct fabric *f, struct fabric_worker *w, const struct fabr
     return 0;
 }
 
-static void loop_signal_add(struct fabric *f, struct fabric_worker *w, uint32_t word, uint64_t addend,
-                            enum fabric_scope scope)
+static void loop_signal_add(struct fabric *f, struct fabric_worker *w, uint32_t word, uint64_t addend, enum site site)
 {
-    (void)scope;
+    (void)site;
     struct loop_rank *r = rank_of(f);
     for (uint32_t i = 0; i < r->loop->pending_count; i++)
         r->loop->pending[i].released |= r->loop->pending[i].worker == w;
@@ -364,6 +364,7 @@ static void loop_work(struct fabric *f, struct fabric_worker *w, const struct fa
 static void loop_watch(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count, uint64_t least)
 {
     struct loop_rank *r = rank_of(f);
+    if (r->loop->current) return; /* in a step: every step is taken */
     for (uint32_t i = word; i < word + word_count; i++) {
         if (i >= f->word_count) {
             breach(r->loop, "a watch of no word", f->rank, i);
@@ -388,7 +389,6 @@ static const struct fabric_ops loop_ops = {
     .store = loop_store,
     .put = loop_put,
     .signal = loop_signal,
-    .put_signal = loop_put_signal,
     .get = loop_get,
     .signal_add = loop_signal_add,
     .flush = loop_flush,
@@ -503,6 +503,7 @@ static void worker_step(struct loop *loop, uint32_t rank, uint32_t worker)
     slot->stepped_ps = clock_ps(loop);
     slot->wake_ps = UINT64_MAX;
     const enum worker_step step = fabric_worker_step(slot->worker);
+    loop->current = NULL;
     if (step == WORKER_DONE) {
         slot_sleep(loop, slot);
         slot->done = true;

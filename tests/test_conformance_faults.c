@@ -92,9 +92,10 @@ static int store_unfilled(struct fabric *f, struct fabric_worker *w, const struc
     return honest->store(f, w, &wrong);
 }
 
-static int put_never_full(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write)
+static int put_never_full(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write,
+                          const struct fabric_signal *signal)
 {
-    const int rc = honest->put(f, w, write);
+    const int rc = honest->put(f, w, write, signal);
     return rc == -EAGAIN ? 0 : rc;
 }
 
@@ -104,28 +105,28 @@ static int store_when_empty(struct fabric *f, struct fabric_worker *w, const str
     return honest->store(f, w, write);
 }
 
-static void add_lossy(struct fabric *f, struct fabric_worker *w, uint32_t word, uint64_t addend,
-                      enum fabric_scope scope)
+static void add_lossy(struct fabric *f, struct fabric_worker *w, uint32_t word, uint64_t addend, enum site site)
 {
-    if (addend != 5) honest->signal_add(f, w, word, addend, scope);
-    else honest->signal_add(f, w, word, 50, scope);
+    if (addend != 5) honest->signal_add(f, w, word, addend, site);
+    else honest->signal_add(f, w, word, 50, site);
 }
 
 static int put_signal_overtaking(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write,
                                  const struct fabric_signal *signal)
 {
-    if (!signal->add) fabrics[signal->peer]->words[signal->word] = signal->value;
-    return honest->put_signal(f, w, write, signal);
+    if (signal && !signal->add) fabrics[signal->peer]->words[signal->word] = signal->value;
+    return honest->put(f, w, write, signal);
 }
 
 /* A put with a signal that sets a counter instead of adding to it. */
 static int put_signal_set(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write,
                           const struct fabric_signal *signal)
 {
+    if (!signal) return honest->put(f, w, write, NULL);
     struct fabric_signal wrong = *signal;
     wrong.add = false;
     if (signal->add) wrong.value += 7;
-    return honest->put_signal(f, w, write, &wrong);
+    return honest->put(f, w, write, &wrong);
 }
 
 static int get_elsewhere(struct fabric *f, struct fabric_worker *w, const struct fabric_read *read)
@@ -187,8 +188,8 @@ TEST("data")
 
 TEST("puts with signals, gets")
 {
-    FAULT(put_signal, put_signal_overtaking, "put with a signal");
-    FAULT(put_signal, put_signal_set, "counters");
+    FAULT(put, put_signal_overtaking, "put with a signal");
+    FAULT(put, put_signal_set, "counters");
     FAULT(get, get_elsewhere, "get");
     FAULT(get, get_never_full, "get");
     FAULT(flush, flush_at_once, "get");

@@ -83,7 +83,7 @@ static enum worker_step looker_step(struct fabric_worker *w)
         if (!come) return WORKER_WAIT;
         l->seen_ps = now_ps(l);
         return WORKER_DONE;
-    case RAISER: fabric_signal_add(w, WORD, 1, FABRIC_DEVICE); return WORKER_DONE;
+    case RAISER: fabric_signal_add(w, WORD, 1, SITE_NONE); return WORKER_DONE;
     default:
         if (!l->stage++) {
             look(l, false);

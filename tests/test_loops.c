@@ -25,7 +25,8 @@ static struct loop made(const char *text, const uint64_t size[LOOP_SIZES])
     return loop;
 }
 
-/* Every site has a line.  The line moves bytes, waits for something, is asked for by the host, or signals a peer. */
+/* Every site has a line.  The line moves bytes, waits for something, is asked for by the host, signals a peer, says
+ * what an addition is, or describes a kernel. */
 TEST("shipped sheets")
 {
     static const uint64_t some[LOOP_SIZES] = { 3, 3, 3, 3 };
@@ -33,9 +34,10 @@ TEST("shipped sheets")
         struct loop loop;
         loops_make(loops_shipped(), site, some, &loop);
         CU_ASSERT_EQUAL(loop.number, site);
-        const bool tells = loop.apart || loop.releases || loop.polled || loop.library || loop.message;
+        const bool tells = loop.apart || loop.releases || loop.polled || loop.library || loop.message || loop.adds;
+        const bool kernel = loop.whole || loop.paired;
         CU_ASSERT(loop.program || loop.in_flight || loop.chase || loop.staged || loop.engine >= LOOP_COPY ||
-                  loop.host || tells);
+                  loop.host || loop.by_host || tells || kernel);
         CU_ASSERT_EQUAL(loops_site_find(loops_site_name(site)), site);
     }
     CU_ASSERT_EQUAL(loops_site_find("LL_CAST"), SITE_NONE);

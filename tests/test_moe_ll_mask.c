@@ -73,10 +73,11 @@ static int watch_store(struct fabric *f, struct fabric_worker *w, const struct f
     return honest->store(f, w, write);
 }
 
-static int watch_put(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write)
+static int watch_put(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write,
+                     const struct fabric_signal *signal)
 {
     peer_watch(f, write->peer);
-    return honest->put(f, w, write);
+    return honest->put(f, w, write, signal);
 }
 
 static int watch_signal(struct fabric *f, struct fabric_worker *w, const struct fabric_signal *signal)

@@ -13,13 +13,13 @@
 #include <stdio.h>
 
 enum way { PLAIN, SUMS, WORDS, PROGRAMS, PEERS, WAYS };
-enum { STORE = FABRIC_WORK_STAGE + 1, KINDS, DEAR = 1000 };
+enum { STORE = FABRIC_WORK_STAGE + 1, KINDS, ADD = KINDS, DEAR = 1000 };
 
 struct one {
     struct fabric_worker worker;
     struct fabric_given given; /* all sizes that a line may name */
     enum site site;
-    uint32_t kind; /* a value of enum fabric_work_kind, or STORE for a store to a peer */
+    uint32_t kind; /* a value of enum fabric_work_kind; STORE, to a peer; or ADD, to a word of its rank */
     bool done;
 };
 
@@ -38,8 +38,11 @@ static enum worker_step one_step(struct fabric_worker *w)
     };
     if (one->done) return WORKER_DONE;
     one->done = true;
-    if (one->kind != STORE) fabric_work(w, &work);
-    else CU_ASSERT_EQUAL(fabric_store(w, &write), 0);
+    switch (one->kind) {
+    case ADD: fabric_signal_add(w, 0, 1, one->site); break;
+    case STORE: CU_ASSERT_EQUAL(fabric_store(w, &write), 0); break;
+    default: fabric_work(w, &work); break;
+    }
     return WORKER_MORE;
 }
 
@@ -117,4 +120,22 @@ TEST("one way for each operation")
         }
     }
     CU_ASSERT(operations >= SITES - SITE_NONE - 2);
+}
+
+/* An addition costs what an atomic of the whole GPU costs, or nothing where its line says what else it is. */
+TEST("additions")
+{
+    g_autoptr(cluster) base = cluster_load("models/clusters/h200.ini", NULL);
+    uint32_t free_of_charge = 0;
+    CU_ASSERT_PTR_NOT_NULL_FATAL(base);
+    struct cluster dear = *base;
+    dear.gpu.release_ps *= DEAR;
+    for (uint32_t site = SITE_NONE; site < SITES; site++) {
+        struct loop loop = { 0 };
+        if (site) loops_make(loops_shipped(), (enum site)site, NULL, &loop);
+        const bool dearer = time_of(&dear, (enum site)site, ADD) > time_of(base, (enum site)site, ADD);
+        CU_ASSERT_EQUAL(dearer, loop.adds == LOOP_ADDS_GPU);
+        free_of_charge += !dearer;
+    }
+    CU_ASSERT_EQUAL(free_of_charge, 6);
 }

@@ -122,8 +122,8 @@ static bool operation_play(struct player *p, const struct operation *o)
     case PUT: return fabric_put(&p->worker, &write) == 0;
     case PUT_SIGNAL: return fabric_put_signal(&p->worker, &write, &signal) == 0;
     case SIGNAL: return fabric_signal(&p->worker, &signal) == 0;
-    case ADD: fabric_signal_add(&p->worker, o->word, 1, FABRIC_DEVICE); return true;
-    case TOUCH: fabric_signal_add(&p->worker, o->word, 0, FABRIC_DEVICE); return true;
+    case ADD: fabric_signal_add(&p->worker, o->word, 1, SITE_NONE); return true;
+    case TOUCH: fabric_signal_add(&p->worker, o->word, 0, SITE_NONE); return true;
     case WAIT: return fabric_load(p->worker.fabric, o->word) >= 1;
     case FLUSH: return fabric_flush(&p->worker, o->peer, o->queue) == 0;
     case COPY: fabric_work(&p->worker, &work); return true;
@@ -1279,7 +1279,7 @@ TEST("room and other things")
     }
 }
 
-/* A worker that waits for word 4.  If `awaits`, it announces that with fabric_await().  It watches word 3, too. */
+/* A worker that waits for word 4.  If `awaits`, its steps say so by fabric_watch_least().  It watches word 3, too. */
 struct patient {
     struct fabric_worker worker;
     bool awaits;
@@ -1293,7 +1293,7 @@ static enum worker_step patient_step(struct fabric_worker *w)
     p->steps++;
     p->last_ps = fabric_now_ps(w->fabric);
     if (fabric_load(w->fabric, 4)) return WORKER_DONE;
-    if (p->awaits) fabric_await(w, 4, 1);
+    if (p->awaits) fabric_watch_least(w, 4, 1);
     return WORKER_WAIT;
 }
 
@@ -1316,8 +1316,9 @@ static struct patient patient_run(uint64_t poll_ps, bool awaits)
     return p;
 }
 
-/* A step that would find nothing is left out.  The other steps come at the same times as without fabric_await().  The
- * words are raised 200 ns apart, so the poll after the first word sees the second one only if a poll takes longer. */
+/* A step that would find nothing is left out.  The other steps come at the same times as without fabric_watch_least().
+ * The words are raised 200 ns apart, so the poll after the first word sees the second one only if a poll takes longer.
+ */
 TEST("awaited words")
 {
     for (uint64_t poll_ps = 100000; poll_ps <= 500000; poll_ps += 400000) {

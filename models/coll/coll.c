@@ -179,6 +179,7 @@ static struct kernel_launch *rank_launch(struct kernel_rank *rank, uint32_t phas
     const enum part part = part_of(r->options, phase, &own);
     r->launch.phase = job_phase_name(rank->job, phase);
     r->launch.worker_count = 0;
+    r->launch.site = SITE_NONE;
     if (phase == 0) r->iteration++;
     if (part == PART_KERNEL && own == 0 && r->fabric->payload) r->ops->fill(r);
     if ((part == PART_KERNEL || part == PART_OVERLAP) && own == 0) r->turn++;

@@ -85,14 +85,12 @@ static void launch(struct leader_rank *r)
     if (r->in_kernel) return;
     fabric_work(&r->worker, &work);
     r->in_kernel = true;
-    r->worker.stream = false;
 }
 
 static void host_wait(struct leader_rank *r)
 {
     const struct fabric_work work = { .kind = FABRIC_WORK_CALL, .site = SITE_HOST_WAIT };
     r->in_kernel = false;
-    r->worker.stream = true;
     fabric_work(&r->worker, &work);
 }
 
@@ -102,7 +100,7 @@ static void own_copy(struct leader_rank *r, uint64_t size_bytes)
                                       .rows = 1,
                                       .read_bytes = size_bytes,
                                       .write_bytes = size_bytes,
-                                      .site = SITE_COPY_ENGINE };
+                                      .site = SITE_STREAM_COPY };
     fabric_work(&r->worker, &work);
 }
 
@@ -115,7 +113,7 @@ static int block_copy(struct leader_rank *r, uint32_t block, uint16_t peer)
                                         .peer = peer,
                                         .data = f->heap + offset,
                                         .size_bytes = f->payload ? (uint32_t)r->base.options->size_bytes : 0,
-                                        .site = SITE_COPY_ENGINE };
+                                        .site = SITE_STREAM_COPY };
     return fabric_store(&r->worker, &write);
 }
 
@@ -161,10 +159,7 @@ static int fetch(struct leader_rank *r)
             const int rc = r->done % 2 ? fabric_flush(&r->worker, peer, 0) : fabric_get(&r->worker, &read);
             if (rc) return rc;
         }
-        if (r->done++ % 2) {
-            r->in_kernel = false;
-            r->worker.stream = true;
-        }
+        if (r->done++ % 2) r->in_kernel = false;
     }
     return 0;
 }
@@ -230,7 +225,6 @@ static enum worker_step leader_step(struct fabric_worker *w)
     r->part++;
     r->done = 0;
     r->in_kernel = false;
-    r->worker.stream = true;
     return WORKER_MORE;
 }
 
@@ -253,7 +247,6 @@ static void leader_launch(struct coll_rank *base, uint32_t phase)
     r->part = GIVE;
     r->done = 0;
     r->in_kernel = false;
-    r->worker = (struct fabric_worker){ .stream = true };
     coll_worker_add(base, &r->worker, &leader_role, 0, STREAM_WARPS);
     fabric_watch(&r->worker, WORD_GIVEN, WORDS_END - WORD_GIVEN);
 }

@@ -61,7 +61,7 @@ static uint64_t value_of(const struct coll_rank *base, uint32_t step)
 
 static int word_write(struct stream *s, uint32_t word, uint16_t peer, uint64_t value)
 {
-    const struct fabric_signal signal = { .value = value, .word = word, .peer = peer };
+    const struct fabric_signal signal = { .value = value, .word = word, .peer = peer, .site = SITE_STREAM_WORD };
     return fabric_signal(&s->worker, &signal);
 }
 
@@ -88,7 +88,7 @@ static int block_copy(struct stream *s, const struct coll_rank *base, uint32_t s
                                         .peer = next,
                                         .data = f->heap + offset,
                                         .size_bytes = f->payload ? (uint32_t)base->options->size_bytes : 0,
-                                        .site = SITE_COPY_ENGINE };
+                                        .site = SITE_STREAM_COPY };
     return fabric_store(&s->worker, &write);
 }
 
@@ -117,7 +117,7 @@ static int second_part(struct streams_rank *r, uint32_t step)
     struct stream *s = &r->second;
     const uint64_t size = r->base.options->size_bytes, value = value_of(&r->base, step);
     const struct fabric_work out = {
-        .kind = FABRIC_WORK_COPY, .rows = 1, .read_bytes = size, .write_bytes = size, .site = SITE_COPY_ENGINE
+        .kind = FABRIC_WORK_COPY, .rows = 1, .read_bytes = size, .write_bytes = size, .site = SITE_STREAM_COPY
     };
     switch ((enum second_part)(s->done % SECOND_PARTS)) {
     case AWAIT_BEGIN: return word_await(s, WORD_BEGIN, value);
@@ -164,8 +164,7 @@ static void streams_launch(struct coll_rank *base, uint32_t phase)
 {
     struct streams_rank *r = of(base);
     (void)phase;
-    r->first = (struct stream){ .worker = { .stream = true } };
-    r->second = (struct stream){ .worker = { .stream = true } };
+    r->first = r->second = (struct stream){ 0 };
     coll_worker_add(base, &r->first.worker, &first_role, 0, STREAM_WARPS);
     coll_worker_add(base, &r->second.worker, &second_role, 1, STREAM_WARPS);
     fabric_watch(&r->first.worker, WORD_TAKEN, 2);

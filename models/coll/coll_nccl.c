@@ -566,9 +566,9 @@ static const struct worker_role block_role = { .step = block_step, .describe = b
 /* Sends a message's size before the message, as NCCL's sockets do. */
 static int size_send(struct sender *s)
 {
-    const struct fabric_write write = { .charge_bytes = sizeof(uint32_t),
-                                        .peer = s->link.peer,
-                                        .queue = queue_of(s->block) };
+    const struct fabric_write write = {
+        .charge_bytes = sizeof(uint32_t), .peer = s->link.peer, .queue = queue_of(s->block), .site = SITE_NCCL_SIZE_PUT
+    };
     const int rc = fabric_put(&s->worker, &write);
     s->announced = rc == 0;
     return rc;
@@ -640,9 +640,7 @@ static void senders_launch(struct block *b)
     for (uint32_t l = 0; l < b->outs; l++) {
         struct sender *s = &b->sender[l];
         if (!by_nic(b, b->out[l].peer)) continue;
-        *s = (struct sender){
-            .worker = { .stream = true }, .block = b, .link = b->out[l], .last_steps = b->out[l].steps + steps_of(b)
-        };
+        *s = (struct sender){ .block = b, .link = b->out[l], .last_steps = b->out[l].steps + steps_of(b) };
         coll_worker_add(&b->rank->base, &s->worker, &sender_role, b->number, 1);
         fabric_watch(&s->worker, word_of(b, s->link.here, WORD_EMPTIED), WORD_MADE - WORD_EMPTIED + 1);
     }
@@ -755,7 +753,6 @@ static void block_launch(struct nccl_rank *r, uint32_t phase, uint32_t channel, 
     else ring_links(b);
     b->now = primitive_of(b);
     coll_worker_add(&r->base, &b->worker, &block_role, channel, warps_of(r, &b->op->plan, channel, down));
-    b->worker.whole = true;
     for (uint32_t l = 0; l < b->ins; l++) fabric_watch(&b->worker, word_of(b, b->in[l].here, WORD_FILLED), 1);
     for (uint32_t l = 0; l < b->outs; l++) fabric_watch(&b->worker, word_of(b, b->out[l].here, WORD_EMPTIED), 1);
     senders_launch(b);
@@ -765,6 +762,7 @@ static void nccl_launch(struct coll_rank *base, uint32_t phase)
 {
     struct nccl_rank *r = of(base);
     const struct nccl_plan *p = &r->op[phase].plan;
+    base->launch.site = SITE_NCCL_KERNEL;
     for (uint32_t c = 0; c < p->channels; c++) {
         block_launch(r, phase, c, false);
         if (by_tree(p) && !is_root(r, c)) block_launch(r, phase, c, true);

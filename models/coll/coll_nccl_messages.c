@@ -347,12 +347,12 @@ static void messages_launch(struct coll_rank *base, uint32_t phase)
 {
     struct messages_rank *r = of(base);
     (void)phase;
+    base->launch.site = SITE_NCCL_KERNEL;
     for (uint32_t i = 0; i < r->halves; i++) {
         struct half *h = &r->half[i];
         h->done = h->moved = 0;
         h->begun = 0;
         coll_worker_add(base, &h->worker, &half_role, h->sm, h->warps);
-        h->worker.whole = true;
         if (h->way == SENDS) fabric_watch(&h->worker, word_of(h, h->peer, WORD_EMPTIED), 1);
         if (h->way == RECEIVES) fabric_watch(&h->worker, word_of(h, h->peer, WORD_FILLED), 1);
     }

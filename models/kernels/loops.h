@@ -52,6 +52,16 @@ enum loop_again {
     LOOP_AT_HAND, /* the SM has read its line just now */
 };
 
+/* How a scan reads words of the host's memory. */
+enum loop_host { LOOP_HOST_NONE, LOOP_HOST_READ, LOOP_HOST_POLLED };
+
+/* What an addition to a word of the rank is. */
+enum loop_adds {
+    LOOP_ADDS_GPU,    /* an atomic of the whole GPU, which releases earlier stores */
+    LOOP_ADDS_SHARED, /* the word is in the SM's shared memory */
+    LOOP_ADDS_ALONG,  /* it is made together with the warp's addition before it */
+};
+
 /* ---- programs: what a warp does with a row, or a team of warps with all rows, one operation after another ---- */
 
 enum loop_code {
@@ -94,19 +104,21 @@ struct loop_row {
 /* A site's loop for the sizes of a launch.  The table of words in loops.c explains the fields.  In addition to
  * moving its bytes, a row waits for memory `steps` times, one wait after another. */
 struct loop {
-    uint8_t engine, again; /* enum loop_engine, enum loop_again */
-    uint8_t width_bytes;   /* 0: 16 */
-    uint8_t in_flight;     /* 0: 1 */
+    uint8_t engine, again, adds; /* enum loop_engine, enum loop_again, enum loop_adds */
+    uint8_t width_bytes;         /* 0: 16 */
+    uint8_t in_flight;           /* 0: 1 */
     uint8_t steps, chase, lines, flagged;
     uint8_t source_line, target_line;
+    bool by_host; /* of copies, words, puts and calls */
     uint16_t shared_bytes, stride;
     uint16_t sum_cycles, stretch_cycles, stretch_row_cycles;
+    uint16_t number; /* enum site; it tells the arrays of different sites apart */
     uint32_t adds_cycles;
-    uint32_t number; /* enum site; it tells the arrays of different sites apart */
     bool lined, sought, packed, packed_source, spread, staged, alone, in_turn, fenced, ahead, fresh, unseen, posted,
         apart, weighted, peer;
-    bool host, polls;                                              /* of scans */
+    uint8_t host;                                                  /* of scans: enum loop_host */
     bool releases, host_stored, to_host, polled, library, message; /* of signals and puts */
+    bool whole, paired;                                            /* of kernels */
     bool program; /* true: only the program and the description of its data count.  false: `engine` and the fields after
                    * it say what the loop does */
     bool times;   /* for a scan: loops_times() gives the number of loads; false: a load for each row */

@@ -193,9 +193,25 @@
     X(HOST_LAUNCH) \
     X(HOST_WAIT)
 
+/* Of several sheets: whole kernels, additions to a rank's own words, and what the host does.  They read no arrays. */
+#define SITES_UNREAD(X) \
+    X(LL_KERNEL) \
+    X(LL_FINISH_LANE) \
+    X(LL_GRID_OPEN) \
+    X(LL_BLOCK_ADD) \
+    X(HT_PAIRS) \
+    X(HT_SHARED_ADD) \
+    X(MEGA_SHARED_ADD) \
+    X(MEGA_WAKE_LANE) \
+    X(PPLX_LAUNCH) \
+    X(NCCL_KERNEL) \
+    X(NCCL_SIZE_PUT) \
+    X(STREAM_COPY) \
+    X(STREAM_WORD)
+
 #define SITES_ALL(X) \
     SITES_DEEPEP_V1(X) \
-    SITES_DEEPEP_V2(X) SITES_NCCL(X) SITES_TENSORRT_LLM(X) SITES_MORI(X) SITES_DEEPGEMM(X) SITES_PPLX(X)
+    SITES_DEEPEP_V2(X) SITES_NCCL(X) SITES_TENSORRT_LLM(X) SITES_MORI(X) SITES_DEEPGEMM(X) SITES_PPLX(X) SITES_UNREAD(X)
 
 /* SITE_NONE: no sheet describes the loop.  A row takes one access after another, wherever it lies. */
 enum site {

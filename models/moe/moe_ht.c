@@ -391,7 +391,7 @@ void ht_kernel_add(struct ht_rank *h, struct fabric_worker *w, const struct work
     w->index = h->kernel.worker_count;
     w->sm = (uint16_t)sm;
     w->warps = (uint8_t)warps;
-    w->paired = h->base.options->num_sms % 2 == 0; /* with an even number of SMs, thread blocks are clusters of two */
+    h->kernel.site = h->base.options->num_sms % 2 ? SITE_NONE : SITE_HT_PAIRS;
     h->kernel.worker[h->kernel.worker_count++] = w;
 }
 
@@ -568,9 +568,9 @@ static void ring_run_fill(const void *context, uint8_t *target)
     for (uint32_t i = 0; i < run->count; i++) run->fill(run->worker, run->first + i, target + (size_t)i * run->stored);
 }
 
-/* Writes planned slots by the operation `store`: at most `most`, and none beyond the ring's end. */
+/* Writes planned slots: at most `most`, and none beyond the ring's end. */
 static bool ring_run_write(struct fabric_worker *w, struct ht_ring *ring, const struct ht_slot *slot, ht_fill *fill,
-                           uint32_t most, int (*store)(struct fabric_worker *w, const struct fabric_write *write))
+                           uint32_t most, bool in_turn)
 {
     const uint32_t at = ring->tail % ring->slots, run = moe_min(most, ring->slots - at);
     struct fabric_write write = {
@@ -581,6 +581,7 @@ static bool ring_run_write(struct fabric_worker *w, struct ht_ring *ring, const 
         .warps = (uint8_t)(run < w->warps ? run : 0),
         .first = (uint8_t)(ring->by_number ? (ring->tail + 1) % w->warps : 0),
         .site = ring->site,
+        .in_turn = in_turn,
         .given = ring->given,
     };
     const struct ring_run filled = { w, fill, ring->tail, run, slot->stored };
@@ -590,7 +591,7 @@ static bool ring_run_write(struct fabric_worker *w, struct ht_ring *ring, const 
         write.size_bytes = run * slot->stored;
     }
     assert(run > 0 && run <= UINT8_MAX && at + run <= ring->slots && run <= ring->pending);
-    if (store(w, &write)) return false;
+    if (fabric_store(w, &write)) return false;
     ring->tail += run;
     ring->pending -= run;
     return true;
@@ -599,14 +600,14 @@ static bool ring_run_write(struct fabric_worker *w, struct ht_ring *ring, const 
 bool ht_ring_write(struct fabric_worker *w, struct ht_ring *ring, const struct ht_slot *slot, ht_fill *fill)
 {
     while (ring->pending)
-        if (!ring_run_write(w, ring, slot, fill, ring->pending, fabric_store)) return false;
+        if (!ring_run_write(w, ring, slot, fill, ring->pending, false)) return false;
     return true;
 }
 
 bool ht_ring_write_in_turn(struct fabric_worker *w, struct ht_ring *ring, const struct ht_slot *slot, ht_fill *fill,
                            uint32_t most)
 {
-    return ring_run_write(w, ring, slot, fill, most, fabric_store_in_turn);
+    return ring_run_write(w, ring, slot, fill, most, true);
 }
 
 bool ht_ring_publish(struct fabric_worker *w, const struct ht_rank *h, struct ht_ring *ring)

@@ -277,7 +277,8 @@ static bool merger_chunk_open(struct inter_merger *m)
     m->chunk_end = m->told + count;
     const struct ht_look look = inter_look(r, INTER_RDMA_HEAD, m->channel, m->node);
     ht_look_once(&m->worker, &look);
-    if (m->parts > 1) fabric_signal_add(&m->worker, inter_word_opened(r, m->channel, m->node), count, FABRIC_BLOCK);
+    if (m->parts > 1)
+        fabric_signal_add(&m->worker, inter_word_opened(r, m->channel, m->node), count, SITE_HT_SHARED_ADD);
     return true;
 }
 
@@ -311,7 +312,7 @@ static bool merger_sum(struct inter_merger *m, uint32_t most)
     merger_advance(m, m->upto + count);
     m->done += count;
     const uint32_t number = inter_merger_first(r, m->node) + m->part;
-    fabric_signal_add(&m->worker, inter_word_reduced(r, m->channel, number), count, FABRIC_BLOCK);
+    fabric_signal_add(&m->worker, inter_word_reduced(r, m->channel, number), count, SITE_HT_SHARED_ADD);
     return true;
 }
 

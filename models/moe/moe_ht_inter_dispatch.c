@@ -169,7 +169,7 @@ static enum worker_step sender_step(struct fabric_worker *w)
     while (count < most && token_fits(s, s->token + count)) count++;
     if (count == 0) return WORKER_WAIT;
     tokens_put(s, count);
-    fabric_signal_add(w, inter_word_sent(s->rank, s->channel), count, FABRIC_BLOCK);
+    fabric_signal_add(w, inter_word_sent(s->rank, s->channel), count, SITE_HT_SHARED_ADD);
     s->token += count;
     if (s->token == s->end) return WORKER_DONE;
     return token_fits(s, s->token) ? WORKER_MORE : WORKER_WAIT;

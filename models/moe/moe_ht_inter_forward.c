@@ -130,7 +130,7 @@ static enum worker_step forwarder_step(struct fabric_worker *w)
         d->from[d->node].head += d->scanned;
         assert(d->from[d->node].head <= d->from[d->node].tail && d->scanned <= d->left);
         d->left -= d->scanned;
-        fabric_signal_add(w, inter_word_forwarded(r, d->channel, d->node, d->target), d->scanned, FABRIC_BLOCK);
+        fabric_signal_add(w, inter_word_forwarded(r, d->channel, d->node, d->target), d->scanned, SITE_HT_SHARED_ADD);
         d->scanned = 0;
     }
     if (!ht_ring_publish(w, h, &d->ring)) return WORKER_WAIT;
@@ -345,15 +345,16 @@ static void receiver_copy(struct inter_receiver *v, uint32_t rows)
     const struct ht_rank *h = &v->rank->ht;
     const uint64_t bytes = (uint64_t)rows * h->dispatch_slot.bytes;
     const enum site site = ht_site(h, MOE_DEEPEP_BULK_DISPATCH, SITE_INTER_RECEIVE_ROW, SITE_INTER_RECEIVE_LOADS);
-    fabric_copy_in_turn(&v->worker, &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
-                                                           .site = site,
-                                                           .given = &v->rank->receive_row,
-                                                           .rows = rows,
-                                                           .read_bytes = bytes,
-                                                           .write_bytes = bytes,
-                                                           .run = receiver_run,
-                                                           .context = v,
-                                                           .argument = (uint64_t)rows << 32 | v->head });
+    fabric_work(&v->worker, &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
+                                                   .site = site,
+                                                   .in_turn = true,
+                                                   .given = &v->rank->receive_row,
+                                                   .rows = rows,
+                                                   .read_bytes = bytes,
+                                                   .write_bytes = bytes,
+                                                   .run = receiver_run,
+                                                   .context = v,
+                                                   .argument = (uint64_t)rows << 32 | v->head });
     v->head += rows;
 }
 

@@ -111,7 +111,7 @@ static enum worker_step reducer_step(struct fabric_worker *w)
                                           .context = d,
                                           .argument = (uint64_t)count << 32 | d->done });
     d->done += count;
-    fabric_signal_add(w, d->done_word, count, FABRIC_BLOCK);
+    fabric_signal_add(w, d->done_word, count, SITE_HT_SHARED_ADD);
     if (d->done == d->count) return WORKER_DONE;
     return d->look.host || token_missing(d, token_at(d, d->done)) < 0 ? WORKER_MORE : WORKER_WAIT;
 }

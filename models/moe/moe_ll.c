@@ -188,9 +188,11 @@ static struct kernel_launch *ll_launch(struct kernel_rank *rank, uint32_t phase)
     if (send && !clean) r->call++;
     if (!r->worker) r->worker = kernel_keep(r, ll_workers_max(&r->g), sizeof r->worker[0]);
     if (r->deadline_ps) memset(r->deadline_ps, 0, ll_workers_max(&r->g) * sizeof r->deadline_ps[0]);
-    r->kernel = (struct kernel_launch){
-        .phase = ll_phase_name(rank->job, phase), .worker = r->worker, .remade = &r->worker, .leaves = send && !receive
-    };
+    r->kernel = (struct kernel_launch){ .phase = ll_phase_name(rank->job, phase),
+                                        .site = SITE_LL_KERNEL,
+                                        .worker = r->worker,
+                                        .remade = &r->worker,
+                                        .leaves = send && !receive };
     r->failed = ll_failed(r->base.options, r->base.fabric->rank, phase, ll_iteration(r));
     if (r->failed) return &r->kernel;
     if (clean) return ll_clean_launch(r);

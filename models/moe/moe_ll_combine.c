@@ -151,8 +151,8 @@ static bool returner_flag(struct ll_returner *t)
     const int rc = fabric_signal(w, &signal);
     if (rc == -EAGAIN) return false;
     assert(rc == 0);
-    fabric_signal_add(w, ll_word_clean(r), 0, FABRIC_DEVICE); /* stands for the atomic that takes back the sign that the
-                                                               * next call's flags are clear */
+    fabric_signal_add(w, ll_word_clean(r), 0, SITE_NONE); /* stands for the atomic that takes back the sign that the
+                                                           * next call's flags are clear */
     t->flagged = true;
     return true;
 }
@@ -177,7 +177,7 @@ static enum worker_step returner_step(struct fabric_worker *w)
     if (!came && !ll_given_up(r, w, destination_of(t))) return WORKER_WAIT;
     if (!t->send)
         fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_LL_WORD_FIRST, .rows = 1 });
-    fabric_signal_add(w, ll_word_gate(r), 1, FABRIC_DEVICE);
+    fabric_signal_add(w, ll_word_gate(r), 1, SITE_NONE);
     return WORKER_DONE;
 }
 
@@ -208,7 +208,7 @@ static enum worker_step zeroer_step(struct fabric_worker *w)
 {
     struct ll_rank *r = fabric_container_of(w, struct ll_zeroer, worker)->rank;
     fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_LL_FLAGS_ZERO, .rows = 1 });
-    fabric_signal_add(w, ll_word_clean(r), 1, FABRIC_DEVICE);
+    fabric_signal_add(w, ll_word_clean(r), 1, SITE_NONE);
     return WORKER_DONE;
 }
 

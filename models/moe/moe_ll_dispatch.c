@@ -60,7 +60,7 @@ static int message_send(struct ll_sender *s, uint32_t expert)
     if (rc) return rc;
     r->slot_counter[expert]++;
     if (fabric_path(f, write.peer) == FABRIC_RDMA)
-        fabric_signal_add(&s->worker, ll_word_finish(r, expert), 1, FABRIC_DEVICE);
+        fabric_signal_add(&s->worker, ll_word_finish(r, expert), 1, SITE_NONE);
     else s->stored = true;
     return 0;
 }
@@ -70,13 +70,13 @@ static void stored_add(struct ll_sender *s)
 {
     struct ll_rank *r = s->rank;
     const int32_t *experts = &r->experts[(uint64_t)s->token * r->g.topk];
-    enum fabric_scope scope = FABRIC_DEVICE;
+    enum site site = SITE_NONE;
     for (uint32_t j = 0; j < r->g.topk; j++) {
         if (experts[j] == ROUTING_NONE) continue;
         const uint32_t expert = (uint32_t)experts[j];
         if (fabric_path(s->worker.fabric, (uint16_t)(expert / r->g.local_experts)) == FABRIC_RDMA) continue;
-        fabric_signal_add(&s->worker, ll_word_finish(r, expert), 1, scope);
-        scope = FABRIC_ALONG;
+        fabric_signal_add(&s->worker, ll_word_finish(r, expert), 1, site);
+        site = SITE_LL_FINISH_LANE;
     }
     s->stored = false;
 }
@@ -120,7 +120,7 @@ static enum worker_step sender_step(struct fabric_worker *w)
         s->cast = false;
         if (s->token < r->own->tokens) return WORKER_MORE;
     }
-    fabric_signal_add(w, ll_word_block(r, w->sm), 1, FABRIC_BLOCK);
+    fabric_signal_add(w, ll_word_block(r, w->sm), 1, SITE_LL_BLOCK_ADD);
     return WORKER_DONE;
 }
 
@@ -176,12 +176,13 @@ static enum worker_step counter_step(struct fabric_worker *w)
     if (w->sm == 0 && c->raised < r->g.experts) { /* 32 experts at a time, one for each lane */
         const uint32_t end = moe_min(c->raised + RAISED_A_STEP, r->g.experts);
         for (; c->raised < end; c->raised++)
-            fabric_signal_add(w, ll_word_finish(r, c->raised), 1, c->raised % LL_LANES ? FABRIC_ALONG : FABRIC_DEVICE);
+            fabric_signal_add(w, ll_word_finish(r, c->raised), 1,
+                              c->raised % LL_LANES ? SITE_LL_FINISH_LANE : SITE_NONE);
         return WORKER_MORE;
     }
     choices_read(w, r->own->tokens * r->g.topk);
-    for (uint32_t e = c->expert; e < c->expert_end; e++) fabric_signal_add(w, ll_word_finish(r, e), 1, FABRIC_DEVICE);
-    fabric_signal_add(w, ll_word_block(r, w->sm), 1, FABRIC_BLOCK);
+    for (uint32_t e = c->expert; e < c->expert_end; e++) fabric_signal_add(w, ll_word_finish(r, e), 1, SITE_NONE);
+    fabric_signal_add(w, ll_word_block(r, w->sm), 1, SITE_LL_BLOCK_ADD);
     return WORKER_DONE;
 }
 
@@ -252,7 +253,7 @@ static bool receiver_tell(struct ll_receiver *v)
     if (rc == -EAGAIN) return false;
     assert(rc == 0);
     v->tell = false;
-    if (v->receive) fabric_signal_add(w, ll_word_gate(r), 1, FABRIC_DEVICE);
+    if (v->receive) fabric_signal_add(w, ll_word_gate(r), 1, SITE_NONE);
     return true;
 }
 

@@ -12,7 +12,6 @@ void ll_worker_add(struct ll_rank *r, struct fabric_worker *w, const struct work
     w->index = r->kernel.worker_count;
     w->sm = (uint16_t)sm;
     w->warps = (uint8_t)warps;
-    w->whole = true;
     r->worker[r->kernel.worker_count++] = w;
 }
 
@@ -20,7 +19,7 @@ static enum worker_step gate_step(struct fabric_worker *w)
 {
     struct ll_rank *r = fabric_container_of(w, struct ll_gate, worker)->rank;
     if (fabric_load(w->fabric, ll_word_gate(r)) < r->gate_target) return WORKER_WAIT;
-    fabric_signal_add(w, ll_word_open(r), 1, FABRIC_ALONG);
+    fabric_signal_add(w, ll_word_open(r), 1, SITE_LL_GRID_OPEN);
     return WORKER_DONE;
 }
 

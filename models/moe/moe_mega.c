@@ -245,11 +245,6 @@ static bool list_send(struct mega_sm *s)
     return fabric_store(&s->dispatch, &write) == 0;
 }
 
-static void bell(struct fabric_worker *w, uint32_t word, enum fabric_scope scope)
-{
-    fabric_signal_add(w, word, 1, scope);
-}
-
 static uint64_t pool_at(const struct mega_rank *r, uint32_t row)
 {
     return r->map.pool + (uint64_t)row * r->ht.dispatch_slot.stored;
@@ -370,7 +365,7 @@ static enum worker_step dispatch_step(struct fabric_worker *w)
             if (!list_send(s)) return WORKER_WAIT;
         s->listed = true;
         s->target = 0;
-        bell(w, mega_word_gate(r), FABRIC_DEVICE);
+        fabric_signal_add(w, mega_word_gate(r), 1, SITE_NONE);
     }
     return mega_open(r, 1) ? pull_step(s) : WORKER_WAIT;
 }
@@ -404,7 +399,7 @@ static enum worker_step gate_step(struct fabric_worker *w)
     if (ht_word(&r->ht, r->ht.g.rank) < k->barrier.round) return WORKER_WAIT;
     if (++k->opened == 3) return WORKER_DONE;
     if (k->opened == 1) lists_read(r);
-    bell(w, mega_word_open(r), FABRIC_DEVICE);
+    fabric_signal_add(w, mega_word_open(r), 1, SITE_NONE);
     return WORKER_MORE;
 }
 

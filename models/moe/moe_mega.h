@@ -140,13 +140,13 @@ static inline bool mega_open(const struct mega_rank *r, uint32_t number)
 /* Wakes the tensor warps that wait for this block of rows. */
 static inline void mega_waiting_wake(struct mega_rank *r, struct fabric_worker *w, uint32_t block)
 {
-    enum fabric_scope scope = FABRIC_DEVICE;
-    for (uint32_t i = r->waiting[block]; i; scope = FABRIC_ALONG) {
+    enum site site = SITE_NONE;
+    for (uint32_t i = r->waiting[block]; i; site = SITE_MEGA_WAKE_LANE) {
         struct mega_sm *s = &r->sm[i - 1];
         i = s->waiting;
         s->waiting = 0;
         s->registered = false;
-        fabric_signal_add(w, mega_word_tensor(s), 1, scope);
+        fabric_signal_add(w, mega_word_tensor(s), 1, site);
     }
     r->waiting[block] = 0;
 }

@@ -133,7 +133,7 @@ static void epilogue_ring(struct mega_sm *s)
 {
     if (!s->epilogue_waits) return;
     s->epilogue_waits = false;
-    fabric_signal_add(&s->tensor, mega_word_epilogue(s), 1, FABRIC_BLOCK);
+    fabric_signal_add(&s->tensor, mega_word_epilogue(s), 1, SITE_MEGA_SHARED_ADD);
 }
 
 static enum worker_step tensor_step(struct fabric_worker *w)
@@ -280,7 +280,7 @@ static void block_taken(struct mega_sm *s)
     s->moved = false;
     if (!s->tensor_waits) return;
     s->tensor_waits = false;
-    fabric_signal_add(&s->epilogue, mega_word_tensor(s), 1, FABRIC_BLOCK);
+    fabric_signal_add(&s->epilogue, mega_word_tensor(s), 1, SITE_MEGA_SHARED_ADD);
 }
 
 /* ---- the sum ---- */
@@ -333,7 +333,7 @@ static enum worker_step epilogue_step(struct fabric_worker *w)
     if (s->rung) return mega_open(s->rank, 2) ? sum_step(s) : WORKER_WAIT;
     if (s->moved) block_taken(s);
     if (s->taken == s->multiplied && s->ended) {
-        fabric_signal_add(w, mega_word_gate(s->rank), 1, FABRIC_DEVICE);
+        fabric_signal_add(w, mega_word_gate(s->rank), 1, SITE_NONE);
         s->rung = true;
         return WORKER_WAIT;
     }

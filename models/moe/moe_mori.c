@@ -100,7 +100,7 @@ static bool row_store(struct mori_warp *v, uint32_t token, uint32_t target, uint
 
 static enum worker_step finish(struct mori_warp *v)
 {
-    fabric_signal_add(&v->worker, os_word_finished(v->rank), 1, FABRIC_DEVICE);
+    fabric_signal_add(&v->worker, os_word_finished(v->rank), 1, SITE_NONE);
     return WORKER_DONE;
 }
 

@@ -366,7 +366,7 @@ static bool row_store(struct mi_warp *v, uint32_t node, uint32_t token, uint32_t
 
 static enum worker_step finish(struct mi_warp *v)
 {
-    fabric_signal_add(&v->worker, word_finished(v->rank), 1, FABRIC_DEVICE);
+    fabric_signal_add(&v->worker, word_finished(v->rank), 1, SITE_NONE);
     return WORKER_DONE;
 }
 
@@ -453,7 +453,7 @@ static enum worker_step chunks_send(struct mi_warp *v)
         v->item++;
         return WORKER_MORE;
     }
-    fabric_signal_add(&v->worker, word_counted(r), 1, FABRIC_DEVICE);
+    fabric_signal_add(&v->worker, word_counted(r), 1, SITE_NONE);
     v->state = MI_SENT;
     return WORKER_MORE;
 }
@@ -768,7 +768,7 @@ static enum worker_step far_sum_step(struct fabric_worker *w)
         return next;
     }
     if (v->state == MI_SEND || v->state == MI_ADD) {
-        fabric_signal_add(w, word_counted(r), 1, FABRIC_DEVICE);
+        fabric_signal_add(w, word_counted(r), 1, SITE_NONE);
         v->state = MI_COUNT;
         return WORKER_MORE;
     }

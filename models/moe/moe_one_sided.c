@@ -140,7 +140,7 @@ static struct kernel_rank *os_create(const struct kernel_job *job, struct fabric
 
 static enum worker_step block_finish(struct os_block *b)
 {
-    fabric_signal_add(&b->worker, os_word_finished(b->rank), 1, FABRIC_DEVICE);
+    fabric_signal_add(&b->worker, os_word_finished(b->rank), 1, SITE_NONE);
     return WORKER_DONE;
 }
 
@@ -352,7 +352,7 @@ static enum worker_step gate_step(struct fabric_worker *w)
     const struct os_rank *r = k->rank;
     if (k->behind && fabric_load(w->fabric, os_word_finished(r)) != r->finished) return WORKER_WAIT;
     if (!gate_tell(k) || !gate_come(k)) return WORKER_WAIT;
-    if (k->combine) fabric_signal_add(w, os_word_open(r), 1, FABRIC_DEVICE);
+    if (k->combine) fabric_signal_add(w, os_word_open(r), 1, SITE_NONE);
     return WORKER_DONE;
 }
 

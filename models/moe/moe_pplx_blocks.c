@@ -14,7 +14,7 @@ static bool grid_sync(struct pp_block *b, uint32_t number, enum worker_step *nex
 {
     struct pp_rank *r = b->rank;
     if (b->synced < number && !b->arrives) {
-        fabric_signal_add(&b->worker, pp_word_arrived(r), 1, FABRIC_DEVICE);
+        fabric_signal_add(&b->worker, pp_word_arrived(r), 1, SITE_NONE);
         b->arrives = true;
         *next = WORKER_MORE;
         return false;
@@ -22,7 +22,7 @@ static bool grid_sync(struct pp_block *b, uint32_t number, enum worker_step *nex
     if (b->arrives) {
         b->arrives = false;
         b->synced = (uint8_t)number;
-        if (++r->arrived == number * r->blocks) fabric_signal_add(&b->worker, pp_word_open(r), 1, FABRIC_DEVICE);
+        if (++r->arrived == number * r->blocks) fabric_signal_add(&b->worker, pp_word_open(r), 1, SITE_NONE);
     }
     *next = WORKER_WAIT;
     return pp_told(r, pp_word_open(r), r->opened, number);
@@ -33,8 +33,8 @@ static bool staged_count(struct pp_block *b)
 {
     struct pp_rank *r = b->rank;
     b->arrives = !b->arrives;
-    if (b->arrives) fabric_signal_add(&b->worker, pp_word_arrived(r), 1, FABRIC_DEVICE);
-    else if (++r->staged == r->blocks) fabric_signal_add(&b->worker, pp_word_to_host(r), 1, FABRIC_DEVICE);
+    if (b->arrives) fabric_signal_add(&b->worker, pp_word_arrived(r), 1, SITE_NONE);
+    else if (++r->staged == r->blocks) fabric_signal_add(&b->worker, pp_word_to_host(r), 1, SITE_NONE);
     return !b->arrives;
 }
 
@@ -57,7 +57,7 @@ static bool near_tell(struct pp_block *b, enum pp_word word, bool release)
 static enum worker_step sending_end(struct pp_block *b)
 {
     if (!b->rank->launch.receives) return WORKER_DONE;
-    fabric_work(&b->worker, &(struct fabric_work){ .kind = FABRIC_WORK_CALL, .site = SITE_HOST_LAUNCH });
+    fabric_work(&b->worker, &(struct fabric_work){ .kind = FABRIC_WORK_CALL, .site = SITE_PPLX_LAUNCH });
     b->receives = true;
     b->state = 0;
     b->target = 0;
@@ -185,7 +185,7 @@ static void choices_count(struct pp_block *b)
     const struct pp_rank *r = b->rank;
     const uint32_t choices = r->ht.g.tokens * r->ht.g.topk;
     ht_scan_here(&b->worker, SITE_PPLX_CHOICES_COUNT, (choices + THREADS - 1) / THREADS, 4 * (uint64_t)choices);
-    fabric_signal_add(&b->worker, pp_word_to_host(r), 1, FABRIC_DEVICE);
+    fabric_signal_add(&b->worker, pp_word_to_host(r), 1, SITE_NONE);
     ht_scan_here(&b->worker, SITE_PPLX_CHOICES_SUM, 1, 0);
 }
 

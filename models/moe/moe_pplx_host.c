@@ -15,7 +15,7 @@ static uint32_t far_rank(const struct pp_rank *r, uint32_t number)
     return (pp_rank_first(r) + r->ht.g.local + number) % r->ht.g.ranks;
 }
 
-static void tell_gpu(struct pp_host *k) { fabric_signal_add(&k->worker, pp_word_to_gpu(k->rank), 1, FABRIC_DEVICE); }
+static void tell_gpu(struct pp_host *k) { fabric_signal_add(&k->worker, pp_word_to_gpu(k->rank), 1, SITE_NONE); }
 
 /* Puts rows and a signal.  Together they stand for a write with an immediate value, which a thread of the peer's
  * library polls for and counts. */

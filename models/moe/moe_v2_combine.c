@@ -99,8 +99,8 @@ static bool merger_awaits(struct v2_merger *m)
     const struct v2_rank *r = m->rank;
     const int i = merger_missing(m);
     if (i < 0) return false;
-    fabric_await(&m->worker, v2_word(r, V2_COMBINE_UP, m->channel, (uint32_t)i),
-                 moe_word_make(r->ht.epoch, (m->from[i].summed + 1) << 1));
+    fabric_watch_least(&m->worker, v2_word(r, V2_COMBINE_UP, m->channel, (uint32_t)i),
+                       moe_word_make(r->ht.epoch, (m->from[i].summed + 1) << 1));
     return true;
 }
 

@@ -14,7 +14,7 @@ void v2_worker_add(struct v2_rank *r, struct fabric_worker *w, const struct work
 
 enum worker_step v2_finish(struct fabric_worker *w, const struct v2_rank *r)
 {
-    fabric_signal_add(w, v2_word_private(r, V2_FINISHED), 1, FABRIC_DEVICE);
+    fabric_signal_add(w, v2_word_private(r, V2_FINISHED), 1, SITE_NONE);
     return WORKER_DONE;
 }
 
@@ -56,7 +56,7 @@ static bool gate_arrived(struct v2_gate *k)
         const uint32_t channel = k->next / k->from_count, from = k->next % k->from_count;
         const uint32_t word = v2_word(r, (enum v2_word)k->kind, channel, from);
         if (ht_word(&r->ht, word) & 1) continue;
-        fabric_await(&k->worker, word, moe_word_make(r->ht.epoch, 1));
+        fabric_watch_least(&k->worker, word, moe_word_make(r->ht.epoch, 1));
         return false;
     }
     return true;
@@ -79,7 +79,7 @@ static bool gate_come(struct v2_gate *k)
 
 static bool gate_open(struct v2_gate *k)
 {
-    fabric_signal_add(&k->worker, v2_word_private(k->rank, V2_OPEN), 1, FABRIC_DEVICE);
+    fabric_signal_add(&k->worker, v2_word_private(k->rank, V2_OPEN), 1, SITE_NONE);
     return true;
 }
 
@@ -88,7 +88,7 @@ static bool gate_workers(struct v2_gate *k)
     const uint32_t word = v2_word_private(k->rank, V2_FINISHED);
     const uint64_t all = *v2_grown(k->rank, V2_FINISHED);
     if (fabric_load(k->worker.fabric, word) != all) {
-        fabric_await(&k->worker, word, all);
+        fabric_watch_least(&k->worker, word, all);
         return false;
     }
     ht_barrier_begin(&k->nvl);
@@ -204,7 +204,7 @@ static bool notify_count(struct v2_notify *n)
     const uint32_t warps = V2_NOTIFY_WARPS * h->base.options->num_sms;
     ht_scan_here(&n->worker, SITE_V2_CHOICES_COUNT, (h->g.tokens + warps - 1) / warps,
                  (uint64_t)h->g.tokens * h->g.topk * 4 / h->base.options->num_sms);
-    fabric_signal_add(&n->worker, v2_word_private(n->rank, V2_NOTIFIED), 1, FABRIC_DEVICE);
+    fabric_signal_add(&n->worker, v2_word_private(n->rank, V2_NOTIFIED), 1, SITE_NONE);
     return true;
 }
 

@@ -112,13 +112,13 @@ static int priced_store(struct world_rank *rank, const struct fabric_write *writ
     return 0;
 }
 
-/* Returns when a stream's next operation begins: once the host has asked for it.  The host asks from one thread for all
- * streams. */
-static uint64_t stream_begin(struct world_rank *rank, uint64_t call_ps)
+/* Returns when a stream's next operation begins.  If its line says `by-host`, it begins once the host has asked for it,
+ * which does so from one thread for all streams. */
+static uint64_t stream_begin(struct world_rank *rank, const struct loop *p, uint64_t call_ps)
 {
     uint32_t lanes;
     const uint64_t start = gpu_lane_begin(rank->now.worker, 0, &lanes);
-    if (!rank->now.worker->worker->stream) return start;
+    if (!p->by_host) return start;
     return later(start, port_reserve(&rank->calls, rank->start_ps, call_ps, 0));
 }
 
@@ -134,27 +134,27 @@ static void call_work(struct world_rank *rank, const struct loop *p, uint64_t st
         return;
     }
     const bool launch = p->engine == LOOP_LAUNCH;
-    const uint64_t start = stream_begin(rank, launch ? c->calls.launch_call_ps : c->calls.word_call_ps);
+    const uint64_t start = stream_begin(rank, p, launch ? c->calls.launch_call_ps : c->calls.word_call_ps);
     gpu_lane_end_from(ww, start, start + (launch ? c->gpu.launch_ps : c->calls.await_ps));
 }
 
-static void copy_own(struct world_rank *rank, const struct fabric_work *work)
+static void copy_own(struct world_rank *rank, const struct fabric_work *work, const struct loop *p)
 {
     const struct world *w = rank->world;
     const struct cluster_calls *calls = &w->cluster->calls;
-    const uint64_t start = stream_begin(rank, calls->copy_call_ps), both = work->read_bytes + work->write_bytes;
+    const uint64_t start = stream_begin(rank, p, calls->copy_call_ps), both = work->read_bytes + work->write_bytes;
     const uint64_t end = later(start, own_reserve(rank, &rank->hbm, start, rate_time(w->hbm, both), both));
     gpu_lane_end_from(rank->now.worker, start, end + calls->copy_ps);
 }
 
 /* Stores by the copy engine, which begins when the worker has come to this operation.  It takes no SM. */
-static int copy_store(struct world_rank *rank, const struct fabric_write *write)
+static int copy_store(struct world_rank *rank, const struct fabric_write *write, const struct loop *p)
 {
     struct world *w = rank->world;
     const struct cluster_calls *calls = &w->cluster->calls;
     const bool own = write->peer == rank->fabric.rank;
     const uint64_t call_ps = own || !calls->copy_peer_call_ps ? calls->copy_call_ps : calls->copy_peer_call_ps;
-    const uint64_t start = stream_begin(rank, call_ps), size = write->charge_bytes;
+    const uint64_t start = stream_begin(rank, p, call_ps), size = write->charge_bytes;
     const uint64_t end = own_reserve(rank, &rank->hbm, start, rate_time(w->hbm, own ? 2 * size : size), size);
     gpu_lane_end_from(rank->now.worker, start, later(start, end) + calls->copy_ps);
     if (!own) {
@@ -167,7 +167,8 @@ static int copy_store(struct world_rank *rank, const struct fabric_write *write)
     return 0;
 }
 
-static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write)
+static __attribute__((noinline)) int rows_store(struct fabric *f, struct fabric_worker *worker,
+                                                const struct fabric_write *write)
 {
     struct world_rank *rank = rank_of(f);
     struct world *w = rank->world;
@@ -180,7 +181,7 @@ static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struc
         return 0;
     }
     const struct loop *p = world_loop(rank, write->site, write->given);
-    if (p && p->engine == LOOP_COPY) return copy_store(rank, write);
+    if (p && p->engine == LOOP_COPY) return copy_store(rank, write, p);
     if (gpu_priced(w, p) && p->program) return priced_store(rank, write, p);
     const uint64_t now = sim_now_ps(w->sim), size = write->charge_bytes;
     uint32_t lanes;
@@ -211,6 +212,11 @@ static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struc
     return 0;
 }
 
+static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write)
+{
+    return write->in_turn ? world_store_in_turn(f, worker, write) : rows_store(f, worker, write);
+}
+
 /* How long the releases of a posting warp wait for stores that the SM's other warps are making.  (DeepEP's code on
  * an H100, with seven more warps that copy rows: a put takes 0.8 to 1.0 us more, an atomic 0.65.) */
 static uint64_t post_releases_ps(const struct world_rank *rank, const struct world_worker *ww, uint64_t start_ps)
@@ -229,8 +235,6 @@ static uint64_t post_by(struct world_rank *rank, uint64_t post_ps, uint32_t warp
     struct world_worker *ww = rank->now.worker;
     uint32_t lanes;
     const uint64_t start = gpu_lane_begin(ww, warps, &lanes);
-    if (ww->worker->stream && t->poster == CLUSTER_POST_PROXY) /* the worker is the thread that posts */
-        return world_thread_reserve(rank, queue, start, t->doorbell_ps);
     uint64_t end = start + rank_slowed_ps(rank, post_ps);
     if (t->poster == CLUSTER_POST_GPU) {
         if (!defer) {
@@ -266,6 +270,17 @@ static uint64_t post(struct world_rank *rank, uint32_t warps, uint16_t peer, uin
     return post_by(rank, rank->world->transport.post_ps, warps, peer, queue, defer);
 }
 
+/* Returns when the NIC may see a request that the worker, a thread of the host, posts itself.  0: it is no such thread,
+ * or GPUs post here. */
+static uint64_t post_by_host(struct world_rank *rank, const struct loop *p, const struct fabric_write *write)
+{
+    const struct transport *t = &rank->world->transport;
+    uint32_t lanes;
+    if (!p || !p->by_host || t->poster != CLUSTER_POST_PROXY) return 0;
+    const uint64_t start = gpu_lane_begin(rank->now.worker, write->warps, &lanes);
+    return world_thread_reserve(rank, write->queue, start, t->doorbell_ps);
+}
+
 /* Keeps the worker busy while a CPU copies what it sends.  A slowed GPU does not slow the CPU. */
 static void copy_charge(struct world_rank *rank, const struct fabric_write *write)
 {
@@ -279,20 +294,6 @@ static uint64_t put_post_ps(const struct world_rank *rank, const struct loop *p)
 {
     const struct transport *t = &rank->world->transport;
     return t->post_ps + (p && p->library ? t->library_ps : 0);
-}
-
-static int gpu_put(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write)
-{
-    struct world_rank *rank = rank_of(f);
-    struct world_worker *ww = rank->now.worker;
-    assert(ww && ww->worker->index == worker->index && write->peer != f->rank);
-    if (world_queue_full(rank, write->peer, write->queue, 1)) return -EAGAIN;
-    const struct loop *p = world_loop(rank, write->site, write->given);
-    const uint64_t ready_ps =
-        post_by(rank, put_post_ps(rank, p), write->warps, write->peer, write->queue, write->defer);
-    nic_post(rank, world_request_write(rank, write, p), ready_ps + nic_copied_ps(rank, 0), write->defer);
-    copy_charge(rank, write);
-    return 0;
 }
 
 /* Keeps a thread busy that orders requests by a fence.  The thread posts the signal once the put is acknowledged, and
@@ -311,23 +312,39 @@ static void fence_wait(struct world_rank *rank, const struct fabric_write *write
                        transport_notice_ps(t);
 }
 
-/* Writes two requests, or one where the peer polls the data, takes a message in or is told.  One doorbell rings for
- * both. */
-static int gpu_put_signal(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write,
-                          const struct fabric_signal *signal)
+/* Posts a put and a signal: two requests, or one where the peer polls the data, takes a message in or is told.  One
+ * doorbell rings for both. */
+static __attribute__((noinline)) int put_signal(struct world_rank *rank, const struct fabric_write *write,
+                                                const struct fabric_signal *signal)
 {
-    struct world_rank *rank = rank_of(f);
-    struct world_worker *ww = rank->now.worker;
-    assert(ww && ww->worker->index == worker->index && write->peer != f->rank && signal->word < f->word_count);
+    assert(signal->word < rank->fabric.word_count);
     if (world_queue_full(rank, write->peer, write->queue, 2)) return -EAGAIN;
     const struct loop *p = world_loop(rank, write->site, write->given);
     const struct transport *t = &rank->world->transport;
     const bool one = (p && p->polled) || t->receive_ps || t->told;
-    if (!one) (void)post(rank, write->warps, write->peer, write->queue, true);
-    const uint64_t ready_ps = post_by(rank, put_post_ps(rank, p), write->warps, write->peer, write->queue, false);
+    if (!one && !post_by_host(rank, p, write)) (void)post(rank, write->warps, write->peer, write->queue, true);
+    uint64_t ready_ps = post_by_host(rank, p, write);
+    if (!ready_ps) ready_ps = post_by(rank, put_post_ps(rank, p), write->warps, write->peer, write->queue, false);
     if (!one) answer_charge(rank, write->queue);
     fence_wait(rank, write);
     nic_post(rank, world_request_write_signal(rank, write, p, signal), ready_ps + nic_copied_ps(rank, 0), false);
+    copy_charge(rank, write);
+    return 0;
+}
+
+static int gpu_put(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write,
+                   const struct fabric_signal *signal)
+{
+    struct world_rank *rank = rank_of(f);
+    struct world_worker *ww = rank->now.worker;
+    assert(ww && ww->worker->index == worker->index && write->peer != f->rank);
+    if (signal) return put_signal(rank, write, signal);
+    if (world_queue_full(rank, write->peer, write->queue, 1)) return -EAGAIN;
+    const struct loop *p = world_loop(rank, write->site, write->given);
+    uint64_t ready_ps = post_by_host(rank, p, write);
+    if (!ready_ps)
+        ready_ps = post_by(rank, put_post_ps(rank, p), write->warps, write->peer, write->queue, write->defer);
+    nic_post(rank, world_request_write(rank, write, p), ready_ps + nic_copied_ps(rank, 0), write->defer);
     copy_charge(rank, write);
     return 0;
 }
@@ -406,6 +423,22 @@ static void release_end(struct world_rank *rank, struct world_worker *ww, uint64
     if (put_ps) gpu_lane_reach(ww, put_ps + rank_slowed_ps(rank, c->nvlink.fence_ps));
 }
 
+/* A stream writes a word. */
+static __attribute__((noinline)) int stream_word(struct world_rank *rank, const struct loop *p,
+                                                 const struct fabric_signal *signal)
+{
+    const struct world *w = rank->world;
+    const struct cluster_calls *calls = &w->cluster->calls;
+    const bool own = signal->peer == rank->fabric.rank;
+    const uint64_t start = stream_begin(rank, p, calls->word_call_ps);
+    const uint64_t handed_ps = own ? calls->handed_ps : calls->handed_peer_ps;
+    const uint64_t way_ps = own ? 0 : w->cluster->nvlink.latency_ps;
+    gpu_lane_end_from(rank->now.worker, start, start + calls->word_ps);
+    const uint64_t seen_ps = start + (handed_ps ? handed_ps : calls->word_ps + way_ps);
+    world_word_schedule(&w->rank[signal->peer], signal->word, signal->value, signal->add, seen_ps);
+    return 0;
+}
+
 static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const struct fabric_signal *signal)
 {
     struct world_rank *rank = rank_of(f);
@@ -421,16 +454,7 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
         answer_charge(rank, signal->queue);
         return 0;
     }
-    if (worker->stream) {
-        const struct cluster_calls *calls = &w->cluster->calls;
-        const uint64_t start = stream_begin(rank, calls->word_call_ps);
-        const uint64_t handed_ps = path == FABRIC_SELF ? calls->handed_ps : calls->handed_peer_ps;
-        const uint64_t way_ps = path == FABRIC_SELF ? 0 : w->cluster->nvlink.latency_ps;
-        gpu_lane_end_from(ww, start, start + calls->word_ps);
-        const uint64_t seen_ps = start + (handed_ps ? handed_ps : calls->word_ps + way_ps);
-        world_word_schedule(&w->rank[signal->peer], signal->word, signal->value, signal->add, seen_ps);
-        return 0;
-    }
+    if (p->by_host) return stream_word(rank, p, signal);
     uint32_t lanes;
     const uint64_t start = later(gpu_lane_begin(ww, 0, &lanes), p->apart ? worker_first_ps(ww) : 0);
     /* A release waits for all stores of its SM that have not arrived, whichever warp made them. */
@@ -468,35 +492,37 @@ static uint64_t left_ps(const struct world_rank *rank, uint16_t sm)
     return rank->put_ps[sm] > rank->egress_since_ps ? rank->egress.free_ps : 0;
 }
 
+/* Makes the worker's addition an atomic of the whole GPU.  It waits for all stores of its SM that have not arrived.  In
+ * the step of a store (`behind` is false), the store's lane already waits for them. */
+static void add_release(struct world_rank *rank, struct world_worker *ww, bool behind)
+{
+    const struct cluster_gpu *gpu = &rank->world->cluster->gpu;
+    const uint64_t stored_ps = ww->unfenced && !behind ? 0 : later(rank->stored_ps[ww->sm], left_ps(rank, ww->sm));
+    gpu_lane_end_from(ww, rank->now.last_end_ps, rank->now.last_end_ps + gpu->release_ps);
+    gpu_lane_reach(ww, rank->told_ps[ww->sm]);
+    if (stored_ps) gpu_lane_reach(ww, stored_ps + rank_slowed_ps(rank, later(gpu->release_stores_ps, gpu->release_ps)));
+}
+
 static void gpu_signal_add(struct fabric *f, struct fabric_worker *worker, uint32_t word, uint64_t addend,
-                           enum fabric_scope scope)
+                           enum site site)
 {
     struct world_rank *rank = rank_of(f);
     struct world *w = rank->world;
     struct world_worker *ww = rank->now.worker;
     assert(ww && ww->worker->index == worker->index && word < f->word_count);
-    const uint64_t now = sim_now_ps(w->sim);
+    const uint64_t now = sim_now_ps(w->sim), staged_ps = worker_staged_ps(ww);
     struct stepping *step = &rank->now;
-    const uint64_t staged_ps = worker_staged_ps(ww);
     const struct cluster_gpu *gpu = &w->cluster->gpu;
+    const enum loop_adds adds = w->loop[site].adds;
     if (gpu->load_ps) {
         uint32_t lanes;
         const bool behind = !step->lane_warps;
         if (behind) step->last_end_ps = gpu_lane_begin(ww, 0, &lanes);
-        /* A release waits for all stores of its SM that have not arrived.  In the step of a store, the store's lane
-         * already waits for them. */
-        const bool own = ww->unfenced && !behind;
-        const uint64_t stored_ps = own ? 0 : later(rank->stored_ps[ww->sm], left_ps(rank, ww->sm));
-        const uint64_t busy_ps = rank_slowed_ps(rank, later(gpu->release_stores_ps, gpu->release_ps));
-        if (scope == FABRIC_DEVICE) {
-            gpu_lane_end_from(ww, step->last_end_ps, step->last_end_ps + gpu->release_ps);
-            gpu_lane_reach(ww, rank->told_ps[ww->sm]);
-            if (stored_ps) gpu_lane_reach(ww, stored_ps + busy_ps);
-        }
+        if (adds == LOOP_ADDS_GPU) add_release(rank, ww, behind);
     }
     uint64_t seen_ps = later(step->last_end_ps, staged_ps);
     /* Shared memory has the value at once, and reading it there takes no poll. */
-    if (gpu->load_ps && scope == FABRIC_BLOCK) seen_ps = later(now, seen_ps > w->poll_ps ? seen_ps - w->poll_ps : 0);
+    if (gpu->load_ps && adds == LOOP_ADDS_SHARED) seen_ps = later(now, seen_ps > w->poll_ps ? seen_ps - w->poll_ps : 0);
     else seen_ps += gpu->poll_ps;
     world_word_schedule(rank, word, addend, true, seen_ps);
 }
@@ -510,7 +536,8 @@ static void first_work(struct world_rank *rank, struct world_worker *ww, const s
     worker_rest(ww)->first_ps = start + rank_slowed_ps(rank, end - start);
 }
 
-static void gpu_work(struct fabric *f, struct fabric_worker *worker, const struct fabric_work *work)
+static __attribute__((noinline)) void rows_work(struct fabric *f, struct fabric_worker *worker,
+                                                const struct fabric_work *work)
 {
     struct world_rank *rank = rank_of(f);
     struct world *w = rank->world;
@@ -534,14 +561,14 @@ static void gpu_work(struct fabric *f, struct fabric_worker *worker, const struc
         break;
     case FABRIC_WORK_COPY:
         if (p && p->engine == LOOP_COPY) {
-            copy_own(rank, work);
+            copy_own(rank, work, p);
             break;
         }
         /* fall through */
     case FABRIC_WORK_SCAN:
         if (p && p->host) {
             gpu_lane_end(ww, looks_take(&rank->looks, rank->worker_max, &w->cluster->node, worker, work, p, start));
-            ww->looks |= p->polls;
+            ww->looks |= p->host == LOOP_HOST_POLLED;
             break;
         }
         /* fall through */
@@ -555,22 +582,23 @@ static void gpu_work(struct fabric *f, struct fabric_worker *worker, const struc
     if (f->payload && work->run) work->run(work->context, work->argument);
 }
 
+static void gpu_work(struct fabric *f, struct fabric_worker *worker, const struct fabric_work *work)
+{
+    (work->in_turn ? world_copy_in_turn : rows_work)(f, worker, work);
+}
+
 static const struct fabric_ops gpu_fabric_ops = {
     .name = "sim-gpu",
     .now_ps = world_now_ps,
     .store = gpu_store,
     .put = gpu_put,
     .signal = gpu_signal,
-    .put_signal = gpu_put_signal,
     .get = gpu_get,
     .signal_add = gpu_signal_add,
     .flush = world_flush,
     .work = gpu_work,
     .watch = world_watch,
     .wake_at = world_wake_at,
-    .store_in_turn = world_store_in_turn,
-    .copy_in_turn = world_copy_in_turn,
-    .await = world_await,
     .queue_ahead = nic_queue_ahead,
     .word_ahead = world_word_ahead,
 };

@@ -167,32 +167,23 @@ static uint64_t host_receive(struct world_rank *target, uint64_t now_ps, const s
 
 static int host_store(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write)
 {
-    (void)worker;
     struct world_rank *rank = rank_of(f);
+    if (write->in_turn) return world_store_in_turn(f, worker, write);
     const struct work_rates *store = rank->cast ? &rank->world->message : &rank->world->store;
     charge(rank, store->row_ps + rate_time(store->warp, write->charge_bytes));
     world_store_payload(rank, write);
     return 0;
 }
 
-static int host_put(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write)
+static int host_put(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write,
+                    const struct fabric_signal *signal)
 {
     (void)worker;
     struct world_rank *rank = rank_of(f);
-    if (world_queue_full(rank, write->peer, write->queue, 1)) return -EAGAIN;
+    if (world_queue_full(rank, write->peer, write->queue, signal ? 2 : 1)) return -EAGAIN;
     const struct loop *p = world_loop(rank, write->site, write->given);
-    nic_post(rank, world_request_write(rank, write, p), rank->now.worker->cursor_ps, write->defer);
-    return 0;
-}
-
-static int host_put_signal(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write,
-                           const struct fabric_signal *signal)
-{
-    (void)worker;
-    struct world_rank *rank = rank_of(f);
-    if (world_queue_full(rank, write->peer, write->queue, 2)) return -EAGAIN;
-    const struct loop *p = world_loop(rank, write->site, write->given);
-    nic_post(rank, world_request_write_signal(rank, write, p, signal), rank->now.worker->cursor_ps, false);
+    nic_post(rank, signal ? world_request_write_signal(rank, write, p, signal) : world_request_write(rank, write, p),
+             rank->now.worker->cursor_ps, !signal && write->defer);
     return 0;
 }
 
@@ -226,9 +217,9 @@ static int host_signal(struct fabric *f, struct fabric_worker *worker, const str
 }
 
 static void host_signal_add(struct fabric *f, struct fabric_worker *worker, uint32_t word, uint64_t addend,
-                            enum fabric_scope scope)
+                            enum site site)
 {
-    (void)worker, (void)scope;
+    (void)worker, (void)site;
     struct world_rank *rank = rank_of(f);
     world_word_schedule(rank, word, addend, true, rank->now.worker->cursor_ps);
 }
@@ -243,9 +234,12 @@ static uint64_t copy_ps(const struct work_rates *copy, const struct fabric_work 
 
 static void host_work(struct fabric *f, struct fabric_worker *worker, const struct fabric_work *work)
 {
-    (void)worker;
     struct world_rank *rank = rank_of(f);
     struct world *w = rank->world;
+    if (work->in_turn) {
+        world_copy_in_turn(f, worker, work);
+        return;
+    }
     const struct work_rates *reduce = w->loop[work->site].weighted ? &w->reduce : &w->sum;
     uint64_t busy_ps = 0;
     switch (work->kind) {
@@ -273,15 +267,12 @@ static const struct fabric_ops host_fabric_ops = {
     .store = host_store,
     .put = host_put,
     .signal = host_signal,
-    .put_signal = host_put_signal,
     .get = host_get,
     .signal_add = host_signal_add,
     .flush = world_flush,
     .work = host_work,
     .watch = world_watch,
     .wake_at = world_wake_at,
-    .store_in_turn = world_store_in_turn,
-    .copy_in_turn = world_copy_in_turn,
 };
 
 static struct work_rates rates_of(const struct cluster_work *work)

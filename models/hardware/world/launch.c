@@ -89,7 +89,7 @@ static void blocks_place(struct world_rank *rank, struct fabric_worker *const *w
     if (!rank->shares.cpcs || !count) return;
     for (uint32_t i = 0; i < count; i++)
         if (worker[i]->sm >= sms) sms = worker[i]->sm + 1u;
-    egress_place(rank->cpcs, sms < w->sm_count ? sms : w->sm_count, worker[0]->paired, rank->sm_cpc);
+    egress_place(rank->cpcs, sms < w->sm_count ? sms : w->sm_count, w->loop[rank->fabric.kernel].paired, rank->sm_cpc);
 }
 
 static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, uint32_t count, uint64_t now_ps)
@@ -111,7 +111,8 @@ static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, 
         rank->stored_ps[i] = rank->put_ps[i] = rank->copied_ps[i] = rank->told_ps[i] = 0;
     }
     const struct cluster_gpu *gpu = &rank->world->cluster->gpu;
-    rank->beside_ps = count && worker[0]->whole && gpu->beside_ps ? gpu->beside_ps : rank->world->launch_ps;
+    const bool whole = count && rank->world->loop[rank->fabric.kernel].whole && gpu->beside_ps;
+    rank->beside_ps = whole ? gpu->beside_ps : rank->world->launch_ps;
     for (uint32_t i = 0; i < count; i++) {
         assert(worker[i]->index == i && worker[i]->warps > 0 && worker[i]->fabric == &rank->fabric);
         const uint32_t sm = worker[i]->sm % rank->world->sm_count; /* blocks beyond the number of SMs share an SM */

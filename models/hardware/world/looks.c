@@ -51,7 +51,7 @@ uint64_t looks_take(struct looks **of_rank, uint32_t workers, const struct clust
     struct looks *looks = looks_of(of_rank, workers, line);
     struct look *look = &looks->look[worker->index];
     assert(!look->warps || look->line == line); /* a worker polls one line at a time */
-    if (!p->polls) return start_ps + (looks->crowd[line] + 1) * words_ps;
+    if (p->host != LOOP_HOST_POLLED) return start_ps + (looks->crowd[line] + 1) * words_ps;
     if (!look->warps) looks->crowd[line] += worker->warps;
     *look = (struct look){ .line = line, .words = work->rows, .warps = worker->warps };
     look->end_ps = start_ps + looks->crowd[line] * words_ps;

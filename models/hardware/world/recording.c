@@ -51,6 +51,7 @@ static void port_note(const struct world_rank *rank, uint32_t track, const struc
 
 static int recorded_store(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write)
 {
+    if (write->in_turn) return world_store_in_turn(f, worker, write);
     struct world_rank *rank = rank_of(f), *target = &rank->world->rank[write->peer];
     const struct port egress = rank->egress, ingress = target->ingress;
     const uint64_t cursor_ps = rank->now.worker->cursor_ps;
@@ -62,12 +63,14 @@ static int recorded_store(struct fabric *f, struct fabric_worker *worker, const 
     return 0;
 }
 
-static int recorded_put(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write)
+static int recorded_put(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write,
+                        const struct fabric_signal *signal)
 {
     struct world_rank *rank = rank_of(f);
     const uint64_t cursor_ps = rank->now.worker->cursor_ps;
-    const int result = rank->world->machine->ops->put(f, worker, write);
-    if (!result) operation_note(rank, "post put", write->warps, cursor_ps, write->charge_bytes);
+    const int result = rank->world->machine->ops->put(f, worker, write, signal);
+    const char *name = signal ? "post put and signal" : "post put";
+    if (!result) operation_note(rank, name, write->warps, cursor_ps, write->charge_bytes);
     return result;
 }
 
@@ -81,16 +84,6 @@ static int recorded_signal(struct fabric *f, struct fabric_worker *worker, const
     const struct causes_place place = operation_note(rank, rdma ? "post signal" : "signal", 0, cursor_ps, 0);
     if (!rdma) causes_raised(rank->world->record->causes, signal->peer, signal->word, &place);
     return 0;
-}
-
-static int recorded_put_signal(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write,
-                               const struct fabric_signal *signal)
-{
-    struct world_rank *rank = rank_of(f);
-    const uint64_t cursor_ps = rank->now.worker->cursor_ps;
-    const int result = rank->world->machine->ops->put_signal(f, worker, write, signal);
-    if (!result) operation_note(rank, "post put and signal", write->warps, cursor_ps, write->charge_bytes);
-    return result;
 }
 
 static int recorded_get(struct fabric *f, struct fabric_worker *worker, const struct fabric_read *read)
@@ -108,12 +101,12 @@ static int recorded_get(struct fabric *f, struct fabric_worker *worker, const st
 }
 
 static void recorded_signal_add(struct fabric *f, struct fabric_worker *worker, uint32_t word, uint64_t addend,
-                                enum fabric_scope scope)
+                                enum site site)
 {
     struct world_rank *rank = rank_of(f);
     const struct causes_place place = { f->rank, rank->now.worker->worker->index, CAUSES_NO_TRACK,
                                         rank->now.worker->cursor_ps };
-    rank->world->machine->ops->signal_add(f, worker, word, addend, scope);
+    rank->world->machine->ops->signal_add(f, worker, word, addend, site);
     causes_raised(rank->world->record->causes, f->rank, word, &place);
 }
 
@@ -124,6 +117,10 @@ static void recorded_work(struct fabric *f, struct fabric_worker *worker, const 
         [FABRIC_WORK_SCAN] = "scan",       [FABRIC_WORK_COMPUTE] = "compute", [FABRIC_WORK_CALL] = "call",
         [FABRIC_WORK_STAGE] = "bulk load",
     };
+    if (work->in_turn) {
+        world_copy_in_turn(f, worker, work);
+        return;
+    }
     struct world_rank *rank = rank_of(f);
     const uint64_t cursor_ps = rank->now.worker->cursor_ps;
     rank->world->machine->ops->work(f, worker, work);
@@ -133,6 +130,7 @@ static void recorded_work(struct fabric *f, struct fabric_worker *worker, const 
 static void recorded_watch(struct fabric *f, struct fabric_worker *worker, uint32_t word, uint32_t word_count,
                            uint64_t least)
 {
+    if (rank_of(f)->now.worker) return; /* in a step: a timeline shows every step */
     causes_watch(rank_of(f)->world->record->causes, f->rank, worker->index, word, word_count);
     world_watch(f, worker, word, word_count, least);
 }
@@ -143,15 +141,12 @@ const struct fabric_ops recording_ops = {
     .store = recorded_store,
     .put = recorded_put,
     .signal = recorded_signal,
-    .put_signal = recorded_put_signal,
     .get = recorded_get,
     .signal_add = recorded_signal_add,
     .flush = world_flush,
     .work = recorded_work,
     .watch = recorded_watch,
     .wake_at = world_wake_at,
-    .store_in_turn = world_store_in_turn,
-    .copy_in_turn = world_copy_in_turn,
 };
 
 /* ---- waits and kernels ---- */

@@ -98,6 +98,7 @@ int world_store_in_turn(struct fabric *f, struct fabric_worker *worker, const st
     struct fabric_write first = *write; /* with the bytes of all rows, because no worker reads them before the signal */
     first.charge_bytes /= write->rows;
     first.rows = 1;
+    first.in_turn = false;
     const struct turns row = {
         .write_bytes = first.charge_bytes, .given = write->given, .peer = write->peer, .site = write->site
     };
@@ -114,6 +115,7 @@ void world_copy_in_turn(struct fabric *f, struct fabric_worker *worker, const st
     first.read_bytes /= work->rows;
     first.write_bytes /= work->rows;
     first.rows = 1;
+    first.in_turn = false;
     const struct turns row = { .read_bytes = first.read_bytes,
                                .write_bytes = first.write_bytes,
                                .given = work->given,
@@ -153,23 +155,15 @@ static enum worker_step turn_take(struct world_worker *ww)
 
 /* ---- awaited words ---- */
 
-void world_await(struct fabric *f, struct fabric_worker *w, uint32_t word, uint64_t least)
-{
-    (void)w;
-    struct stepping *now = &rank_of(f)->now;
-    now->awaited = word;
-    now->least = least;
-}
-
 /* Returns whether the worker's next step is left out until the awaited word has its value.  due_ps is when a step that
  * would find nothing is due; 0: no step is due.  A letter changes its word only when a step reads it, so a worker that
- * may get letters takes every step. */
+ * may get letters takes every step.  So does a core, because each step takes some of its time. */
 static bool await_begin(struct world_worker *ww, uint64_t due_ps)
 {
     const struct world_rank *rank = worker_rank(ww);
     const struct stepping *now = &rank->now;
     if (rank->fabric.words[now->awaited] >= now->least) return false;
-    if (rank->world->letters_used || ww->due || ww->looks || ww->in_turn) return false;
+    if (rank->world->machine->busy_ps || rank->world->letters_used || ww->due || ww->looks || ww->in_turn) return false;
     struct rest *rest = worker_rest(ww);
     if (rest->turns) return false;
     rest->awaited = now->awaited;

@@ -21,16 +21,14 @@ struct world_wake {
 void world_worker_step(struct world_worker *ww);
 sim_handler stepping_wake_run; /* EVENT_WAKE */
 
-/* fabric_store_in_turn() and fabric_copy_in_turn() for all kinds of ranks.  They move the first row at once, by the
- * fabric's own operation.  Each further row is moved in place of a step of the worker. */
+/* Stores and copies of rows in turn, for all kinds of ranks.  They move the first row at once, by the fabric's own
+ * operation.  Each further row is moved in place of a step of the worker. */
 int world_store_in_turn(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write);
 void world_copy_in_turn(struct fabric *f, struct fabric_worker *worker, const struct fabric_work *work);
 
 /* fabric_now_ps() and fabric_wake_at() for all kinds of ranks. */
 uint64_t world_now_ps(const struct fabric *f);
 void world_wake_at(struct fabric *f, struct fabric_worker *w, uint64_t time_ps);
-/* fabric_await() of a GPU's rank. */
-void world_await(struct fabric *f, struct fabric_worker *w, uint32_t word, uint64_t least);
 
 /* Moves the bytes of a store at once, because no worker reads them before the signal. */
 void world_store_payload(struct world_rank *source, const struct fabric_write *write);

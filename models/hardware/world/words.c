@@ -351,13 +351,24 @@ static void word_watch(struct world_rank *rank, uint32_t worker, uint32_t word, 
     else *head = watch_add(rank, worker, least, *head);
 }
 
+static __attribute__((noinline)) void words_watch(struct world_rank *rank, uint32_t worker, uint32_t word,
+                                                  uint32_t word_count, uint64_t least)
+{
+    assert(word + word_count <= rank->fabric.word_count && worker < WATCH_NUMBER);
+    if (word < rank->watch_first) rank->watch_first = word;
+    if (word + word_count > rank->watch_end) rank->watch_end = word + word_count;
+    for (uint32_t i = 0; i < word_count; i++) word_watch(rank, worker, word + i, least);
+}
+
 void world_watch(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count, uint64_t least)
 {
     struct world_rank *rank = rank_of(f);
-    assert(word + word_count <= f->word_count && w->index < WATCH_NUMBER);
-    if (word < rank->watch_first) rank->watch_first = word;
-    if (word + word_count > rank->watch_end) rank->watch_end = word + word_count;
-    for (uint32_t i = 0; i < word_count; i++) word_watch(rank, w->index, word + i, least);
+    if (rank->now.worker) { /* in a step */
+        rank->now.awaited = word;
+        rank->now.least = least;
+    } else {
+        words_watch(rank, w->index, word, word_count, least);
+    }
 }
 
 void world_watches_clear(struct world_rank *rank)
