@@ -146,11 +146,11 @@ bool beside_parse(const struct case_options *c, const struct cluster *cluster, u
     return true;
 }
 
-void beside_set(const struct beside *beside, const struct cluster *cluster, struct world *world, uint32_t ranks,
-                uint32_t phase)
+double beside_set(const struct beside *beside, const struct cluster *cluster, struct world *world, uint32_t ranks,
+                  uint32_t phase)
 {
     double rate;
-    if (!beside->wanted) return;
+    if (!beside->wanted) return NAN;
     assert(phase < BESIDE_PHASES_MAX);
     struct pressure c = pressure_solve(&cluster->gpu, &beside->own[phase], &beside->load, 1, &rate);
     if (beside->part > 0) {
@@ -158,6 +158,7 @@ void beside_set(const struct beside *beside, const struct cluster *cluster, stru
         c.store_ps = (uint64_t)(beside->part * (double)c.store_ps);
     }
     for (uint32_t r = 0; r < ranks; r++) world_pressure_set(world, r, &c);
+    return beside->part > 0 ? NAN : rate;
 }
 
 /* Takes the mean demand of the ranks; half of it counts as reads, half as writes.  The geometric mean with the previous

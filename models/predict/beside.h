@@ -41,9 +41,10 @@ uint32_t beside_rounds(const struct beside *beside);
  * nothing. */
 bool beside_parse(const struct case_options *c, const struct cluster *cluster, uint32_t kernel_sms,
                   struct beside *beside, GError **error);
-/* From now on the world's ranks run the given phase under this load. */
-void beside_set(const struct beside *beside, const struct cluster *cluster, struct world *world, uint32_t ranks,
-                uint32_t phase);
+/* From now on the world's ranks run the given phase under this load.  Returns the load's speed meanwhile over its speed
+ * alone on its SMs.  NAN: no load, or a GEMM, whose SMs count more. */
+double beside_set(const struct beside *beside, const struct cluster *cluster, struct world *world, uint32_t ranks,
+                  uint32_t phase);
 /* Sets own[phase] from the phase's results, for the next round. */
 void beside_learn(struct beside *beside, uint32_t phase, const struct world_result *result, uint32_t ranks);
 

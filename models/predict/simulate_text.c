@@ -105,6 +105,14 @@ static void phase_cells(const struct case_options *c, const struct record *recor
 }
 
 /* Appends the title of the run.  Kernels that move blocks or messages of given sizes have no tokens and no experts. */
+static void compute_append(const struct record *record, const char *phase, GString *out)
+{
+    const struct record_row *speed = record_find(record, phase, RECORD_ALL, "compute_speed_pct");
+    if (speed && speed->value < 99.5)
+        g_string_append_printf(out, "\nDuring %s the load of --compute goes at %.0f %% of its speed alone.\n", phase,
+                               speed->value);
+}
+
 static void title_append(const struct record *record, GString *out)
 {
     const char *size = record_get(record, "size"), *matrix = record_get(record, "matrix");
@@ -140,6 +148,7 @@ void simulate_table_append(const struct case_options *c, const struct record *re
     text_table_append(table, out);
     text_table_free(table);
     for (guint i = 0; i < phases->len; i++) wire_append(record, g_ptr_array_index(phases, i), out);
+    for (guint i = 0; i < phases->len; i++) compute_append(record, g_ptr_array_index(phases, i), out);
     if (several)
         g_string_append(
             out, "\nSlowest: each step and layer takes as long as its slowest rank, and this is the mean over them.\n");

@@ -17,7 +17,12 @@ $run $normal --compute gemm:8192x8192x8192 | times
 $run $normal --compute grouped:32x256x7168x4096 | times
 $run $normal --compute grouped:32x256x7168x4096:fp8 | times
 echo '# the record says it'
-$run $normal --compute copy:500GB/s --compute-sms 24:32 | grep compute
+$run $normal --compute copy:500GB/s --compute-sms 24:32 | grep '^#.*compute'
+echo '# what it does to the load, on more SMs and on fewer; in words'
+for sms in 24:124 24:32; do
+    $run $normal --compute copy:500GB/s --compute-sms $sms | grep compute_speed
+done
+$run $normal --compute read:1900GB/s --compute-sms 24:56 --format text | grep 'its speed alone'
 echo '# what is not known is said'
 $run $normal --compute write:2800GB/s --compute-sms 24:124 2>&1 >write.csv
 bad $normal --compute half
