@@ -33,12 +33,14 @@ END
 [ "$(wc -l <boxes.ini)" -lt 30 ] && echo 'fewer than 30 lines'
 $EPTWIN cluster check boxes.ini
 $EPTWIN cluster show boxes.ini
-marks() { # every bound that a record names
-    awk -F, '$2 == "all" && ($3 == "bottleneck" || $3 == "bound_tightest" || $3 == "busiest_link") && $4 != "link" { print $4 }' |
-        sort -u | grep -vx 'no part alone' | sed 's/^/--mark=/'
+marks() { # every bound and every kind of part that a record names
+    awk -F, '$2 == "all" && ($3 == "bottleneck" || $3 == "bound_tightest" || $3 == "busiest_link") { print $4 }
+             $2 == "all" && $3 ~ /^bound_.*_us$/ || $3 ~ /^busy_.*_pct$/ { gsub(/^(bound|busy)_|_(us|pct)$/, "", $3); print $3 }' |
+        sort -u | grep -vx 'no part alone\|link' | sed 's/^/--mark=/'
 }
 run() {
     $EPTWIN simulate --cluster boxes.ini --num-ranks 16 "$@" --output record.csv >/dev/null || return
+    awk -F, -v run="$*" '$3 == "busy_link_pct" && ($4 <= 0 || $4 > 100) { print run ": busy link " $4 }' record.csv
     $EPTWIN cluster show boxes.ini --svg drawn.svg $(marks <record.csv) && echo "$*: drawn"
 }
 for kernel in 'll --num-tokens 16' 'normal --num-tokens 64' 'v2 --num-tokens 64' p2p allgather allreduce \
@@ -47,6 +49,9 @@ for kernel in 'll --num-tokens 16' 'normal --num-tokens 64' 'v2 --num-tokens 64'
         run --kernel $kernel --backend $backend
     done
 done >runs
+for kernel in 'll --launch stream' 'normal --cached' 'alltoallv --matrix uniform:65536 --compute 100us'; do
+    run --kernel $kernel --num-tokens 64
+done >>runs
 grep -c drawn runs
 grep -v ': drawn' runs
 echo '-- busiest within a node: from socket to socket; between leaves: the uplinks'
