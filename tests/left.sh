@@ -1,4 +1,21 @@
-# left.sh - for command-line tests: `left` tells what a run left behind: processes that work in the folder of the test
+# left.sh - for tests of replays: their time, their ranks, and what they leave.
+
+# By the clock that nobody sets.
+now_ms() {
+    local seconds
+    read -r seconds _ </proc/uptime
+    echo $((${seconds/./} * 10))
+}
+
+# ranks_await RUN COUNT: sets `ranks` to the process ids of COUNT ranks, once RUN has forked so many.
+ranks_await() {
+    ranks=()
+    while [ ${#ranks[@]} -lt "$2" ] && kill -0 "$1"; do
+        read -r -a ranks </proc/$1/task/$1/children
+    done
+}
+
+# `left` tells what a run left behind: processes that work in the folder of the test
 # (which is its own), and descriptors and mappings of ranks' memory that any of them, the test's shell too, still holds.
 left() {
     local process link processes=0 descriptors=0 mappings=0

@@ -1,11 +1,7 @@
 # A rank that is stopped in the middle of a run holds up all others: each kernel's run ends after --timeout and names it,
 # however the others wait for each other, or only know how many messages are missing.  Ranks of mpirun likewise.
 # Nobody waits for the stopped rank to answer or to leave.
-now_ms() {
-    local seconds
-    read -r seconds _ </proc/uptime
-    echo $((${seconds/./} * 10))
-}
+. source/tests/left.sh
 options() {
     case $1 in
     alltoallv) echo --matrix uniform:65536 ;;
@@ -16,22 +12,18 @@ for kernel in ll normal v2 alltoallv allgather; do
     $EPTWIN replay --ranks 4 --ranks-per-node 2 --kernel $kernel $(options $kernel) --num-experts 16 \
         --num-tokens 32 --hidden 1024 --num-sms 2 --repeat 1000000 --timeout 2 --output out.csv 2>log &
     run=$!
-    children=
-    while [ "$(echo $children | wc -w)" -lt 4 ] && kill -0 $run; do
-        read -r children </proc/$run/task/$run/children
-    done
-    set -- $children
+    ranks_await $run 4
     # It runs when it has mapped the memory of the others.
-    until [ "$(grep -c eptwin-rank /proc/$3/maps)" -ge 4 ] || ! kill -0 $run; do :; done
+    until [ "$(grep -c eptwin-rank /proc/${ranks[2]}/maps)" -ge 4 ] || ! kill -0 $run; do :; done
     sleep 0.3
     begin_ms=$(now_ms)
-    kill -STOP $3
+    kill -STOP ${ranks[2]}
     wait $run
     echo "exit $?"
     took_ms=$(($(now_ms) - begin_ms))
     [ $took_ms -le 3400 ] || echo "ended after $took_ms ms"
     grep -o 'eptwin: rank 2 holds up the run: it does not answer' log || cat log
-    for child; do kill -0 $child 2>/dev/null && echo "process $child is still there"; done
+    for child in ${ranks[@]}; do kill -0 $child 2>/dev/null && echo "process $child is still there"; done
 done
 for try in 1 2; do
     mpirun --allow-run-as-root --oversubscribe -n 4 $EPTWIN replay --ranks-per-node 2 --kernel alltoallv \

@@ -3,14 +3,10 @@
 . source/tests/left.sh
 $EPTWIN replay --ranks 4 --num-experts 16 --num-tokens 32 --hidden 1024 --repeat 1000000 --output out.csv &
 run=$!
-children=
-while [ "$(echo $children | wc -w)" -lt 4 ] && kill -0 $run; do
-    read -r children </proc/$run/task/$run/children
-done
-set -- $children
-kill -9 $2
+ranks_await $run 4
+kill -9 ${ranks[1]}
 wait $run
 echo "exit $?"
-for child; do kill -0 $child 2>/dev/null && echo "process $child is still there"; done
+for child in ${ranks[@]}; do kill -0 $child 2>/dev/null && echo "process $child is still there"; done
 left
 ls

@@ -6,17 +6,12 @@ export ASAN_OPTIONS=handle_segv=0${ASAN_OPTIONS:+:$ASAN_OPTIONS} # a rank that i
 names() { ls /dev/shm | grep '^eptwin-' | sort; }
 before=$(names)
 unused=$(names_unused)
-# run PROVIDER: starts 2 ranks and waits for both processes; run, children.
+# run PROVIDER: starts 2 ranks and waits for both processes; run, ranks.
 run() {
     env --default-signal=INT $EPTWIN replay --ranks 2 --ranks-per-node 1 --num-experts 8 --num-tokens 8 --hidden 512 \
         --repeat 1000000 --fabric ofi --provider $1 --output out.csv 2>log &
     run=$!
-    children=
-    while [ "$(echo $children | wc -w)" -lt 2 ] && kill -0 $run; do
-        read -r children </proc/$run/task/$run/children
-    done
-    set -- $children
-    first=$1 second=$2
+    ranks_await $run 2
 }
 # Waits until the ranks have made a name, or for 5 s: a name that is there for a moment can be missed on a busy machine.
 named() {
@@ -27,7 +22,7 @@ for signal in TERM INT SEGV ABRT; do
     for moment in 0.05 0.2 0.35; do
         run tcp
         sleep $moment
-        kill -$signal $second
+        kill -$signal ${ranks[1]}
         wait $run
         echo "exit $?"
         cat log
@@ -35,7 +30,7 @@ for signal in TERM INT SEGV ABRT; do
 done
 run shm
 named
-kill -KILL $first $second
+kill -KILL ${ranks[@]}
 wait $run
 echo "exit $?"
 sed 's/rank [01]/rank N/' log
