@@ -18,7 +18,7 @@ static uint32_t *tokens_parse(const struct case_options *c, GError **error)
 {
     g_auto(GStrv) part = g_strsplit(c->tokens_per_rank, "|", 0);
     const guint count = g_strv_length(part);
-    uint32_t *tokens = g_new(uint32_t, count);
+    g_autofree uint32_t *tokens = g_new(uint32_t, count);
     bool good = count == c->num_ranks;
     if (!good) error_input(error, "tokens-per-rank: expected %u numbers divided by '|', found %u", c->num_ranks, count);
     for (guint i = 0; good && i < count; i++) {
@@ -28,9 +28,7 @@ static uint32_t *tokens_parse(const struct case_options *c, GError **error)
             error_input(error, "tokens-per-rank: expected whole numbers from 1 to %u, found '%s'", 1 << 20, part[i]);
         tokens[i] = (uint32_t)value;
     }
-    if (good) return tokens;
-    g_free(tokens);
-    return NULL;
+    return good ? g_steal_pointer(&tokens) : NULL;
 }
 
 /* Drops each rank's tokens beyond its number.  Drawing more tokens does not change the first ones. */
@@ -41,7 +39,8 @@ static void routing_shorten(struct routing *routing, const uint32_t *tokens)
 
 static bool routing_of_generator(const struct case_options *c, struct routing *routing, GError **error)
 {
-    uint32_t *tokens = NULL, most = c->num_tokens;
+    g_autofree uint32_t *tokens = NULL;
+    uint32_t most = c->num_tokens;
     if (c->tokens_per_rank) {
         tokens = tokens_parse(c, error);
         if (!tokens) return false;
@@ -64,7 +63,6 @@ static bool routing_of_generator(const struct case_options *c, struct routing *r
     };
     const bool good = routing_generate(&options, routing, error);
     if (good && tokens) routing_shorten(routing, tokens);
-    g_free(tokens);
     return good;
 }
 
@@ -92,7 +90,7 @@ static bool routing_of_trace(const struct case_options *c, struct routing *routi
                            : c->traffic ? "traffic"
                                         : "tokens-per-rank");
     const struct trace_options options = { .experts = c->num_experts, .weights_path = c->trace_weights };
-    struct trace *trace = trace_open(c->trace, &options, error);
+    g_autoptr(trace) trace = trace_open(c->trace, &options, error);
     if (!trace) return false;
     const uint32_t topk = trace_info(trace)->topk;
     bool good = !trace_info(trace)->counts ||
@@ -104,7 +102,6 @@ static bool routing_of_trace(const struct case_options *c, struct routing *routi
     if (!good && error && !*error)
         error_input(error, "num-topk: expected the trace's %u or nothing, found %u", topk, c->num_topk);
     good = good && trace_read(trace, c->step, c->layer, c->num_ranks, routing, error);
-    trace_close(trace);
     if (good && c->num_tokens)
         for (uint32_t r = 0; r < routing->ranks; r++)
             routing->rank[r].tokens = MIN(routing->rank[r].tokens, c->num_tokens);

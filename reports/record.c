@@ -610,7 +610,7 @@ static bool record_json_read(struct record *record, const char *source, const ch
                              GError **error)
 {
     json_error_t problem;
-    json_t *root = json_loadb(text, size_bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &problem);
+    json_auto_t *root = json_loadb(text, size_bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &problem);
     if (!root) return error_input(error, "%s:%d: expected JSON: %s", source, problem.line, problem.text);
     const json_t *rows = json_object_get(root, "rows");
     g_autofree char *wrong = NULL;
@@ -622,7 +622,6 @@ static bool record_json_read(struct record *record, const char *source, const ch
         wrong = record_json_row_take(record, json_array_get(rows, i));
         if (wrong) error_input(error, "%s: rows[%zu]: %s", source, i, wrong);
     }
-    json_decref(root);
     return wrong == NULL;
 }
 

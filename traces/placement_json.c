@@ -107,7 +107,7 @@ GArray *placement_json_read(const char *path, const char *text, size_t bytes, co
                             GError **error)
 {
     json_error_t cause;
-    json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &cause);
+    json_auto_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &cause);
     if (!root) return error_null(error, "%s: line %d: expected JSON, found: %s", path, cause.line, cause.text);
     g_autoptr(GArray) slots = g_array_new(FALSE, FALSE, sizeof(uint32_t));
     const json_t *map = json_object_get(root, "physical_to_logical_map"), *list = json_object_get(root, "layer_list");
@@ -115,7 +115,6 @@ GArray *placement_json_read(const char *path, const char *text, size_t bytes, co
                       : map               ? map_read(path, "physical_to_logical_map", map, in, slots, error)
                       : list              ? devices_read(path, list, in, slots, error)
                              : refuse(error, path, "document", "physical_to_logical_map, layer_list or a list", "none");
-    json_decref(root);
     return good ? g_steal_pointer(&slots) : NULL;
 }
 

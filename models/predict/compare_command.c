@@ -88,12 +88,10 @@ static bool compare_pair_read(struct compare_pair *pair, const struct compare_op
     pair->a = record_read(pair->a_path, error);
     pair->b = pair->a ? record_read(pair->b_path, error) : NULL;
     if (!pair->b) return false;
-    GError *cause = NULL;
+    g_autoptr(GError) cause = NULL;
     pair->compare = compare_new(pair->a, pair->b, options, &cause);
     if (pair->compare) return true;
-    error_input(error, "%s, %s: %s", pair->a_path, pair->b_path, cause->message);
-    g_error_free(cause);
-    return false;
+    return error_input(error, "%s, %s: %s", pair->a_path, pair->b_path, cause->message);
 }
 
 static void compare_pair_clear(struct compare_pair *pair)

@@ -92,7 +92,7 @@ static char *row_values_refuse(const struct validate_row *row)
 /* Sets what the cell's column stands for.  On failure returns false and sets row->problem. */
 static bool row_cell_take(struct validate_row *row, const char *name, const char *text)
 {
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
     if (column_is(name, "metric")) return row->metric = *text ? text : NULL, true;
     if (*text == '\0') return true; /* the default stays */
     if (column_is(name, "phase")) return row->phase = g_strsplit(text, "+", 0), true;
@@ -104,7 +104,6 @@ static bool row_cell_take(struct validate_row *row, const char *name, const char
     if (!case_has(name)) return true;
     if (case_set(&row->options, name, text, &error)) return true;
     row->problem = g_strdup(error->message);
-    g_error_free(error);
     return false;
 }
 

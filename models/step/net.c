@@ -91,13 +91,10 @@ static void attention_read(struct reader *r, struct net *net)
 struct net *net_parse(const char *source, const char *text, size_t size_bytes, GError **error)
 {
     json_error_t problem;
-    json_t *config = json_loadb(text, size_bytes, JSON_REJECT_DUPLICATES, &problem);
-    if (!json_is_object(config)) {
-        error_input(error, "%s:%d: expected a config.json, found %s", source, config ? 1 : problem.line,
-                    config ? "another value than an object" : problem.text);
-        json_decref(config);
-        return NULL;
-    }
+    json_auto_t *config = json_loadb(text, size_bytes, JSON_REJECT_DUPLICATES, &problem);
+    if (!json_is_object(config))
+        return error_null(error, "%s:%d: expected a config.json, found %s", source, config ? 1 : problem.line,
+                          config ? "another value than an object" : problem.text);
     const json_t *inner = json_object_get(config, "text_config"); /* where a net with vision has its language model */
     struct reader r = {
         .source = source, .config = json_is_object(inner) ? inner : config, .error = error, .good = true
@@ -119,7 +116,6 @@ struct net *net_parse(const char *source, const char *text, size_t size_bytes, G
     const uint64_t shared_inter = number(&r, "shared_expert_intermediate_size", 0, SIZE_MAX_OF_NET, 0);
     net->shared_inter = (uint32_t)MIN(shared_inter ? shared_inter : (uint64_t)shared * net->expert_inter, UINT32_MAX);
     attention_read(&r, net);
-    json_decref(config);
     if (r.good) return net;
     net_free(net);
     return NULL;

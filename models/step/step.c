@@ -129,10 +129,9 @@ static bool loads_count(const struct step_plan *p, uint32_t *loads, GError **err
     const uint32_t layers = p->run.layers.sparse;
     *loads = p->work_text || p->c.traffic || case_option_given(&p->c, "layer") ? 1 : layers;
     if (!p->c.trace || *loads == 1) return true;
-    struct trace *trace = trace_open(p->c.trace, &(struct trace_options){ .experts = p->c.num_experts }, error);
+    g_autoptr(trace) trace = trace_open(p->c.trace, &(struct trace_options){ .experts = p->c.num_experts }, error);
     if (!trace) return false;
     *loads = MIN(MAX(trace_info(trace)->layers, 1u), layers);
-    trace_close(trace);
     return true;
 }
 

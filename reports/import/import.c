@@ -101,13 +101,12 @@ static bool json_read(struct import_log *log, const char *text, size_t size_byte
         at += blank;
         if (at >= size_bytes) break;
         json_error_t failure;
-        json_t *root =
+        json_auto_t *root =
             json_loadb(text + at, size_bytes - at, JSON_DISABLE_EOF_CHECK | JSON_REJECT_DUPLICATES, &failure);
         if (!root)
             return error_input(error, "%s:%u: expected JSON, found %s", log->source,
                                log->line + (uint32_t)MAX(failure.line, 1) - 1, failure.text);
         if (!json_take(log, root)) unknown_add(log, "a JSON document of none of the known programs");
-        json_decref(root);
         const size_t used = (size_t)failure.position;
         log->line += lines_count(text + at, used);
         at += MAX(used, 1);
@@ -145,11 +144,10 @@ struct import_log *import_log_read(const char *path, GError **error)
 {
     size_t size_bytes;
     if (profile_begins(path)) return profile_log_read(path, error);
-    char *text = whole_file_read(path, LOG_BYTES_MAX, &size_bytes, error);
+    g_autofree char *text = whole_file_read(path, LOG_BYTES_MAX, &size_bytes, error);
     if (!text) return NULL;
     const char *name = strcmp(path, "-") == 0 ? "standard input" : path;
     struct import_log *log = import_log_parse(name, text, size_bytes, error);
-    g_free(text);
     if (!log || log->rows->len) return log;
     const struct import_unknown *first = log->unknown->len ? (const void *)log->unknown->data : NULL;
     g_autofree char *where = first ? g_strdup_printf(" (line %u: \"%s\")", first->line, first->text) : g_strdup("");

@@ -71,7 +71,7 @@ static bool event_take(struct kineto *k, const char *text, size_t size, GError *
     /* most events are operators of the host, which need not be parsed */
     const bool device = contains(text, size, "\"kernel\"") || contains(text, size, "\"gpu_mem");
     if (!device && !contains(text, size, "Launch")) return true;
-    json_t *event = json_loadb(text, size, 0, &failure);
+    json_auto_t *event = json_loadb(text, size, 0, &failure);
     if (!event) return json_stream_refuse(k->stream, "an event in JSON before it", failure.text, error);
     const char *cat = json_string_value(json_object_get(event, "cat"));
     const char *name = json_string_value(json_object_get(event, "name"));
@@ -87,7 +87,6 @@ static bool event_take(struct kineto *k, const char *text, size_t size, GError *
                                       k->base_ns + begin_ns) ||
                json_stream_refuse(k->stream, "at most 2^26 launches", "more", error);
     }
-    json_decref(event);
     return good;
 }
 
@@ -110,7 +109,7 @@ static bool member_take(struct kineto *k, const char *key, const char *text, siz
 {
     json_error_t failure;
     struct profile *facts = profile_builder_facts(k->builder);
-    json_t *value = json_loadb(text, size, JSON_DECODE_ANY, &failure);
+    json_auto_t *value = json_loadb(text, size, JSON_DECODE_ANY, &failure);
     if (!value) return json_stream_refuse(k->stream, key, failure.text, error);
     if (strcmp(key, "distributedInfo") == 0) {
         const json_t *rank = json_object_get(value, "rank");
@@ -123,7 +122,6 @@ static bool member_take(struct kineto *k, const char *key, const char *text, siz
     } else if (json_is_integer(value) && json_integer_value(value) > 0) {
         k->base_ns = MIN((int64_t)json_integer_value(value), INT64_MAX / 4);
     }
-    json_decref(value);
     return true;
 }
 

@@ -74,7 +74,7 @@ int trace_command_check(int argc, char **argv)
     struct command_input input = { 0 };
     GOptionEntry entries[] = { COMMAND_INPUT_ENTRIES(input), G_OPTION_ENTRY_NULL };
     GError *error = NULL;
-    struct trace *trace = NULL;
+    g_autoptr(trace) trace = NULL;
     int status = EXIT_OK;
     if (command_parse(&check_help, entries, &argc, &argv, 1, 1, &error)) trace = command_open(argv[1], &input, &error);
     if (trace) {
@@ -85,7 +85,6 @@ int trace_command_check(int argc, char **argv)
         if (check_read(trace, &s, &empty, &weighted, &error)) status = check_report(argv[1], i, &s, empty, weighted);
         routing_statistics_clear(&s);
     }
-    trace_close(trace);
     return error ? command_refuse(&check_help, error) : status;
 }
 

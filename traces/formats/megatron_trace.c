@@ -123,13 +123,11 @@ static bool line_parse(struct json_lines *r, const char *text, size_t size, GErr
     if (strspn(text, " \t\r\n") >= size) return true;
     if (text_json_values(text, size) > VALUES_FREE + VALUES_TIMES_MAX * stream_file_bytes(r->stream))
         return json_lines_error(r, error, "line", "fewer values of JSON in so few compressed bytes", "more");
-    json_t *const object = json_loadb(text, size, JSON_REJECT_DUPLICATES, &problem);
+    json_auto_t *object = json_loadb(text, size, JSON_REJECT_DUPLICATES, &problem);
     if (!object)
         return error_input(error, "%s: line %" G_GUINT64_FORMAT " column %d: expected JSON, found: %s", r->trace->path,
                            r->line, problem.column, problem.text);
-    const bool good = record_add(r, object, error);
-    json_decref(object);
-    return good;
+    return record_add(r, object, error);
 }
 
 /* Reads all lines.  A chunk may end within a line, so a line is kept until its end has been read. */
