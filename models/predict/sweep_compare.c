@@ -181,6 +181,9 @@ static const char *along_value(const struct side_by_side *s, guint combo, int al
     return cells_of(s, combo)[1 + along];
 }
 
+/* Whether the gain is one: the table calls what differs by less "the same". */
+static bool pays(double gain) { return gain >= 0.5; }
+
 /* Appends "schedule stages is better than sequential from batch 128 on".  If the gain's sign changes more than once,
  * appends at how many values there is a gain. */
 static void verdict_append(const struct side_by_side *s, guint value, int along, GString *out)
@@ -191,10 +194,9 @@ static void verdict_append(const struct side_by_side *s, guint value, int along,
     for (guint i = 0, paid = 0; i < s->combos->len; i++) {
         const double gain = gain_pct(s, s->combos->pdata[i], value);
         if (isnan(gain)) continue;
-        const bool pays = gain > 0;
-        if (known++ && pays != paid) changes++, turn = (int)i;
-        paid = pays;
-        better += pays;
+        if (known++ && pays(gain) != paid) changes++, turn = (int)i;
+        paid = pays(gain);
+        better += paid;
     }
     g_string_append_printf(out, "%s %s is ", name, own);
     if (known == 0) g_string_append_printf(out, "nowhere to be held against %s.\n", first);
@@ -202,7 +204,7 @@ static void verdict_append(const struct side_by_side *s, guint value, int along,
     else if (better == known) g_string_append_printf(out, "better than %s everywhere here.\n", first);
     else if (changes == 1)
         g_string_append_printf(out, "%s than %s from %s %s on, of those here.\n",
-                               gain_pct(s, s->combos->pdata[turn], value) > 0 ? "better" : "no better", first, other,
+                               pays(gain_pct(s, s->combos->pdata[turn], value)) ? "better" : "no better", first, other,
                                along_value(s, (guint)turn, along));
     else g_string_append_printf(out, "better than %s at %d of %d values of %s.\n", first, better, known, other);
 }

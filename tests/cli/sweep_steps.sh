@@ -7,6 +7,9 @@ $EPTWIN sweep $steps --batch 16,256,384 --schedule sequential,stages --compare s
 grep -c '<svg' pays.html
 echo '# does balancing pay?'
 $EPTWIN sweep $steps --routing zipf:0.8 --batch 16,64 --placement identity,eplb:32 --compare placement --output balance.csv
+echo '# what the table calls the same is not better'
+$EPTWIN sweep --net qwen3-235b ${steps#* * } --context 4096 --routing zipf:0.8 --batch 16,32 --redundant 0,16 --compare redundant \
+    --output same.csv
 echo '# tokens a second by batch; a step is what eptwin step says'
 $EPTWIN sweep $steps --batch 16,256 --schedule sequential,stages --best step.tokens_per_s_gpu --output more.csv
 $EPTWIN step $steps --batch 16 --schedule stages -o one.csv
