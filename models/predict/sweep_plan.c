@@ -154,7 +154,7 @@ bool sweep_name_is_launch(const char *name)
 
 /* The name's place in the order of loops, 0 for the outermost.  Names that change the cluster come first, and names
  * that do not change the routing last, so that points that share a cluster or a routing follow one another. */
-static int name_class(const struct sweep_name *name)
+static int name_depth(const struct sweep_name *name)
 {
     if (name->kind == SWEEP_KEY || strcmp(name->name, "cluster") == 0) return 0;
     return sweep_name_is_launch(name->name) ? 2 : 1;
@@ -196,9 +196,9 @@ static bool steps_check(const struct sweep_plan *plan, GError **error)
 bool sweep_plan_settle(struct sweep_plan *plan, GError **error)
 {
     GArray *sorted = g_array_new(FALSE, FALSE, sizeof(struct sweep_name));
-    for (int class = 0; class < 3; class ++)
+    for (int depth = 0; depth < 3; depth++)
         for (guint i = 0; i < plan->names->len; i++)
-            if (name_class(name_at(plan, i)) == class) g_array_append_val(sorted, *name_at(plan, i));
+            if (name_depth(name_at(plan, i)) == depth) g_array_append_val(sorted, *name_at(plan, i));
     g_array_unref(plan->names);
     plan->names = sorted;
     uint64_t points = 1;
@@ -266,7 +266,7 @@ void sweep_plan_step(const struct sweep_plan *plan, uint64_t point, struct step_
 uint32_t sweep_plan_cluster_index(const struct sweep_plan *plan, uint64_t point)
 {
     uint32_t index = 0;
-    for (guint i = 0; i < plan->names->len && name_class(name_at(plan, i)) == 0; i++)
+    for (guint i = 0; i < plan->names->len && name_depth(name_at(plan, i)) == 0; i++)
         index = index * name_at(plan, i)->count + value_index(plan, point, i);
     return index;
 }
@@ -274,7 +274,7 @@ uint32_t sweep_plan_cluster_index(const struct sweep_plan *plan, uint64_t point)
 uint32_t sweep_plan_clusters(const struct sweep_plan *plan)
 {
     uint32_t count = 1;
-    for (guint i = 0; i < plan->names->len && name_class(name_at(plan, i)) == 0; i++) count *= name_at(plan, i)->count;
+    for (guint i = 0; i < plan->names->len && name_depth(name_at(plan, i)) == 0; i++) count *= name_at(plan, i)->count;
     return count;
 }
 
