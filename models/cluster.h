@@ -145,8 +145,6 @@ struct cluster_calls {
     uint64_t nccl_call_ps;               /* CPU time of a call of NCCL through PyTorch */
     uint64_t host_sync_ps; /* from the arrival of a count in the host's memory to the start of the kernel that it
                             * triggers */
-    uint64_t call_ps;      /* how much longer a call of normal dispatch or combine takes than its kernel, on machines
-                            * where calls were measured in place of kernels */
 };
 
 /* Who posts work requests (PROTOCOLS.md 1.5 and 5.2). */

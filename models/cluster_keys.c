@@ -166,9 +166,6 @@ static const struct cluster_key keys[] = {
     TIME("calls", "nccl-call", NONE, false, calls.nccl_call_ps, "CPU time of NCCL's call through PyTorch."),
     TIME("calls", "host-sync", NONE, true, calls.host_sync_ps,
          "From counts in the host's memory until the kernel that the host then launches starts (--cpu-sync)."),
-    TIME(
-        "calls", "call", NONE, true, calls.call_ps,
-        "What a library call of normal dispatch or combine takes on top of its kernel, where such calls are measured."),
     KEY("nic", "gpus-per-nic", KIND_COUNT, true, nic.gpus_per_nic, "GPUs that share one NIC.  Default: 1."),
     CHOICE("nic", "provider", nic.provider, CLUSTER_PROVIDERS,
            "The NIC's driver.  A --backend whose times are of another is noted in results."),

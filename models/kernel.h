@@ -75,8 +75,6 @@ struct routing;
 /* What the measured time of a phase contains in addition to its kernel. */
 enum kernel_call {
     KERNEL_BARE,           /* nothing */
-    KERNEL_CALLED,         /* all other steps of the library's call, on machines where calls were measured in place
-                            * of kernels */
     KERNEL_WAITED,         /* the host's call, which waits for the kernel's end */
     KERNEL_COPIED,         /* like KERNEL_WAITED, with a copy engine in the kernel's place */
     KERNEL_STREAMED,       /* nothing: the host fills streams, which run the phase.  Nothing is launched, and the host

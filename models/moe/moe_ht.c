@@ -79,12 +79,6 @@ const char *ht_phase_name(const struct kernel_job *job, uint32_t phase)
     return ht_phase_names[moe_options_of(job)->cached][phase];
 }
 
-enum kernel_call ht_called(const struct kernel_job *job, uint32_t phase)
-{
-    const enum ht_phase kind = ht_phase_of(moe_options_of(job), phase);
-    return kind == HT_DISPATCH || kind == HT_COMBINE ? KERNEL_CALLED : KERNEL_BARE;
-}
-
 bool ht_begins_loop(const struct kernel_job *job, uint32_t phase)
 {
     return ht_phase_of(moe_options_of(job), phase) == HT_CACHED_NOTIFY_COMBINE;

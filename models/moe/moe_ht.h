@@ -177,8 +177,6 @@ uint32_t ht_tokens_between(const struct ht_rank *h, uint32_t source, uint32_t ta
 /* Phases. */
 uint32_t ht_phase_count(const struct kernel_job *job);
 const char *ht_phase_name(const struct kernel_job *job, uint32_t phase);
-/* Phases that move rows are measured by the time of their call. */
-enum kernel_call ht_called(const struct kernel_job *job, uint32_t phase);
 /* The public tests time dispatch in one loop and combine in another, which begins with the notify before combine. */
 bool ht_begins_loop(const struct kernel_job *job, uint32_t phase);
 bool ht_behind_barrier(const struct kernel_job *job, uint32_t phase);

@@ -470,7 +470,6 @@ const struct moe_family moe_family_internode = {
                  .traffic = ht_traffic,
                  .outputs = ht_outputs,
                  .check = ht_check,
-                 .called = ht_called,
                  .begins_loop = ht_begins_loop,
                  .behind_barrier = ht_behind_barrier },
     .refuse = inter_refuse,

@@ -492,10 +492,9 @@ static void record_phase(struct record *record, const struct run *run, uint32_t 
  * measured, too, and without the launch where the phase has none of its own. */
 static uint64_t called_ps(const struct cluster *c, enum kernel_call call, uint64_t time_ps)
 {
-    assert(call == KERNEL_BARE || call == KERNEL_CALLED || call == KERNEL_WAITED || time_ps >= c->gpu.launch_ps);
+    assert(call == KERNEL_BARE || call == KERNEL_WAITED || time_ps >= c->gpu.launch_ps);
     switch (call) {
     case KERNEL_BARE: break;
-    case KERNEL_CALLED: return time_ps + c->calls.call_ps;
     case KERNEL_WAITED: return time_ps + c->calls.wait_ps;
     case KERNEL_COPIED: return time_ps - c->gpu.launch_ps + c->calls.wait_ps;
     case KERNEL_STREAMED:
