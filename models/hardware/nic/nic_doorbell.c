@@ -22,10 +22,22 @@ void nic_rings_take(struct nic *nic, uint64_t now_ps)
     }
 }
 
-/* Searches from the end, because most doorbells are posted in the order in which they ring. */
-void nic_ring_add(struct nic *nic, struct request *last, uint64_t time_ps)
+/* The place of a doorbell behind those that ring no later.  Most doorbells are posted in the order in which they
+ * ring. */
+static uint32_t ring_place(const struct nic *nic, uint64_t time_ps)
 {
     const struct world *w = nic->world;
+    const uint32_t mask = nic->ring_max - 1;
+    uint32_t low = 0, high = nic->ring_count;
+    for (uint32_t at = high - 1; low < high; at = (low + high) / 2) {
+        if (request_at(w, nic->ring[(nic->ring_first + at) & mask])->ring_ps <= time_ps) low = at + 1;
+        else high = at;
+    }
+    return low;
+}
+
+void nic_ring_add(struct nic *nic, struct request *last, uint64_t time_ps)
+{
     if (nic->ring_count == nic->ring_max) {
         const uint32_t max = nic->ring_max ? 2 * nic->ring_max : NIC_QUEUE_FIRST;
         arena_name *grown = memory_grow(NULL, max, sizeof *grown);
@@ -36,15 +48,11 @@ void nic_ring_add(struct nic *nic, struct request *last, uint64_t time_ps)
         nic->ring_first = 0;
         nic->ring_max = max;
     }
-    const uint32_t mask = nic->ring_max - 1;
-    uint32_t place = nic->ring_count++;
-    for (; place; place--) {
-        const arena_name before = nic->ring[(nic->ring_first + place - 1) & mask];
-        if (request_at(w, before)->ring_ps <= time_ps) break;
-        nic->ring[(nic->ring_first + place) & mask] = before;
-    }
+    const uint32_t mask = nic->ring_max - 1, place = ring_place(nic, time_ps);
+    for (uint32_t i = nic->ring_count++; i > place; i--)
+        nic->ring[(nic->ring_first + i) & mask] = nic->ring[(nic->ring_first + i - 1) & mask];
     last->ring_ps = time_ps;
-    nic->ring[(nic->ring_first + place) & mask] = request_name(w, last);
+    nic->ring[(nic->ring_first + place) & mask] = request_name(nic->world, last);
     if (!nic->stalled) nic_turn_schedule(nic);
 }
 
