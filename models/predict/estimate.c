@@ -177,7 +177,7 @@ static bool exceeds(const struct estimate *work, double seconds, double bytes)
 static double told_seconds(void) { return isatty(STDERR_FILENO) ? WORTH_SECONDS : WORTH_SECONDS_LOGGED; }
 
 bool estimate_long(const struct estimate *work) { return exceeds(work, WORTH_SECONDS / 2., WORTH_BYTES / 2.); }
-bool estimate_worth(const struct estimate *work) { return exceeds(work, told_seconds() / 2, WORTH_BYTES / 2.); }
+bool estimate_worth(const struct estimate *work) { return exceeds(work, told_seconds() / 2, WORTH_BYTES); }
 
 bool estimate_pilot(struct estimate *work, const struct case_options *c, const struct case_load *load,
                     const struct cluster *cluster)

@@ -27,7 +27,7 @@ struct estimate estimate_case(const struct case_options *c, const struct case_lo
 /* Whether the work is long enough to use all cores: it needs 2.5 s by its number of events, or 250 MB. */
 bool estimate_long(const struct estimate *work);
 /* Whether the work is worth a pilot: by its number of events it needs half of the shortest time that is printed, or it
- * needs 250 MB. */
+ * needs 500 MB, which is printed too, and which a pilot does not correct. */
 bool estimate_worth(const struct estimate *work);
 /* Corrects the estimate by a pilot of this case, the largest of the work.  False if no pilot is possible because a
  * file decides the numbers of ranks and tokens; then the estimate is unchanged.  load: see estimate_case(). */
