@@ -43,7 +43,8 @@ struct run {
     GHashTable *cluster; /* path and settings, one a line -> struct cluster */
     uint32_t *row_of;    /* indices of rows, grouped by job */
     uint32_t *row_start; /* [job_count + 1] into row_of */
-    uint32_t *order;     /* jobs, the heaviest first */
+    uint32_t *order;     /* jobs, the heaviest first; of equal ones, those with one load follow each other */
+    uint32_t *load;      /* [job_count] the first job with the same load */
     uint32_t threads;    /* threads of a job: its share of the workers, if there are more workers than jobs */
 };
 
@@ -251,18 +252,45 @@ static void rows_group(struct run *run)
         if (!validate_row_idle(&table->row[i])) run->row_of[fill[table->row[i].job]++] = i;
 }
 
+/* NULL: the job's rows have no cluster. */
+static const struct validate_row *job_row(const struct run *run, uint32_t job)
+{
+    if (run->row_start[job] == run->row_start[job + 1]) return NULL;
+    return &run->table->row[run->row_of[run->row_start[job]]];
+}
+
 static double job_weight(const struct run *run, uint32_t job)
 {
-    if (run->row_start[job] == run->row_start[job + 1]) return 0;
-    const struct validate_row *row = &run->table->row[run->row_of[run->row_start[job]]];
-    return (double)(row->options.num_ranks + 1) * (row->options.num_tokens + 1) * row->seeds;
+    const struct validate_row *row = job_row(run, job);
+    return row ? (double)(row->options.num_ranks + 1) * (row->options.num_tokens + 1) * row->seeds : 0;
 }
 
 static gint order_compare(gconstpointer a, gconstpointer b, gpointer context)
 {
+    const struct run *run = context;
     const uint32_t one = *(const uint32_t *)a, other = *(const uint32_t *)b;
-    const double left = job_weight(context, one), right = job_weight(context, other);
-    return left > right ? -1 : left < right ? 1 : one < other ? -1 : one > other;
+    const double left = job_weight(run, one), right = job_weight(run, other);
+    if (left != right) return left > right ? -1 : 1;
+    if (run->load[one] != run->load[other]) return run->load[one] < run->load[other] ? -1 : 1;
+    return one < other ? -1 : one > other;
+}
+
+/* Finds jobs that have the same load.  A large table may have thousands of loads, so each job is compared with a few
+ * recent ones. */
+static void loads_find(struct run *run)
+{
+    enum { RECENT = 64 };
+    g_autofree uint32_t *first = g_new(uint32_t, run->table->job_count + 1); /* the first job of each load */
+    uint32_t loads = 0;
+    for (uint32_t j = 0; j < run->table->job_count; j++) {
+        const struct validate_row *row = job_row(run, j);
+        uint32_t i = loads > RECENT ? loads - RECENT : 0;
+        run->load[j] = j;
+        if (!row) continue;
+        while (i < loads && !case_load_same(&job_row(run, first[i])->options, &row->options)) i++;
+        if (i == loads) first[loads++] = j;
+        run->load[j] = first[i];
+    }
 }
 
 static bool run_init(struct run *run, struct validate_table *table, GError **error)
@@ -272,6 +300,8 @@ static bool run_init(struct run *run, struct validate_table *table, GError **err
     clusters_load(run);
     rows_group(run);
     run->order = g_new(uint32_t, table->job_count + 1);
+    run->load = g_new(uint32_t, table->job_count + 1);
+    loads_find(run);
     for (uint32_t j = 0; j < table->job_count; j++) run->order[j] = j;
     g_qsort_with_data(run->order, (gint)table->job_count, sizeof *run->order, order_compare, run);
     const size_t row_bytes = table->row_count * sizeof(struct shared_row);
@@ -289,6 +319,7 @@ static void run_clear(struct run *run)
 {
     if (run->shared) munmap(run->shared, run->shared_bytes);
     g_free(run->order);
+    g_free(run->load);
     g_free(run->row_of);
     g_free(run->row_start);
     g_hash_table_destroy(run->cluster);
