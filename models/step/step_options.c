@@ -54,7 +54,7 @@ static const struct field fields[] = {
       "Layers with experts to simulate; further ones count as the later ones do (default: decode 12, else 4; all)" },
     { "launches", FIELD_FLAG, false, AT(launches), 0, 0, NULL, "The host launches each kernel (default: CUDA graphs)" },
     { "no-contention", FIELD_FLAG, false, AT(no_contention), 0, 0, NULL,
-      "Kernels on one GPU share its SMs, but take nothing of each other's memory" },
+      "Kernels on one GPU share its SMs, but take nothing of each other's memory or clock" },
     { "spread", FIELD_NUMBER, false, AT(spread_pct), 0, 20, "PCT",
       "Deviation of the clocks of GPUs, percent (default 0; several draws of GPUs whose clocks are not said: 2)" },
     { "jitter", FIELD_NUMBER, false, AT(jitter_pct), 0, 50, "PCT",

@@ -240,7 +240,8 @@ static void explain_append(GString *out, const struct step_plan *p, const struct
                                "computed again"
                              : "Not counted: the engine's scheduler and sampling");
     if (p->costs.attention_tp > 1) g_string_append(out, ", the all-reduce of attention's ranks");
-    g_string_append(out, p->run.contention ? ".\n" : ", what kernels on one GPU take from each other's memory.\n");
+    g_string_append(out,
+                    p->run.contention ? ".\n" : ", what kernels on one GPU take from each other's memory and clock.\n");
 }
 
 void step_text_append(GString *out, const struct step_plan *p, const struct step_answer *a, const double *total_ms,
