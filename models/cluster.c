@@ -493,7 +493,7 @@ static void assumed_note(struct cluster *c, const struct key_file *file, const G
     }
 }
 
-/* Fills in what follows from other keys.  load_ps is a wait for five accesses.  In a scan, each load takes its
+/* Fills in what follows from other keys.  load_ps is a wait for five accesses (copy_5).  In a scan, each load takes its
  * address from the previous load, so it waits for one access.  A scan's load therefore takes four accesses less. */
 static void gpu_derive(struct cluster_gpu *gpu)
 {

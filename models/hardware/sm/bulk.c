@@ -12,7 +12,7 @@
  * memory. */
 static uint32_t passes_of(const uint8_t passes[CLUSTER_PLACES], uint32_t bytes)
 {
-    return passes[bytes % BULK_LINE_BYTES / (BULK_LINE_BYTES / CLUSTER_PLACES)];
+    return passes[bytes % GPU_LINE_BYTES / (GPU_LINE_BYTES / CLUSTER_PLACES)];
 }
 
 static uint32_t passes_8(const uint8_t passes[CLUSTER_PLACES], bool all, uint32_t bytes)
@@ -25,8 +25,8 @@ static uint32_t passes_8(const uint8_t passes[CLUSTER_PLACES], bool all, uint32_
 /* The offset of the buffer in its line of shared memory. */
 static uint32_t buffer_line(const struct world *w, const struct loop *p)
 {
-    const uint32_t given = (uint32_t)w->cluster->gpu.shared_align_bytes, align = given ? given : BULK_LINE_BYTES;
-    return (p->shared_bytes + align - 1) / align * align % BULK_LINE_BYTES;
+    const uint32_t given = (uint32_t)w->cluster->gpu.shared_align_bytes, align = given ? given : GPU_LINE_BYTES;
+    return (p->shared_bytes + align - 1) / align * align % GPU_LINE_BYTES;
 }
 
 /* Packed rows lie at all distances from lines equally often, and so do spread buffers unless each of them begins at a
@@ -96,7 +96,7 @@ uint64_t bulk_stage(struct world_rank *rank, const struct fabric_work *work, con
 
 uint32_t bulk_off_line(struct world_worker *ww, const struct loop *p)
 {
-    return (p->target_line - worker_rest(ww)->shared_bytes) % BULK_LINE_BYTES;
+    return (p->target_line - worker_rest(ww)->shared_bytes) % GPU_LINE_BYTES;
 }
 
 /* How much longer both ends of the links take for a row whose place in the peer's lines differs from its place in the

@@ -17,7 +17,7 @@ struct world;
 struct world_rank;
 struct world_worker;
 
-enum { BULK_LINE_BYTES = 128 };
+enum { GPU_LINE_BYTES = 128 }; /* of the caches; the words `chase` and `lined` count in them */
 
 /* ---- bulk.c, for the stepped worker ---- */
 

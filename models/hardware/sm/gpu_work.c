@@ -151,8 +151,6 @@ static uint64_t waits_ps(const struct world *w, const struct loop *p, uint64_t w
     return far * gpu_load_ps(w, p) + (waits - far) * w->cluster->gpu.load_l2_ps;
 }
 
-enum { CHASE_BYTES = 128 }; /* bytes that come in the cycles of the word `chase` */
-
 static uint64_t scan_ps(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint32_t lanes)
 {
     const struct world *w = rank->world;
@@ -162,7 +160,7 @@ static uint64_t scan_ps(struct world_rank *rank, const struct fabric_work *work,
     const uint32_t loads = p && p->times ? loops_times(w->loops, (enum site)work->site, size, work->rows) : work->rows;
     if (!gpu_priced(w, p)) return rate_time(w->store.sm, work->read_bytes) + loads * w->cluster->gpu.scan_row_ps;
     if (p->chase)
-        return gpu_ceiling(work->read_bytes * p->chase * w->cluster->gpu.cycle_ps, CHASE_BYTES) +
+        return gpu_ceiling(work->read_bytes * p->chase * w->cluster->gpu.cycle_ps, GPU_LINE_BYTES) +
                loads * w->cluster->gpu.scan_row_ps;
     const uint64_t waits = gpu_ceiling(loads, p->in_flight ? p->in_flight : 1);
     return gpu_touch_ps(rank->now.worker, p) + waits_ps(w, p, waits);
