@@ -302,8 +302,9 @@ uint32_t loops_program(const struct loops *loops, enum site site, const uint64_t
 struct reader {
     const char *path, *at, *end; /* the file's path; the next character; the end of the line */
     uint32_t number, nested, size_count;
-    enum site site; /* of the last line, if it was a site's */
-    bool program;   /* inside a program */
+    enum site site,
+        other;    /* of the last line, if it was a site's; the one that was expected where the order last broke */
+    bool program; /* inside a program */
     char size[LOOP_SIZES][NAME_BYTES];
     struct line *line;
     GError **error;
@@ -327,6 +328,9 @@ static bool taken(struct reader *r, char c)
     r->at++;
     return true;
 }
+
+/* Most names differ in their first letter. */
+static bool same_name(const char *a, const char *b) { return a[0] == b[0] && !strcmp(a, b); }
 
 static bool name_begins(const struct reader *r) { return r->at < r->end && g_ascii_isalpha(*r->at); }
 
@@ -451,7 +455,7 @@ static bool clause_read(struct reader *r)
     uint32_t word = 0;
     if (line->clause_count == CLAUSES) return refuse(r, "fewer words");
     if (!name_read(r, "a word of `eptwin kernel words`", name)) return false;
-    while (word < G_N_ELEMENTS(loop_words) && strcmp(loop_words[word].name, name)) word++;
+    while (word < G_N_ELEMENTS(loop_words) && !same_name(loop_words[word].name, name)) word++;
     if (word == G_N_ELEMENTS(loop_words)) {
         r->at = begin;
         return refuse(r, "a word of `eptwin kernel words`");
@@ -529,7 +533,7 @@ static bool step_read(struct reader *r, uint32_t nested)
     struct step *step = step_add(r);
     if (!step) return refuse(r, "a shorter program");
     if (!name_read(r, "an operation of `eptwin kernel words`", name)) return false;
-    while (code < LOOP_END && strcmp(loop_codes[code].name, name)) code++;
+    while (code < LOOP_END && !same_name(loop_codes[code].name, name)) code++;
     if (code == LOOP_END) {
         r->at = begin;
         return refuse(r, "an operation of `eptwin kernel words`");
@@ -620,7 +624,9 @@ static bool line_read(struct reader *r, struct loops *loops)
     const char *begin = r->at;
     if (!name_read(r, "the name of a site", name)) return false;
     const enum site next = r->site + 1 < SITES ? r->site + 1 : SITE_NONE + 1; /* most sheets have the sites' order */
-    r->site = !strcmp(site_names[next], name) ? next : loops_site_find(name);
+    const bool back = r->other && !strcmp(site_names[r->other], name); /* sites that read nothing interrupt the order */
+    r->site = !strcmp(site_names[next], name) ? next : back ? r->other : loops_site_find(name);
+    if (r->site != next) r->other = next;
     if (r->site) return site_read(r, loops, r->site);
     for (size_t i = 0; i < G_N_ELEMENTS(heads); i++)
         if (!strcmp(name, heads[i])) return true;

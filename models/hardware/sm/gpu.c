@@ -270,13 +270,17 @@ static uint64_t post(struct world_rank *rank, uint32_t warps, uint16_t peer, uin
     return post_by(rank, rank->world->transport.post_ps, warps, peer, queue, defer);
 }
 
-/* Returns when the NIC may see a request that the worker, a thread of the host, posts itself.  0: it is no such thread,
- * or GPUs post here. */
-static uint64_t post_by_host(struct world_rank *rank, const struct loop *p, const struct fabric_write *write)
+/* Whether the worker is a thread of the host and posts itself. */
+static bool host_posts(const struct world_rank *rank, const struct loop *p)
+{
+    return p && p->by_host && rank->world->transport.poster == CLUSTER_POST_PROXY;
+}
+
+/* Returns when the NIC may see a request that such a worker posts. */
+static uint64_t post_by_host(struct world_rank *rank, const struct fabric_write *write)
 {
     const struct transport *t = &rank->world->transport;
     uint32_t lanes;
-    if (!p || !p->by_host || t->poster != CLUSTER_POST_PROXY) return 0;
     const uint64_t start = gpu_lane_begin(rank->now.worker, write->warps, &lanes);
     return world_thread_reserve(rank, write->queue, start, t->doorbell_ps);
 }
@@ -322,9 +326,14 @@ static __attribute__((noinline)) int put_signal(struct world_rank *rank, const s
     const struct loop *p = world_loop(rank, write->site, write->given);
     const struct transport *t = &rank->world->transport;
     const bool one = (p && p->polled) || t->receive_ps || t->told;
-    if (!one && !post_by_host(rank, p, write)) (void)post(rank, write->warps, write->peer, write->queue, true);
-    uint64_t ready_ps = post_by_host(rank, p, write);
-    if (!ready_ps) ready_ps = post_by(rank, put_post_ps(rank, p), write->warps, write->peer, write->queue, false);
+    uint64_t ready_ps;
+    if (host_posts(rank, p)) {
+        if (!one) (void)post_by_host(rank, write);
+        ready_ps = post_by_host(rank, write);
+    } else {
+        if (!one) (void)post(rank, write->warps, write->peer, write->queue, true);
+        ready_ps = post_by(rank, put_post_ps(rank, p), write->warps, write->peer, write->queue, false);
+    }
     if (!one) answer_charge(rank, write->queue);
     fence_wait(rank, write);
     nic_post(rank, world_request_write_signal(rank, write, p, signal), ready_ps + nic_copied_ps(rank, 0), false);
@@ -341,9 +350,9 @@ static int gpu_put(struct fabric *f, struct fabric_worker *worker, const struct 
     if (signal) return put_signal(rank, write, signal);
     if (world_queue_full(rank, write->peer, write->queue, 1)) return -EAGAIN;
     const struct loop *p = world_loop(rank, write->site, write->given);
-    uint64_t ready_ps = post_by_host(rank, p, write);
-    if (!ready_ps)
-        ready_ps = post_by(rank, put_post_ps(rank, p), write->warps, write->peer, write->queue, write->defer);
+    const uint64_t ready_ps = host_posts(rank, p) ? post_by_host(rank, write)
+                                                  : post_by(rank, put_post_ps(rank, p), write->warps, write->peer,
+                                                            write->queue, write->defer);
     nic_post(rank, world_request_write(rank, write, p), ready_ps + nic_copied_ps(rank, 0), write->defer);
     copy_charge(rank, write);
     return 0;
