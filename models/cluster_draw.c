@@ -384,13 +384,3 @@ struct drawing *cluster_draw(const struct cluster *c, const struct graph *g)
     g_free(s.place);
     return s.drawing;
 }
-
-struct drawing *cluster_draw_file(const char *path, uint32_t nodes, GError **error)
-{
-    g_autoptr(cluster) cluster = cluster_load(path, error);
-    if (!cluster) return NULL;
-    struct graph *graph = graph_new(cluster, nodes ? nodes : cluster_show_nodes(cluster), 0, error);
-    struct drawing *drawing = graph ? cluster_draw(cluster, graph) : NULL;
-    graph_free(graph);
-    return drawing;
-}

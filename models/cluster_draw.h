@@ -10,8 +10,4 @@
  * bound, a busy share or a busiest link) under that name.  Free with drawing_free(). */
 struct drawing *cluster_draw(const struct cluster *cluster, const struct graph *graph);
 
-/* Draws a file, or a shipped cluster by name (cluster.h), with `nodes` nodes (0: as many as cluster_show_nodes()
- * says). Returns NULL and sets *error (file, line) on failure. */
-struct drawing *cluster_draw_file(const char *path, uint32_t nodes, GError **error);
-
 #endif

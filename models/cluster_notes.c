@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* Why a key changes nothing. */
-enum idle_reason { IDLE_NICS, IDLE_ONE_SWITCH, IDLE_BACKEND, IDLE_REASONS };
+enum idle_reason { IDLE_NICS, IDLE_ONE_SWITCH, IDLE_BACKEND };
 
 static const struct idle_key {
     const char *section, *key; /* key NULL: all keys of the section */

@@ -11,28 +11,13 @@
 #include "reports/compare.h"
 #include "reports/text_table.h"
 
-/* The kinds of parts that can be twice as fast, and how records name them as bottlenecks. */
-static const struct {
-    const char *title, *resources;
-} kinds[CLUSTER_PART_NONE] = {
-    [CLUSTER_PART_NICS] = { "NICs", "nic_tx nic_rx receiving atomics" },
-    [CLUSTER_PART_PEERS] = { "NVLink", "nvlink_egress nvlink_ingress" },
-    [CLUSTER_PART_MEMORY] = { "memory", "hbm" },
-    [CLUSTER_PART_SMS] = { "SMs", "sm" },
-    [CLUSTER_PART_POSTING] = { "posting", "posting" },
-    [CLUSTER_PART_LINKS] = { "links", "link" },
-    [CLUSTER_PART_LATENCIES] = { "latencies", "latency" },
+/* The kinds of parts that can be twice as fast. */
+static const char *const kind_titles[CLUSTER_PART_NONE] = {
+    [CLUSTER_PART_NICS] = "NICs",           [CLUSTER_PART_PEERS] = "NVLink",
+    [CLUSTER_PART_MEMORY] = "memory",       [CLUSTER_PART_SMS] = "SMs",
+    [CLUSTER_PART_POSTING] = "posting",     [CLUSTER_PART_LINKS] = "links",
+    [CLUSTER_PART_LATENCIES] = "latencies",
 };
-
-enum cluster_part faster_of(const char *bottleneck)
-{
-    int kind = 0;
-    for (; kind < CLUSTER_PART_NONE; kind++) {
-        g_auto(GStrv) resources = g_strsplit(kinds[kind].resources, " ", -1);
-        if (g_strv_contains((const char *const *)resources, bottleneck)) break;
-    }
-    return (enum cluster_part)kind;
-}
 
 static void rate_set(GPtrArray *settings, const char *key, uint64_t rate_bps)
 {
@@ -135,7 +120,7 @@ double faster_gain_pct(const struct record *before, const struct record *after, 
 static void table_append(const struct record *record, struct record *const after[CLUSTER_PART_NONE], GString *out)
 {
     const char *titles[1 + CLUSTER_PART_NONE] = { "twice as fast:" };
-    for (int kind = 0; kind < CLUSTER_PART_NONE; kind++) titles[1 + kind] = kinds[kind].title;
+    for (int kind = 0; kind < CLUSTER_PART_NONE; kind++) titles[1 + kind] = kind_titles[kind];
     g_autoptr(text_table) table = text_table_new("lrrrrrrr", titles);
     g_autoptr(GPtrArray) phases = compare_phases(record);
     for (guint i = 0; i < phases->len; i++) {

@@ -10,10 +10,6 @@
 #include "models/cluster_keys.h"
 #include "reports/record.h"
 
-/* The kind of parts to which a bottleneck of a record belongs ("nic_tx", "latency"); CLUSTER_PART_NONE: it belongs to
- * none of them, like the cores of a host. */
-enum cluster_part faster_of(const char *bottleneck);
-
 /* Predicts the case, with the parts of a kind twice as fast: double rates, half times.  Nominal rates stay, so kernels
  * choose the settings that they chose before.  False and *error if the prediction fails or the cluster's file cannot be
  * read again. */

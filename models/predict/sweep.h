@@ -130,11 +130,6 @@ bool sweep_run(const struct sweep_plan *plan, const struct sweep_run_options *op
 /* Runs those of `points` (uint64_t) that `results` lacks, and adds them.  Writes no file. */
 bool sweep_run_points(const struct sweep_plan *plan, const GArray *points, uint32_t jobs, struct sweep_results *results,
                       GError **error);
-/* The rows of a point that is a case, as text.  problem: why the point is impossible; NULL: it is simulated.  Of wishes
- * only phases and threads count. */
-char *sweep_point_text(const struct sweep_plan *plan, uint64_t point, const struct cluster *cluster,
-                       const struct case_options *c, const struct case_load *load, const GError *problem,
-                       const struct simulate_wishes *wishes);
 
 /* The row of a point that is a step, as text (sweep_step.c). */
 char *sweep_step_text(const struct sweep_plan *plan, uint64_t point, const struct cluster *cluster, uint32_t threads);
@@ -160,9 +155,6 @@ struct sweep_goal {
 };
 bool sweep_goal_parse(const char *text, struct sweep_goal *goal, GError **error);
 void sweep_goal_clear(struct sweep_goal *goal);
-/* A point's figure by the goal: for times the sum over its phases, for other metrics the last phase's value.  NAN: the
- * point has no figure. */
-double sweep_goal_value(const struct sweep_results *results, const GPtrArray *rows, const struct sweep_goal *goal);
 
 /* A point with its figure. */
 struct sweep_ranked {

@@ -98,9 +98,11 @@ static void layer_text(const struct sweep_plan *plan, uint64_t point, const stru
     g_string_append(text, line);
 }
 
-char *sweep_point_text(const struct sweep_plan *plan, uint64_t point, const struct cluster *cluster,
-                       const struct case_options *c, const struct case_load *load, const GError *problem,
-                       const struct simulate_wishes *wishes)
+/* The rows of a point that is a case, as text.  problem: why the point is impossible; NULL: it is simulated.  Of wishes
+ * only phases and threads count. */
+static char *point_text(const struct sweep_plan *plan, uint64_t point, const struct cluster *cluster,
+                        const struct case_options *c, const struct case_load *load, const GError *problem,
+                        const struct simulate_wishes *wishes)
 {
     GError *error = NULL;
     struct record *record = record_new();
@@ -189,7 +191,7 @@ static char *case_text(struct sweep_threads *t, struct load_memory *memory, uint
     load_recall(memory, &c, &problem);
     assert(memory->filled == !problem);
     const struct simulate_wishes wishes = { .phases = t->options->phases, .threads = t->threads };
-    return sweep_point_text(t->plan, point, cluster, &c, &memory->load, problem, &wishes);
+    return point_text(t->plan, point, cluster, &c, &memory->load, problem, &wishes);
 }
 
 static bool point_run(void *context, uint32_t job, void *memory)

@@ -33,7 +33,9 @@ void sweep_goal_clear(struct sweep_goal *goal)
     *goal = (struct sweep_goal){ 0 };
 }
 
-double sweep_goal_value(const struct sweep_results *results, const GPtrArray *rows, const struct sweep_goal *goal)
+/* A point's figure by the goal: for times the sum over its phases, for other metrics the last phase's value.  NAN: the
+ * point has no figure. */
+static double goal_value(const struct sweep_results *results, const GPtrArray *rows, const struct sweep_goal *goal)
 {
     const int metric = sweep_results_column(results, goal->metric), phase = sweep_results_column(results, "phase");
     const bool sums = strstr(goal->metric, "_us") != NULL;
@@ -83,7 +85,7 @@ static GArray *points_rank(const struct sweep_results *results, const struct swe
         const GPtrArray *rows = g_hash_table_lookup(results->points_of, key);
         if (!g_hash_table_add(seen, (gpointer)rows)) continue;
         struct sweep_ranked point = { .rows = rows,
-                                      .value = sweep_goal_value(results, rows, goal),
+                                      .value = goal_value(results, rows, goal),
                                       .speedup = goal_speedup(results, rows, goal),
                                       .number = (uint64_t)sweep_cell_number(cell, 0) };
         if (!isfinite(point.value)) continue;

@@ -258,7 +258,7 @@ static bool run_collect(struct cuda_bench *b, const struct cuda_run *run, struct
     return fine;
 }
 
-bool cuda_bench_wait(struct cuda_bench *b, GError **error)
+static bool bench_wait(struct cuda_bench *b, GError **error)
 {
     for (uint32_t i = 0; i < b->gpu_count; i++)
         if (!CALL(context_set, b->gpu[i].context) || !CALL(wait)) return false;
@@ -271,7 +271,7 @@ bool cuda_bench_words_clear(struct cuda_bench *b, GError **error)
         if (!CALL(context_set, b->gpu[i].context) ||
             !CALL(set, b->gpu[i].words + CUDA_WORDS_OWN_BYTES, 0, CUDA_WORDS_BYTES - CUDA_WORDS_OWN_BYTES))
             return false;
-    return cuda_bench_wait(b, error);
+    return bench_wait(b, error);
 }
 
 bool cuda_bench_launch(struct cuda_bench *b, const struct cuda_run *run, GError **error)
@@ -279,7 +279,9 @@ bool cuda_bench_launch(struct cuda_bench *b, const struct cuda_run *run, GError 
     return CALL(context_set, b->gpu[run->gpu].context) && run_launch(b, run, error);
 }
 
-bool cuda_bench_delay(struct cuda_bench *b, double us, GError **error)
+/* Keeps GPU 0 busy for `us` microseconds.  Kernels launched meanwhile then run one after another, without waiting for
+ * this process to launch them. */
+static bool bench_delay(struct cuda_bench *b, double us, GError **error)
 {
     struct cuda_run run = { .kernel = "spin", .blocks = 1, .threads = 32, .args = { .cycles = cuda_cycles(b, us) } };
     run.args.out = b->gpu[0].results + RESULTS_BYTES;
@@ -288,7 +290,7 @@ bool cuda_bench_delay(struct cuda_bench *b, double us, GError **error)
 
 bool cuda_bench_time_begin(struct cuda_bench *b, double us, GError **error)
 {
-    return cuda_bench_delay(b, us, error) && CALL(event_record, b->gpu[0].event[0], b->gpu[0].stream[0]);
+    return bench_delay(b, us, error) && CALL(event_record, b->gpu[0].event[0], b->gpu[0].stream[0]);
 }
 
 bool cuda_bench_time_end(struct cuda_bench *b, double *us, GError **error)
@@ -311,8 +313,8 @@ bool cuda_bench_gap(struct cuda_bench *b, const struct cuda_run *before, const s
     second.target_count = first.target_count;
     second.args.targets = first.args.targets;
     second.args.out = first.args.out + RESULTS_BYTES;
-    if (!cuda_bench_delay(b, DELAY_US, error) || !run_launch(b, &first, error) || !run_launch(b, &second, error) ||
-        !cuda_bench_wait(b, error) || !run_collect(b, &first, &ended, error) || !run_collect(b, &second, &began, error))
+    if (!bench_delay(b, DELAY_US, error) || !run_launch(b, &first, error) || !run_launch(b, &second, error) ||
+        !bench_wait(b, error) || !run_collect(b, &first, &ended, error) || !run_collect(b, &second, &began, error))
         return false;
     *gap_us = (double)(int64_t)(began.from_ns - ended.to_ns) / 1e3;
     return true;
@@ -330,7 +332,7 @@ bool cuda_bench_run(struct cuda_bench *b, struct cuda_run *runs, uint32_t count,
     }
     for (uint32_t i = 0; i < count; i++)
         if (!CALL(context_set, b->gpu[runs[i].gpu].context) || !run_launch(b, &runs[i], error)) return false;
-    if (!cuda_bench_wait(b, error)) return false;
+    if (!bench_wait(b, error)) return false;
     for (uint32_t i = 0; i < count; i++)
         if (!run_collect(b, &runs[i], &outcome[i], error)) return false;
     return true;

@@ -116,9 +116,6 @@ bool cuda_bench_run(struct cuda_bench *b, struct cuda_run *runs, uint32_t count,
                     GError **error);
 /* Launches a kernel without waiting for its end.  Its results are not read. */
 bool cuda_bench_launch(struct cuda_bench *b, const struct cuda_run *run, GError **error);
-/* Keeps GPU 0 busy for `us` microseconds.  Kernels launched meanwhile then run one after another, without waiting for
- * this process to launch them. */
-bool cuda_bench_delay(struct cuda_bench *b, double us, GError **error);
 /* Times the work that GPU 0's first stream is given between the two calls.  The stream first waits for `us`, so that
  * the caller has this time to give it all the work.  *us gets the measured time. */
 bool cuda_bench_time_begin(struct cuda_bench *b, double us, GError **error);
@@ -127,7 +124,6 @@ bool cuda_bench_time_end(struct cuda_bench *b, double *us, GError **error);
  * second. */
 bool cuda_bench_gap(struct cuda_bench *b, const struct cuda_run *before, const struct cuda_run *after, double *gap_us,
                     GError **error);
-bool cuda_bench_wait(struct cuda_bench *b, GError **error);
 bool cuda_bench_words_clear(struct cuda_bench *b, GError **error);
 
 /* Keeps a value that this pass measured; NAN if it could not be measured.  In the first pass, makes a new row, whose

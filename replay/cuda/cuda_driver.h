@@ -22,7 +22,6 @@ enum cuda_attribute {
     CUDA_SMS = 16,
     CUDA_L2_BYTES = 38,
     CUDA_CAPABILITY_MAJOR = 75,
-    CUDA_CAPABILITY_MINOR = 76,
     CUDA_SHARED_MOST = 97,
 };
 enum { CUDA_FUNCTION_SHARED_MOST = 8 };

@@ -9,7 +9,7 @@
 #include "replay/cuda/cuda_flows.h"
 #include "replay/cuda/cuda_host.h"
 
-enum { MANY = 16, CALL_US = 20, WORKSPACE_BYTES = 64 << 20, ALIGN_BYTES = 256 };
+enum { MANY = 16, CALL_US = 20, WORKSPACE_BYTES = 64 << 20 };
 static const uint64_t target_room_bytes = CUDA_TARGET_BYTES - WORKSPACE_BYTES;
 
 /* Types and numbers of cuBLASLt's public interface. */

@@ -9,7 +9,7 @@
 
 #include "replay/probe/probe.h"
 
-enum { DEPTH_MAX = 64, CLASS_NVIDIA_GPU = 0x0302, CLASS_NET = 0x02, CLASS_BRIDGE = 0x0604, CLASS_GPU_AMD = 0x1200 };
+enum { DEPTH_MAX = 64, CLASS_NVIDIA_GPU = 0x0302, CLASS_NET = 0x02, CLASS_GPU_AMD = 0x1200 };
 
 struct level {
     char name[16];
