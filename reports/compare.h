@@ -131,14 +131,17 @@ void compare_verdict_append(const struct compare *compare, GString *out);
 /* Appends what bounds the longest kernels in the first sentence: "dispatch is bound by NIC of rank 3, sending, 87 %
  * busy (4.021 MB at 46.7 GB/s), combine by ...".  Appends nothing if the record does not say. */
 void compare_verdict_bound_append(const struct record *record, GString *out);
+/* Whether compare_verdict_bound_append() says what bounds the phase. */
+bool compare_verdict_bounds(const struct record *record, const char *phase);
 /* Appends the second sentence about two predictions, which says in what they differ. */
 void compare_difference_append(const struct compare *compare, GString *out);
 /* Appends, for one record, a line for each of its first count_max phases, with time and bottleneck.  rest: leaves out
- * those whose bottleneck compare_verdict_bound_append() says. */
+ * those whose bottleneck the verdict says (compare_verdict_bounds()). */
 void compare_alone_append(const struct record *record, bool rest, guint count_max, GString *out);
-/* These append the table of a comparison, and the paragraph that names what limits each phase. */
+/* These append the table of a comparison, and the paragraph that names what limits each phase.  rest: leaves
+ * out bottlenecks of a prediction that the verdict says. */
 void compare_table_append(const struct compare *compare, GString *out);
-void compare_words_append(const struct compare *compare, GString *out);
+void compare_words_append(const struct compare *compare, bool rest, GString *out);
 /* Appends what limits a phase, between `before` and `after`.  Appends nothing if the record does not say. */
 void compare_limit_append(const struct record *record, const char *phase, GString *out, const char *before,
                           const char *after);

@@ -296,7 +296,7 @@ static void compare_bounds_append(const struct compare *compare, const char *pha
                                second_text, moved);
 }
 
-void compare_words_append(const struct compare *compare, GString *out)
+void compare_words_append(const struct compare *compare, bool rest, GString *out)
 {
     for (guint i = 0; i < compare->rows->len; i++) {
         const struct compare_row *row = &g_array_index(compare->rows, struct compare_row, i);
@@ -306,7 +306,8 @@ void compare_words_append(const struct compare *compare, GString *out)
         if (compare_what_if(compare)) {
             compare_bounds_append(compare, row->phase, out);
         } else {
-            compare_limit_append(compare->predicted, row->phase, out, "  ", "\n");
+            if (!rest || !compare_verdict_bounds(compare->predicted, row->phase))
+                compare_limit_append(compare->predicted, row->phase, out, "  ", "\n");
             compare_contradiction_append(compare, row, out);
         }
     }

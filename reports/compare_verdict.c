@@ -199,15 +199,18 @@ void compare_verdict_bound_append(const struct record *record, GString *out)
     verdict_clear(&v);
 }
 
-/* Whether compare_verdict_bound_append() says what bounds the phase. */
-static bool verdict_bounds(const struct record *record, const struct verdict *v, const char *phase)
+bool compare_verdict_bounds(const struct record *record, const char *phase)
 {
     struct compare_limit limit;
+    struct verdict v;
     compare_limit_find(record, phase, &limit);
-    if (!limit.resource) return false;
-    if (v->phase) return strcmp(v->phase, phase) == 0;
-    return !g_strcmp0(v->layer[0].longest[COMPARE_DISPATCH], phase) ||
-           !g_strcmp0(v->layer[0].longest[COMPARE_COMBINE], phase);
+    const bool found = verdict_find(&record, 1, false, &v);
+    const char *const *longest = v.layer[0].longest;
+    const bool named =
+        v.phase ? strcmp(v.phase, phase) == 0
+                : !g_strcmp0(longest[COMPARE_DISPATCH], phase) || !g_strcmp0(longest[COMPARE_COMBINE], phase);
+    verdict_clear(&v);
+    return limit.resource && found && named;
 }
 
 static void verdict_pair_append(const struct compare *compare, const struct verdict *v, GString *out)
@@ -244,12 +247,10 @@ void compare_verdict_append(const struct compare *compare, GString *out)
 void compare_alone_append(const struct record *record, bool rest, guint count_max, GString *out)
 {
     g_autoptr(GPtrArray) phases = compare_phases(record);
-    struct verdict v;
-    const bool found = verdict_find(&record, 1, false, &v);
     for (guint i = 0; i < MIN(phases->len, count_max); i++) {
         const char *phase = g_ptr_array_index(phases, i);
         const struct record_row *mean = record_find(record, phase, RECORD_ALL, "time_us");
-        if (compare_phase_of_layer(phase) || !mean || (rest && found && verdict_bounds(record, &v, phase))) continue;
+        if (compare_phase_of_layer(phase) || !mean || (rest && compare_verdict_bounds(record, phase))) continue;
         g_autofree char *slowest = compare_value_text(compare_slowest_us(record, phase), "us");
         g_autofree char *text = compare_value_text(mean->value, "us");
         const gsize before = out->len;
@@ -260,5 +261,4 @@ void compare_alone_append(const struct record *record, bool rest, guint count_ma
         compare_limit_append(record, phase, out, "", "\n");
         if (out->len == told) g_string_truncate(out, before); /* the table shows the time, too */
     }
-    verdict_clear(&v);
 }

@@ -210,7 +210,7 @@ static void html_words(const struct report_case *c, GString *out)
     g_autoptr(GString) words = g_string_new(NULL);
     if (c->compare) {
         if (!c->title_differs) compare_difference_append(c->compare, words);
-        compare_words_append(c->compare, words);
+        compare_words_append(c->compare, true, words);
     } else {
         compare_alone_append(c->series[0].record, true, 100, words);
     }

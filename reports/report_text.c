@@ -85,7 +85,7 @@ static void text_case(const struct report_case *c, int width, GString *out)
     if (c->compare) {
         compare_table_append(c->compare, out);
         g_string_append_c(out, '\n');
-        compare_words_append(c->compare, out);
+        compare_words_append(c->compare, false, out);
         return;
     }
     compare_alone_append(c->series[0].record, false, TEXT_PHASES_MAX, out);

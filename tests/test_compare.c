@@ -194,7 +194,7 @@ TEST("two predictions")
                                        "first and 300.0 us in the second (slowest rank).\n"
                                        "They differ in placement: none against eplb:64.\n");
     g_string_truncate(words, 0);
-    compare_words_append(compare, words);
+    compare_words_append(compare, false, words);
     CU_ASSERT_PTR_NOT_NULL(strstr(words->str, "by nic_rx; the second by nic_tx: the bound has moved.\n"));
     CU_ASSERT_PTR_NOT_NULL(strstr(words->str, "combine: first 200.0 us, second 200.0 us (slowest rank): the same.\n"
                                               "  Both are bound by sm.\n"));
@@ -206,7 +206,7 @@ TEST("two predictions")
     for (int i = 0; i < 2; i++) record_add(both[i], "sum", RECORD_ALL, "time_us", 1, "us");
     compare_free(compare);
     compare = compared(a, b, false);
-    compare_words_append(compare, words);
+    compare_words_append(compare, false, words);
     CU_ASSERT_PTR_NOT_NULL(strstr(words->str, "the bound has moved to another part of that kind.\n"));
     compare_free(compare);
     record_set(b, "num-experts", "192"); /* 128 experts, and a second copy of 64 of them */
@@ -308,7 +308,7 @@ TEST("the slowest rank")
     CU_ASSERT_STRING_EQUAL(compare_headline(compare, "combine")->metric, "time_us");
     CU_ASSERT_PTR_NULL(compare_headline(compare, "layout"));
     g_autoptr(GString) words = g_string_new(NULL);
-    compare_words_append(compare, words);
+    compare_words_append(compare, false, words);
     CU_ASSERT_PTR_NOT_NULL(
         strstr(words->str, "dispatch: predicted 120.0 us, measured 150.0 us (slowest rank), 20.0 % too low.\ncombine: "
                            "predicted 200.0 us, measured 200.0 us (mean over ranks).\n"));
@@ -364,7 +364,7 @@ TEST("what limits a phase")
     /* A measurement that beats the bound contradicts the cluster file. */
     g_autoptr(record) m = record_of("replay", 0.5);
     g_autoptr(compare) compare = compared(p, m, false);
-    compare_words_append(compare, words);
+    compare_words_append(compare, false, words);
     CU_ASSERT_PTR_NOT_NULL(strstr(words->str, "faster than the bound send allows"));
 }
 

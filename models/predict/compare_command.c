@@ -113,7 +113,7 @@ static void compare_pair_append(const struct compare_pair *pair, GString *out)
     if (out->len > before) g_string_append_c(out, '\n');
     compare_table_append(compare, out);
     g_string_append_c(out, '\n');
-    compare_words_append(compare, out);
+    compare_words_append(compare, false, out);
 }
 
 enum { CAUSES_SHOWN = 3 };

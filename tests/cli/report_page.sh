@@ -34,3 +34,7 @@ $EPTWIN simulate --cluster h800-cx7 --num-ranks 16 --output one.csv
 $EPTWIN report one.csv --output one.html
 grep -c 'Dispatch is bound by NIC of .* busy ([0-9.]*[^0-9.]*MB at [0-9.]*[^0-9.]*GB/s), combine by NIC of .*GB/s)' one.html
 grep -q 'bottleneck is' one.html || echo once
+sed 's/^# kind: simulate/# kind: replay/' one.csv >measured.csv
+$EPTWIN report one.csv measured.csv --output one.html
+grep -c 'Dispatch is bound by NIC of .* busy ([0-9.]*[^0-9.]*MB at [0-9.]*[^0-9.]*GB/s), combine by NIC of .*GB/s)' one.html
+grep -q 'bottleneck is' one.html || echo once
