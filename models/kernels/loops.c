@@ -302,9 +302,9 @@ uint32_t loops_program(const struct loops *loops, enum site site, const uint64_t
 struct reader {
     const char *path, *at, *end; /* the file's path; the next character; the end of the line */
     uint32_t number, nested, size_count;
-    enum site site,
-        other;    /* of the last line, if it was a site's; the one that was expected where the order last broke */
-    bool program; /* inside a program */
+    enum site site;  /* of the last line, if it was a site's */
+    enum site other; /* the site that was due when a line was last another's; 0: none */
+    bool program;    /* inside a program */
     char size[LOOP_SIZES][NAME_BYTES];
     struct line *line;
     GError **error;
