@@ -65,6 +65,10 @@ $(build)/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(if $(V),,@echo '  CC  $<';) $(CC) $(cflags) -MMD -MP -c -o $@ $<
 
+# What takes millions of steps a run.  Sanitizers see more to warn of at -O3 than there is.
+stepped  := $(filter sim/sim.c models/hardware/% models/moe/% models/coll/%,$(sources))
+$(stepped:%.c=$(build)/%.o): cflags := $(if $(SAN),$(cflags),$(cflags:-O2=-O3))
+
 # Sheets of loops, backends and errors are part of the program: their text, under symbols of their names
 # (models/kernels/loops.c).
 define text_object
