@@ -72,20 +72,26 @@ static bool same(const struct question *a, const struct question *b)
            a->teams == b->teams && a->rounds == b->rounds && a->to_peer == b->to_peer;
 }
 
-/* Finds the place of the answer.  Returns whether it is known.  A question whose place is taken tries the next ones.
- * If all TRIES are taken, the answer at the first place is given up. */
-static bool answer_find(const struct question *q, struct answer **answer)
+/* Finds the place of the answer.  Returns whether it is known.  Most questions about a site equal the last one.  A
+ * question whose place is taken tries the next ones.  If all TRIES are taken, the answer at the first place is given
+ * up. */
+static bool answer_find(const struct question *q, uint32_t site, struct answer **answer)
 {
-    static _Thread_local struct answer memory[MEMORY];
+    static _Thread_local struct answer memory[MEMORY], *latest[SITES][2];
+    struct answer **const last = &latest[site][q->to_peer];
+    if (*last && same(&(*last)->question, q)) {
+        *answer = *last;
+        return true;
+    }
     const uint64_t row = q->row.bytes ^ q->row.made << 24 ^ (uint64_t)q->row.rows << 48 ^ (uint64_t)q->row.warps << 56;
     const uint64_t how = (uint64_t)q->teams << 32 ^ (uint64_t)q->rounds << 48 ^ q->to_peer ^ q->longer_ps << 1;
     const uint64_t place = ((q->program ^ row) * mix ^ how) * mix >> (64 - MEMORY_BITS);
     for (uint32_t i = 0; i < TRIES; i++) {
-        *answer = &memory[(place + i) & (MEMORY - 1)];
+        *answer = *last = &memory[(place + i) & (MEMORY - 1)];
         if (same(&(*answer)->question, q)) return true;
         if (!(*answer)->question.rounds) return false;
     }
-    *answer = &memory[place];
+    *answer = *last = &memory[place];
     return false;
 }
 
@@ -100,7 +106,7 @@ static const struct warps_cost *cost_of(const struct world *w, const struct loop
                                 .rounds = (uint16_t)rounds,
                                 .to_peer = to_peer };
     struct answer *answer;
-    if (answer_find(&q, &answer)) return &answer->cost;
+    if (answer_find(&q, p->number, &answer)) return &answer->cost;
     struct loop_op op[LOOP_OPS];
     const uint32_t count = loops_program(w->loops, (enum site)p->number, given ? given->size : NULL, &row, op);
     const struct warps_sm sm = sm_of(w, p, to_peer);

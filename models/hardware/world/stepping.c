@@ -182,8 +182,9 @@ void world_worker_step(struct world_worker *ww)
     ww->cursor_ps = machine->step_begin(rank, now);
     ww->settled_ps = UINT64_MAX;
     ww->awaits = false;
-    if (ww->due || (ww->rested && worker_rest(ww)->mail)) words_read(ww, now);
-    if (ww->rested) worker_rest(ww)->wanted_ps = 0;
+    struct rest *rest = ww->rested ? worker_rest(ww) : NULL;
+    if (rest) rest->wanted_ps = 0;
+    if (ww->due || (rest && rest->mail)) words_read(ww, now);
     rank->world->beside = &rank->pressure;
     rank->now = (struct stepping){ .worker = ww, .lane_start_ps = ww->cursor_ps, .last_end_ps = ww->cursor_ps };
     const uint64_t begin_ps = ww->cursor_ps;
