@@ -113,6 +113,7 @@ struct cluster_nvlink {
                                   * of other rows */
     uint64_t split_rate_bps; /* rate of egress for bulk copies whose buffers in shared memory do not begin at a 128-byte
                               * line */
+    uint64_t load_rate_bps;  /* rate of egress for rows that peers load while the GPU loads from them; 0: egress_rate */
     uint64_t egress_rate_bps, ingress_rate_bps; /* rates of payload out of one GPU and into one GPU */
     uint64_t bulk_rate_bps;                     /* egress rate of bulk copies; 0: equal to egress_rate */
     uint64_t bulk_crossing_rate_bps;            /* the extra time of bytes of bulk copies where flows cross, given

@@ -133,6 +133,7 @@ static const struct {
     { "gpu", "touch", "pages looked at for the first time in a kernel took no longer than others" },
     { "nvlink", "gpus", "a domain may have more than were measured" },
     { "nvlink", "line-rate", "a data sheet's" },
+    { "nvlink", "load-rate", "no row has GPUs that load from each other" },
     { "nvlink", "bulk-crossing-rate", "flows of 3 and 4 GPUs end no later than those of 2" },
     { "nvlink", "fence-crowd", "no row has releases beside stores by other SMs" },
     { "nvlink", "fence-crowd-half", "no row has releases beside stores by other SMs" },

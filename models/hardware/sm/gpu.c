@@ -372,7 +372,7 @@ static int gpu_get_nvlink(struct world_rank *rank, struct world_worker *ww, cons
     end = later(end, own_reserve(rank, &rank->hbm, now, rate_time(w->hbm, size), size));
     const uint64_t peek_ps = w->cluster->nvlink.peek_ps;
     gpu_lane_end(ww, end + peek_ps);
-    gpu_lane_reach(ww, nvlink_cross(&w->rank[read->peer], rank, now, size, 0) + peek_ps);
+    gpu_lane_reach(ww, nvlink_cross(&w->rank[read->peer], rank, now, size, w->egress_load) + peek_ps);
     gpu_moved_note(ww, false, start, rank->now.last_end_ps);
     world_load_payload(rank, read);
     return 0;
@@ -626,6 +626,7 @@ static void gpu_init(struct world *w)
     w->sum_far = rate_make(c->gpu.sum_far_sm_rate_bps);
     w->egress_unaligned = rate_make(c->nvlink.unaligned_rate_bps);
     w->egress_split = rate_make(c->nvlink.split_rate_bps);
+    w->egress_load = rate_make(c->nvlink.load_rate_bps);
     const struct cluster_bulk *engine = &c->gpu.engine;
     w->bulk_in = rate_make(engine->in_rate_bps);
     w->bulk_out = rate_make(engine->out_rate_bps ? engine->out_rate_bps : c->gpu.store.sm_rate_bps);

@@ -293,8 +293,8 @@ struct world {
     uint64_t gpu_number;               /* what gpu_number() returns (gpu.h) */
     rate_q20 bulk_in, bulk_out, bulk_put, bulk_link, bulk_sector, bulk_crossing, hbm_rows, l2;
     rate_q20 reduce_made, hbm, scan, egress, ingress;
-    rate_q20 sum_far, egress_unaligned, egress_split; /* 0: not known */
-    uint64_t poll_ps;                                 /* from when a word changes until a waiting worker steps */
+    rate_q20 sum_far, egress_unaligned, egress_split, egress_load; /* 0: not known */
+    uint64_t poll_ps; /* from when a word changes until a waiting worker steps */
 
     /* ---- a part's own ---- */
     uint32_t number, rank_first, rank_count;
