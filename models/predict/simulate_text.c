@@ -104,7 +104,7 @@ static void phase_cells(const struct case_options *c, const struct record *recor
     text_table_cell(table, "%s", work);
 }
 
-/* Appends the title of the run.  Kernels that move blocks or messages of given sizes have no tokens and no experts. */
+/* Appends how fast the load of --compute goes during the phase, if that is less than alone. */
 static void compute_append(const struct record *record, const char *phase, GString *out)
 {
     const struct record_row *speed = record_find(record, phase, RECORD_ALL, "compute_speed_pct");
@@ -113,6 +113,7 @@ static void compute_append(const struct record *record, const char *phase, GStri
                                speed->value);
 }
 
+/* Appends the title of the run.  Kernels that move blocks or messages of given sizes have no tokens and no experts. */
 static void title_append(const struct record *record, GString *out)
 {
     const char *size = record_get(record, "size"), *matrix = record_get(record, "matrix");
