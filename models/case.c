@@ -191,8 +191,8 @@ static const struct field field_table[] = {
           "Drawn routing: that many places of each rank go to no expert (public low-latency test: 10)"),
     TEXT("cluster", cluster, FILES, "FILE", "The cluster to predict for"),
     TEXT("backend", backend, 0, "NAME",
-         "Who posts to NICs, if not as the cluster file says: ibrc, ibgda, gdaki, ... (eptwin cluster backends lists "
-         "them)"),
+         "Who posts to NICs, of those that eptwin cluster backends lists (default: as the cluster file says; v2 on "
+         "ConnectX: gdaki; NCCL's rings and trees: nccl)"),
     TEXT("deepep", deepep, MAKES, "WHICH",
          "Which DeepEP, if not the newest: a commit (a84a248), its date (2025-04-16), or before- and one of " DEEPEPS),
     TEXT("loops", loops, FILES, "FILE", "Loops of another build of the kernels: lines for eptwin kernel's"),
