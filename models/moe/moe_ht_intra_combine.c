@@ -101,7 +101,9 @@ static uint64_t rings_bytes(const struct intra_rank *r)
 
 void intra_combine_launch(struct intra_rank *r)
 {
-    r->return_row = (struct fabric_given){ .size = { r->ht.combine_slot.topk } };
+    const struct ht_slot *slot = &r->ht.combine_slot;
+    const uint64_t sent_bytes = (uint64_t)ht_recv_rows(&r->ht) * slot->row_bytes;
+    r->return_row = (struct fabric_given){ .size = { slot->topk, sent_bytes } };
     r->ht.sum_site = ht_site(&r->ht, MOE_DEEPEP_BULK, SITE_INTRA_SUM_ROW, SITE_INTRA_SUM_LOADS);
     r->ht.sum_row = (struct fabric_given){ .size = { r->ht.g.ranks, rings_bytes(r) } };
     if (r->ht.base.fabric->payload) ht_tensors_combine(&r->ht);
