@@ -148,6 +148,9 @@ static int show_run(int argc, char **argv)
     if (good && !a.svg) cluster_show(cluster, graph, stdout);
     graph_free(graph);
     cluster_free(cluster);
+    g_free(a.svg); /* show_parse() keeps no texts */
+    g_strfreev(a.marks);
+    g_strfreev(a.rest);
     return good ? EXIT_OK : command_line_fail("cluster show", error);
 }
 
