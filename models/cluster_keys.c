@@ -129,9 +129,7 @@ static const struct cluster_key keys[] = {
     RATE("nvlink", "split-rate", PEERS, true, nvlink.split_rate_bps,
          "Payload that leaves by bulk copies whose buffers in shared memory start off a line.  Default: egress-rate."),
     RATE("nvlink", "load-rate", PEERS, true, nvlink.load_rate_bps,
-         "Payload that leaves one GPU because peers load it, while that GPU loads as much from them: requests go the "
-         "same "
-         "way.  Default: egress-rate."),
+         "Payload that leaves a GPU because peers load it, while it loads as much from them.  Default: egress-rate."),
     RATE("nvlink", "ingress-rate", PEERS, false, nvlink.ingress_rate_bps, "Payload that enters one GPU."),
     RATE("nvlink", "bulk-rate", PEERS, true, nvlink.bulk_rate_bps,
          "Payload that leaves by bulk copies.  Default: egress-rate."),
