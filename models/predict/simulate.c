@@ -704,9 +704,11 @@ static bool run_and_record(struct run *run, const struct case_options *c, uint32
     const double speed = beside_set(run->beside, run->cluster, run->world, ranks, first);
     if (!run_kernels(run, first, count, before + count - apart, error)) return false;
     beside_learn(run->beside, first, kernel_results(run, before), ranks);
-    for (uint32_t i = 0; i < count - apart; i++) kernel_record(run, first + i, before + i, record, per_rank);
-    if (!isnan(speed))
-        record_add(record, kernel_phase_name(run->job, first), RECORD_ALL, "compute_speed_pct", 100 * speed, "%");
+    for (uint32_t i = 0; i < count - apart; i++) {
+        kernel_record(run, first + i, before + i, record, per_rank);
+        if (i == 0 && !isnan(speed))
+            record_add(record, kernel.phase, RECORD_ALL, "compute_speed_pct", 100 * speed, "%");
+    }
     record_usage(record, run, count == 1 || loop ? kernel_phase_name(run->job, first) : "stream");
     if (!apart) return true;
     const bool again = arrive_after(run, kernel_results(run, before + count - 2), kernel_results(run, count - 1));

@@ -108,7 +108,7 @@ static void phase_cells(const struct case_options *c, const struct record *recor
 static void compute_append(const struct record *record, const char *phase, GString *out)
 {
     const struct record_row *speed = record_find(record, phase, RECORD_ALL, "compute_speed_pct");
-    if (speed && speed->value < 99.5)
+    if (speed && speed->value < 99.5 && !compare_phase_of_layer(phase))
         g_string_append_printf(out, "\nDuring %s the load of --compute goes at %.0f %% of its speed alone.\n", phase,
                                speed->value);
 }

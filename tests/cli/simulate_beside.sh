@@ -23,6 +23,13 @@ for sms in 24:124 24:32; do
     $run $normal --compute copy:500GB/s --compute-sms $sms | grep compute_speed
 done
 $run $normal --compute read:1900GB/s --compute-sms 24:56 --format text | grep 'its speed alone'
+echo '# of several layers: a mean; in one stream no row twice'
+$EPTWIN trace generate t.ept --num-ranks 2 --num-experts 16 --num-topk 4 --num-tokens 256 --layers 2
+layers="$EPTWIN simulate --cluster source/models/clusters/h100-cx7.ini --kernel normal --cached --trace t.ept --layers all"
+$layers --compute copy:1900GB/s --launch stream --output layers.csv
+grep compute_speed layers.csv
+grep -v '^#' layers.csv | cut -d, -f1-3 | sort | uniq -d
+$layers --compute copy:1900GB/s --format text | grep 'its speed alone'
 echo '# what is not known is said'
 $run $normal --compute write:2800GB/s --compute-sms 24:124 2>&1 >write.csv
 bad $normal --compute half
