@@ -231,7 +231,7 @@ static void writes_note(const struct case_options *c, const struct cluster_gpu *
         !cluster_parse_rate(c->compute + strlen(writes), &bps) || bps < gpu->hbm_write_rate_bps / 2)
         return;
     fprintf(stderr,
-            "eptwin simulate: note: beside writes alone, from half of the memory's rate on, kernels take 1.1 to 2.2 "
+            "eptwin simulate: note: beside writes alone, from half of the memory's rate on, kernels take 0.9 to 2.2 "
             "times as long as predicted here\n");
 }
 
