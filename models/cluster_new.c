@@ -36,7 +36,7 @@ struct arguments {
 /* The options, parsed. */
 struct plan {
     const struct arguments *a;
-    struct cluster *gpu; /* the GPU's cluster, as the shipped file describes it */
+    struct cluster *gpu; /* the shipped cluster that --gpu names */
     guint64 nics, ports, gbit;
     double over;
     bool roce;

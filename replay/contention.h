@@ -2,8 +2,7 @@
  * time that the hypervisor took (steal), waiting for CPUs, run queues, and frequency.
  *
  * Two readings of the operating system's counters, and the CPU time of the ranks between them, make a struct
- * contention.  A counter that the operating system does not have is NAN.  It does not count when a host is judged
- * busy. */
+ * contention.  A counter that the operating system does not have is NAN, and makes no host count as busy. */
 #ifndef REPLAY_CONTENTION_H
 #define REPLAY_CONTENTION_H
 

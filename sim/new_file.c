@@ -27,7 +27,8 @@ static bool refuse(const struct new_file *f, GError **error)
     return error_run(error, "%s: cannot write: %s", name, g_strerror(errno));
 }
 
-/* Returns the number in "/dev/fd/N", "/proc/self/fd/N" and the names of standard streams, or -1 for other paths. */
+/* Returns the descriptor that the path names: N in "/dev/fd/N" and "/proc/self/fd/N", or that of a standard stream.
+ * -1 for other paths. */
 static int descriptor_named(const char *path)
 {
     static const char *const folders[] = { "/dev/fd/", "/proc/self/fd/" };

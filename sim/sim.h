@@ -3,7 +3,7 @@
  * Events are ordered by (time, sequence): events of one instant run in the order in which they were scheduled.  An
  * event lives inside its owner's struct, and its handler finds that struct with container_of.  The engine allocates
  * memory only when more events are pending than sim_new() made room for.  One thread at a time may use an engine.
- * It includes no other header of this repository but units.h and memory.h, which says what happens when memory runs
+ * This header includes no other of this repository but units.h and memory.h, which says what happens when memory runs
  * out. */
 #ifndef SIM_SIM_H
 #define SIM_SIM_H

@@ -75,9 +75,9 @@ void *moe_group_output(struct moe_group *group, uint32_t rank, const char *name,
 typedef struct moe_options moe_options_draw(struct rng *rng);
 void moe_test_random_groups(moe_options_draw *draw, uint64_t seeds);
 void moe_test_sizes_only(moe_options_draw *draw, uint64_t seeds);
-/* Tests two routings in turns on one fabric, over several iterations.  Either a rank gets another routing, or there are
- * two rank states.  With two states, both dispatch before either combines, the second one with a cached handle if the
- * family has them. */
+/* Tests two routings in turns on one fabric, over several iterations.  If the family has route(), all ranks change to
+ * the other routing after each iteration.  Otherwise each rank has two states, one for each routing.  Then both states
+ * dispatch before either combines, and the second one uses a cached handle where the options permit it. */
 void moe_test_routings_in_turns(moe_options_draw *draw, uint64_t seeds);
 /* Tests check 12: many runs with different orders of events must give equal outputs, and a changed bit of the named
  * output must be noticed. */

@@ -134,7 +134,8 @@ TEST("nothing is wrong")
     CU_ASSERT_PTR_NOT_NULL(strstr(text->str, "there is nothing to explain"));
 }
 
-/* Many causes explain the times equally well.  The waits between ranks tell them apart, whichever rank is slow. */
+/* Many causes explain the times equally well.  The waits between ranks show that the cause is a slow rank, although the
+ * cause that is planted slows rank 0 and the measurements have a slow rank 5. */
 TEST("who waited for whom")
 {
     static const char *const metrics[] = { "awaited_max_pct", "awaited_min_pct", "waiting_max_pct", "waiting_min_pct" };

@@ -1119,12 +1119,13 @@ TEST("incast")
     g_autofree struct stage *s = stage_new(3, 1);
     for (uint16_t r = 1; r <= 2; r++) PLAY(s, r, 1, PUTS(0, 10000), SIGNALS(0, r));
     PLAY(s, 0, 1, WAITS(1), WAITS(2));
-    /* Both puts arrive from 2210 to 4210, and their signals at 4213.2 and 4216.4.  The poll 100 after 5213.2 sees both
-     * signals. */
+    /* Counted from the end of the launch, both puts arrive from 2210 to 4210, and their signals at 4213.2 and 4216.4.
+     * Delivery takes 1000, so the words change at 5213.2 and 5216.4.  The poll from 5213.2 on takes 100 and sees both.
+     */
     stage_takes(s, 0, 6323200);
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_NIC_RX].bytes, 20064);
-    s->cluster.network.rate_bps = 40000000000; /* switch ports are half as fast: puts arrive until 2210 + 4 * 1000 +
-                                                * 6.4 */
+    s->cluster.network.rate_bps = 40000000000; /* switch ports are half as fast: puts arrive until 2210 + 4 * 1000,
+                                                * and the first signal takes 6.4 more */
     stage_takes(s, 0, 8326400);
     s->cluster.network.rate_bps = 160000000000; /* switch ports are faster, so the NIC is the limit */
     stage_takes(s, 0, 6323200);
@@ -1399,7 +1400,8 @@ TEST("transports")
     t.atomic_ps = 500 * PS_PER_NS;
     stage_takes(s, 1, 5023200); /* the signal is sent at 410; then 2003.2 + atomic 500 + 1000 + poll 100 + step 10;
                                  * launch 1000 */
-    stage_renew(&s, 2, 1);      /* one request may wait for the thread, so the third must wait until there is room */
+    stage_renew(&s, 2, 1);      /* one request may wait for the thread, so the worker hands over the next one when the
+                                 * thread begins with the one before */
     t = transport_of(&s->cluster.nic);
     s->options.transport = &t;
     t.poster = CLUSTER_POST_PROXY;
@@ -1750,7 +1752,7 @@ TEST("host signals")
     PLAY(s, 0, 1, STORES(1, 1000), SIGNALS(1, 4));
     PLAY(s, 1, 1, WAITS(4));
     stage_takes(s, 0, 1110000);
-    CU_ASSERT(took(s, 1, 1220000)); /* poll 100 and step 10 later */
+    CU_ASSERT(took(s, 1, 1220000)); /* a poll of 100 and a step of 10 after rank 0's end */
     uint64_t time_ps[2];
     for (uint32_t i = 0; i < 2; i++) {
         g_autofree struct stage *turns = host_stage_new(1);

@@ -197,8 +197,9 @@ static void returned_fill(const void *context, uint8_t *target)
     memcpy(target, r->ht.base.fabric->heap + r->map.made + at * stored, stored);
 }
 
-/* Stores the warp's next row back to its source.  A warp takes a row of one source after another, and warps begin with
- * different sources.  False: there is no room, so step again later.  *more says whether it has stored a row. */
+/* Stores the warp's next row back to its source.  A warp takes one row of each source in turn, and neighbouring warps
+ * begin with different sources.  False: there is no room, so step again later.  *more says whether it has stored a row.
+ */
 static bool rows_return(struct mori_warp *v, bool *more)
 {
     const struct os_rank *r = v->rank;

@@ -125,8 +125,8 @@ static void source_list(struct pp_rank *r, uint32_t source, uint32_t *row, uint3
             r->row[(*row)++] = (struct pp_row){ source, number++, e, r->expert_place[e] + taken[e]++ };
 }
 
-/* Lists the rows that come: first rows of other nodes, then of this node, then the rank's own rows.  The rows that take
- * longest are first. */
+/* Lists the rows that come, those that take longest first: the rows of other nodes, then of this node's other ranks,
+ * then the rank's own. */
 static void rows_list(struct pp_rank *r)
 {
     const struct ht_geometry *g = &r->ht.g;

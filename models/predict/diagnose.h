@@ -107,7 +107,7 @@ bool diagnose_works_at_once(const struct validate_table *table, uint32_t hypothe
 /* Chooses the rows of the few cases on which the first answer is based.  row_of[rows] gets the indices of these rows.
  * Returns their number. */
 uint32_t diagnose_few(const struct validate_table *table, uint32_t hypotheses, uint32_t *row_of);
-/* Predicts the rows of `few` without a cause.  Large cases are predicted from smaller ones. */
+/* Predicts the rows of `few` with no cause planted.  Large cases are predicted from smaller ones. */
 bool diagnose_predict_few(struct validate_table *few, uint32_t workers, GError **error);
 /* Spreads each hypothesis's effect on the few rows over all rows: sets applied, and sets residual to the change that
  * the hypothesis makes (0: none).  before[few], h[hypotheses], all[hypotheses]. */

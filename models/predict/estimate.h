@@ -29,8 +29,9 @@ bool estimate_long(const struct estimate *work);
 /* Whether the work is worth a pilot: by its number of events it needs half of the shortest time that is printed, or it
  * needs 500 MB, which is printed too, and which a pilot does not correct. */
 bool estimate_worth(const struct estimate *work);
-/* Corrects the estimate by a pilot of this case, the largest of the work.  False if no pilot is possible because a
- * file decides the numbers of ranks and tokens; then the estimate is unchanged.  load: see estimate_case(). */
+/* Runs a pilot of case c, which must be the largest of the work, and corrects the estimate by it.  Returns false, and
+ * leaves the estimate unchanged, if a matrix, a list by rank or a trace on standard input gives the tokens, or if the
+ * pilot cannot be simulated.  load: see estimate_case(). */
 bool estimate_pilot(struct estimate *work, const struct case_options *c, const struct case_load *load,
                     const struct cluster *cluster);
 

@@ -488,8 +488,9 @@ static void record_phase(struct record *record, const struct run *run, uint32_t 
     record_masked(record, run, phase_index);
 }
 
-/* Turns a kernel's time into the time that is measured of its phase: with the host's calls around it where these are
- * measured, too, and without the launch where the phase has none of its own. */
+/* Turns a kernel's simulated time into the time that is measured for its phase.  Adds the host's calls if the
+ * measurement includes them.  Subtracts the launch if the phase launches no kernel, or if the time of the calls already
+ * includes the launch. */
 static uint64_t called_ps(const struct cluster *c, enum kernel_call call, uint64_t time_ps)
 {
     assert(call == KERNEL_BARE || call == KERNEL_WAITED || time_ps >= c->gpu.launch_ps);

@@ -180,8 +180,9 @@ void sweep_impossible_append(const struct sweep_results *results, guint possible
  * appends the front of SMs against the goal, for each combination of the other settings. */
 bool sweep_text_append(const struct sweep_results *results, const struct sweep_goal *goal, uint32_t limit, GString *out,
                        GError **error);
-/* Appends the values of one swept name next to each other: a line for each combination of the other names, at most
- * `limit`.  Ratios are relative to the first value. */
+/* Appends a table that compares the values of one swept name.  It has a column for each value, with the goal's figure,
+ * and a line for each combination of the other names, at most `limit` lines.  Ratios are relative to the first value.
+ */
 bool sweep_compare_append(const struct sweep_results *results, const struct sweep_goal *goal, const char *name,
                           uint32_t limit, GString *out, GError **error);
 /* The column of a name that was swept; -1 and *error if it was not. */

@@ -27,7 +27,8 @@ struct comm {
     struct kernel_job *job;
     const struct routing *routing;
     struct kernel_rank **rank;  /* [ranks] the state of each rank */
-    bool borrows;               /* `rank` belongs to the first routing; phase_launch() gives it this routing */
+    bool borrows;               /* `rank` is the first routing's.  Before each launch, phase_launch() gives
+                                 * the rank's state this routing */
     struct step_cost *cost;     /* [ranks][COMPUTE_WHATS + phases] costs of kernels */
     struct world_result *alone; /* [phases][ranks] results of the phase while no other kernel runs */
     double *rows, *tiles;       /* [ranks] rows that come to the rank's experts; their number when each expert's rows

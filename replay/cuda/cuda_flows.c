@@ -41,7 +41,8 @@ struct cuda_run cuda_flow_run(struct cuda_bench *b, const struct cuda_flow *f)
     const uint32_t scales_bytes = strcmp(f->kernel, "cast") == 0 ? f->row_bytes / SCALE_SHARE : 0;
     const uint32_t target_stride = round_up(f->row_bytes + f->target_offset + scales_bytes, unit);
     const double time_us = f->time_us > 0 ? f->time_us : b->quick ? quick_us : usual_us;
-    const bool shared = strcmp(f->kernel, "sum_shared") == 0; /* sum_shared reads only the rows of one sum */
+    /* In sum_shared every sum reads the same `count` rows, because shared memory holds no others. */
+    const bool shared = strcmp(f->kernel, "sum_shared") == 0;
     struct cuda_run run = {
         .kernel = f->kernel, .gpu = f->gpu, .blocks = f->blocks, .threads = 32 * f->warps,
             .shared_bytes = shared_bytes(f),

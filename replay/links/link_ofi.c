@@ -561,7 +561,7 @@ static bool *ofi_strangers(const struct link_ofi *f, const bool *said)
     return strangers;
 }
 
-/* Sends the peer its greeting, once.  Returns whether both have greeted each other. */
+/* Sends the peer its greeting, once.  Returns 1 if both have greeted each other, 0 if not yet, negative on failure. */
 static int ofi_greet(struct link_ofi *f, uint32_t rank, bool *said)
 {
     struct ofi_op *const op = *said ? NULL : ofi_op_take(f, rank * f->queue_count, OFI_GREETING, 0);

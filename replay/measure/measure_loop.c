@@ -126,8 +126,8 @@ static void messages_store(struct round *r, uint32_t first, uint32_t last)
     r->message_us += contention_thread_us() - start_us;
 }
 
-/* Returns whether a message comes to this place.  If so, *source is the rank that sends it, and *choice is its
- * choice. */
+/* Returns whether a message comes to this place.  If so, *source is the rank that sends it, and the message belongs to
+ * that rank's choice number *choice. */
 static bool place_taken(const struct round *r, uint32_t place, uint32_t *source, uint32_t *choice)
 {
     *source = place / r->each;

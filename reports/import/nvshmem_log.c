@@ -13,7 +13,7 @@ struct nvshmem_state {
     char *test, *run;
     struct import_titles titles;
     GPtrArray *table; /* rows of the table that is being read; NULL: none */
-    double size_last; /* size of the last row; a row's size is larger, or the line is not a row */
+    double size_last; /* size of the table's last row; a line whose size is no larger is not a row */
 };
 
 static const struct import_part phases[] = { { "alltoall", "alltoall" },

@@ -36,7 +36,7 @@ static bool split_add(struct splits_reader *r, uint32_t destination, const char 
     const uint64_t tokens = bytes / r->token_bytes;
     if (tokens > SPLITS_TOKENS_MAX || (r->tokens += tokens) > SPLITS_TOKENS_MAX)
         return splits_error(r, error, "split size", "at most 2^26 tokens in all", word);
-    /* Limits the memory that a few digits may take, by the limit for a few compressed bytes. */
+    /* A few digits can ask for much memory.  The limit is the one for what a few compressed bytes may expand to. */
     if (!stream_check_growth(r->stream, r->tokens * sizeof(int32_t), NULL))
         return splits_error(r, error, "split size", "at most 1000 tokens a byte of the file", word);
     struct table_rows *const rows = table_rows(r->table, r->step, 0, r->source);
@@ -45,7 +45,7 @@ static bool split_add(struct splits_reader *r, uint32_t destination, const char 
     return true;
 }
 
-/* Reads one line: the splits of one rank.  A step has as many lines as a line has columns. */
+/* Reads one line: the splits of one rank, a column for each destination.  A step has a line for each rank. */
 static bool splits_line(struct splits_reader *r, char *line, GError **error)
 {
     g_auto(GStrv) words = g_strsplit_set(line, ", \t\r[]", -1);

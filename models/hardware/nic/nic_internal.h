@@ -180,8 +180,8 @@ static inline struct request *nic_ring_soonest(const struct nic *nic)
 /* Takes in a quantum at the peer, whose world is w.  The quantum's links are planned, and it arrives at m->there_ps.
  * Sets m->acked_ps if that time is known now. */
 void nic_mail_take(struct world *w, struct mail *m);
-/* Tells the source, whose world is w, when the quantum is acknowledged.  After the last quantum the source frees the
- * request. */
+/* Tells the source, whose world is w, at which time the quantum is acknowledged.  After the last quantum the source
+ * frees the request. */
 void nic_mail_told(struct world *w, const struct mail *m);
 
 #endif

@@ -4,8 +4,9 @@
 #include <assert.h>
 #include <errno.h>
 
-/* Where requests complete in any order, a completion that is announced later may come sooner.  So a worker that is
- * woken for room stays on the list of waiters. */
+/* The time of a completion is known before it comes.  Where requests complete in any order, a completion whose time
+ * becomes known later may still come sooner.  So a worker that waits for room stays on the list of waiters after its
+ * wake-up is set, as room may come before that. */
 void world_space_wake(struct world_rank *rank, struct qp *qp, uint64_t time_ps)
 {
     const bool sooner = qp->unknown && rank->world->transport.order != TRANSPORT_WIRE;
