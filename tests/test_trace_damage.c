@@ -176,7 +176,7 @@ TEST("wrong prefixed text is named")
         { "splits@4:", "4 8\n4 8 0\n", "line 2: columns: expected 2, found '3'" },
         { "splits@1:", "4 x\n4 6\n", "line 1: split size: expected a number, found 'x'" },
         { "splits@1:", "44739242\n",
-          "line 1: split size: expected at most 1000 tokens a byte of the file, found '44739242'" },
+          "line 1: split size: expected at most 250 tokens a byte of the file, found '44739242'" },
         { "splits@1:", "999999999999 0\n0 0\n", "at most 2^26 tokens" },
         { "vllm:", "no numpy", "expected" },
     };

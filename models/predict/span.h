@@ -17,9 +17,9 @@ struct span {
     uint64_t rdma_bytes, nvl_bytes; /* logical bytes of all these kernels */
 };
 
-/* Adds a kernel with the world's result.  follows: the kernel was launched while the one before it still ran.  Its
- * time_ps is then replaced by the time from its own launch to its end, which includes the wait for the end of the one
- * before. host_waits: the host launches nothing before it knows the counts. */
+/* Adds a kernel with the world's result.  follows: the kernel was launched while the one before it still ran.  Then its
+ * time_ps becomes the time from its own launch to its end, which includes the wait for the end of the one before.
+ * host_waits: the host launches nothing before it knows the counts. */
 void span_add(struct span *span, struct world_result *result, bool follows, bool host_waits,
               const struct cluster *cluster);
 /* Records the spans of all ranks under name. */

@@ -38,7 +38,7 @@ static bool split_add(struct splits_reader *r, uint32_t destination, const char 
         return splits_error(r, error, "split size", "at most 2^26 tokens in all", word);
     /* A few digits can ask for much memory.  The limit is the one for what a few compressed bytes may expand to. */
     if (!stream_check_growth(r->stream, r->tokens * sizeof(int32_t), NULL))
-        return splits_error(r, error, "split size", "at most 1000 tokens a byte of the file", word);
+        return splits_error(r, error, "split size", "at most 250 tokens a byte of the file", word);
     struct table_rows *const rows = table_rows(r->table, r->step, 0, r->source);
     if (!rows) return splits_error(r, error, "line", TABLE_FULL, "one more");
     for (uint64_t t = 0; t < tokens; t++) *table_row_add(r->table, rows, NULL) = (int32_t)destination;
