@@ -110,7 +110,8 @@ static const struct field field_table[] = {
       "allgather: copy: the host's streams, ring and leader; alltoallv: nccl: its sends and receives, within a node",
       "p2p|allgather|alltoallv" },
     { "compute", FIELD_TEXT, WORK | MAKES, AT(compute), 0, 0, 0, NULL, "LOAD",
-      "Beside the kernel: read:RATE, write:RATE or copy:RATE of the GPU's memory (as copy:2600GB/s, all SMs together); "
+      "Beside the kernel: read:RATE, write:RATE or copy:RATE of the GPU's memory, with :l2 of data that stay in the L2 "
+      "(as copy:2600GB/s, all SMs together); "
       "gemm:ROWSxKxN or grouped:EXPERTSxROWSxKxN, over and over, BF16 or with :fp8; or a time of arithmetic (as "
       "100us), which others than ll, normal and v2 run once more with it",
       NULL },

@@ -69,10 +69,12 @@ struct cluster_gpu {
                                                      * hbm_rate */
     uint64_t hbm_queue_ps, hbm_write_burst_ps;      /* how long loads wait in a busy memory (pressure.h); how much
                                                      * longer writes make that wait; 0: not known */
-    uint64_t hbm_rows_rate_bps;       /* the rate of rows that lie apart and are read and written alternately; 0:
-                                       * equal to hbm_rate */
-    uint64_t l2_bytes, l2_rate_bps;   /* how many bytes of recently written rows the L2 still holds; the L2's rate
-                                       * for them; 0: none */
+    uint64_t hbm_rows_rate_bps;            /* the rate of rows that lie apart and are read and written alternately; 0:
+                                            * equal to hbm_rate */
+    uint64_t l2_sms_rate_bps, l2_queue_ps; /* the rate of the L2 for all SMs together; how long loads wait in a busy L2
+                                            * (pressure.h); 0: not known */
+    uint64_t l2_bytes, l2_rate_bps;        /* how many bytes of recently written rows the L2 still holds; the L2's rate
+                                            * for them; 0: none */
     struct cluster_work store;        /* copies by loads and stores of SMs, from own memory to a peer's over NVLink or
                                        * within the GPU */
     struct cluster_bulk engine;       /* the SM's bulk copy engine, in and out of shared memory */

@@ -4,8 +4,8 @@
 #include "models/hardware/sm/pressure.h"
 #include "tests/unit.h"
 
-/* A GPU whose memory moves 1000 GB/s, be it reads, writes or both.  S is 100 ns, T is 1000 ns, the L2 has 50 MB, and
- * SMs move at most 100 GB/s. */
+/* A GPU whose memory moves 1000 GB/s, be it reads, writes or both.  S is 100 ns, T is 1000 ns, the L2 has 50 MB, moves
+ * 4000 GB/s and has an S of 20 ns, and an SM stores at most 50 GB/s. */
 static const struct cluster_gpu gpu = {
     .sms = 100,
     .hbm_rate_bps = UINT64_C(8000000000000),
@@ -13,6 +13,8 @@ static const struct cluster_gpu gpu = {
     .hbm_write_rate_bps = UINT64_C(8000000000000),
     .hbm_queue_ps = 100000,
     .hbm_write_burst_ps = 1000000,
+    .l2_sms_rate_bps = UINT64_C(32000000000000),
+    .l2_queue_ps = 20000,
     .l2_bytes = 50000000,
     .store.sm_rate_bps = UINT64_C(400000000000),
 };
@@ -38,6 +40,48 @@ TEST("loads that ask for a steady rate")
     c = pressure_solve(&gpu, &own, &l, 1, &rate);
     CU_ASSERT_DOUBLE_EQUAL((double)c.load_ps, 100000 * 0.6 / 0.8 + 1000000 * 0.6 * 0.5, 10);
     CU_ASSERT_DOUBLE_EQUAL((double)c.l2_bytes, 50e6 / 6, 100);
+}
+
+TEST("loads whose data stay in the L2")
+{
+    double rate[2];
+    /* Half of the L2's rate, read or written: every load waits 20 * 0.5 / 1 = 10 ns longer, HBM is idle. */
+    for (int writes = 0; writes < 2; writes++) {
+        const struct pressure_load l = {
+            .read_bps = writes ? 0 : 2e12, .write_bps = writes ? 2e12 : 0, .sms = 50, .l2 = true
+        };
+        const struct pressure c = pressure_solve(&gpu, &nothing, &l, 1, rate);
+        CU_ASSERT_DOUBLE_EQUAL((double)c.near_ps, 10000, 10);
+        CU_ASSERT_EQUAL(c.load_ps, c.near_ps);
+        CU_ASSERT_DOUBLE_EQUAL((double)c.store_ps, writes ? 10000 : 0, 10);
+        CU_ASSERT_DOUBLE_EQUAL(rate[0], 1, 1e-9);
+        CU_ASSERT_EQUAL(pressure_load_ps(&c, &gpu, false, 0), c.load_ps);
+        CU_ASSERT_EQUAL(pressure_load_ps(&c, &gpu, true, 0), c.near_ps); /* a hit waits, too */
+    }
+    /* A load of HBM asks for half of its rate.  What misses the L2 then waits for both, what hits it for one. */
+    const struct pressure_load both[] = { { .read_bps = 500e9, .sms = 50 },
+                                          { .read_bps = 2e12, .sms = 50, .l2 = true } };
+    const struct pressure c = pressure_solve(&gpu, &nothing, both, 2, rate);
+    CU_ASSERT_DOUBLE_EQUAL((double)c.load_ps, 60000, 10);
+    CU_ASSERT_DOUBLE_EQUAL((double)c.near_ps, 10000, 10);
+    CU_ASSERT_DOUBLE_EQUAL(rate[0], 1, 1e-9);
+    CU_ASSERT_DOUBLE_EQUAL(rate[1], 1, 1e-9);
+}
+
+/* An SM of the load stores 10 GB/s, a fifth of the port's rate, in bursts of 50000 bytes, which take 1000 ns.  Only SMs
+ * that share a port with the kernel's count, and reads do not. */
+TEST("loads on the other SM of a pair")
+{
+    double rate;
+    struct pressure_load l = { .write_bps = 100e9, .sms = 10, .flight_bytes = 50000, .l2 = true };
+    const struct pressure apart = pressure_solve(&gpu, &nothing, &l, 1, &rate);
+    l.paired = true;
+    const struct pressure paired = pressure_solve(&gpu, &nothing, &l, 1, &rate);
+    CU_ASSERT_DOUBLE_EQUAL((double)(paired.load_ps - apart.load_ps), 100000, 10);
+    CU_ASSERT_DOUBLE_EQUAL((double)(paired.near_ps - apart.near_ps), 100000, 10);
+    CU_ASSERT_DOUBLE_EQUAL((double)(paired.store_ps - apart.store_ps), 100000, 10);
+    l = (struct pressure_load){ .read_bps = 100e9, .sms = 10, .flight_bytes = 50000, .l2 = true, .paired = true };
+    CU_ASSERT_TRUE(pressure_solve(&gpu, &nothing, &l, 1, &rate).load_ps < 1000);
 }
 
 TEST("arithmetic takes nothing of the memory")

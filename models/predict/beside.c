@@ -85,30 +85,51 @@ static bool gemm_load(const char *text, bool grouped, bool left, const struct cl
     return table != NULL;
 }
 
+bool beside_rate_parse(const char *text, struct pressure_load *load)
+{
+    static const char l2[] = ":l2";
+    static const struct {
+        const char *name;
+        double reads, writes;
+    } kinds[] = { { "read:", 1, 0 }, { "write:", 0, 1 }, { "copy:", 0.5, 0.5 } };
+    for (size_t i = 0; i < G_N_ELEMENTS(kinds); i++) {
+        if (!g_str_has_prefix(text, kinds[i].name)) continue;
+        g_autofree char *rate = g_strdup(text + strlen(kinds[i].name));
+        uint64_t rate_bps;
+        load->l2 = g_str_has_suffix(rate, l2);
+        if (load->l2) rate[strlen(rate) - strlen(l2)] = 0;
+        if (!cluster_parse_rate(rate, &rate_bps) || !rate_bps) return false;
+        load->read_bps = kinds[i].reads * (double)rate_bps / 8;
+        load->write_bps = kinds[i].writes * (double)rate_bps / 8;
+        return true;
+    }
+    return false;
+}
+
 static bool load_parse(const char *text, bool left, const struct cluster *cluster, struct beside *beside,
                        GError **error)
 {
     if (g_str_has_prefix(text, "gemm:")) return gemm_load(text + strlen("gemm:"), false, left, cluster, beside, error);
     if (g_str_has_prefix(text, "grouped:"))
         return gemm_load(text + strlen("grouped:"), true, left, cluster, beside, error);
-    struct pressure_load *load = &beside->load;
-    load->bound = true;
-    static const struct {
-        const char *name;
-        double reads, writes;
-    } kinds[] = { { "read:", 1, 0 }, { "write:", 0, 1 }, { "copy:", 0.5, 0.5 } };
-    uint64_t rate_bps, time_ps;
-    for (size_t i = 0; i < G_N_ELEMENTS(kinds); i++) {
-        if (!g_str_has_prefix(text, kinds[i].name)) continue;
-        if (!cluster_parse_rate(text + strlen(kinds[i].name), &rate_bps) || !rate_bps) break;
-        load->read_bps = kinds[i].reads * (double)rate_bps / 8;
-        load->write_bps = kinds[i].writes * (double)rate_bps / 8;
-        return true;
-    }
+    uint64_t time_ps;
+    beside->load.bound = true;
+    if (beside_rate_parse(text, &beside->load)) return true;
     if (cluster_parse_time(text, &time_ps) && time_ps) return true; /* a time is a load of arithmetic */
-    return refuse(
-        error, "compute",
-        "read:RATE, write:RATE, copy:RATE (as copy:2600GB/s), gemm:ROWSxKxN, grouped:EXPERTSxROWSxKxN or a time", text);
+    return refuse(error, "compute",
+                  "read:RATE, write:RATE, copy:RATE (as copy:2600GB/s, perhaps with :l2), gemm:ROWSxKxN, "
+                  "grouped:EXPERTSxROWSxKxN or a time",
+                  text);
+}
+
+/* Whether the cluster says how its GPUs' memory, or their L2, behaves under the load. */
+static bool memory_check(const struct cluster *cluster, const struct pressure_load *load, GError **error)
+{
+    const struct cluster_gpu *gpu = &cluster->gpu;
+    const bool hbm = pressure_known(gpu);
+    if (hbm && (!load->l2 || (gpu->l2_sms_rate_bps && gpu->l2_queue_ps))) return true;
+    return error_input(error, "compute: expected %s in [gpu] of %s, which says what loads wait for, found none",
+                       hbm ? "l2-sms-rate and l2-queue" : "hbm-queue", cluster->path);
 }
 
 static bool sms_parse(const char *text, uint32_t kernel_sms, uint32_t all, double *sms, GError **error)
@@ -135,12 +156,11 @@ bool beside_parse(const struct case_options *c, const struct cluster *cluster, u
     beside->read = true;
     if (!c->compute || (c->kernel && !g_strv_contains(kernels, c->kernel))) return true;
     if (!sms_parse(c->compute_sms, kernel_sms, cluster->gpu.sms, &beside->load.sms, error) ||
-        !load_parse(c->compute, c->compute_sms != NULL, cluster, beside, error))
+        !load_parse(c->compute, c->compute_sms != NULL, cluster, beside, error) ||
+        !memory_check(cluster, &beside->load, error))
         return false;
-    if (!pressure_known(&cluster->gpu))
-        return error_input(error,
-                           "compute: expected hbm-queue in [gpu] of %s, which says what loads wait for, found none",
-                           cluster->path);
+    /* Blocks of the load, which runs already, take a pair each as long as there are pairs. */
+    beside->load.paired = 2 * fmax(0, cluster->gpu.sms / 2 - beside->load.sms) < kernel_sms;
     beside->load.flight_bytes = PRESSURE_FLIGHT_BYTES;
     beside->wanted = true;
     return true;
@@ -155,10 +175,11 @@ double beside_set(const struct beside *beside, const struct cluster *cluster, st
     struct pressure c = pressure_solve(&cluster->gpu, &beside->own[phase], &beside->load, 1, &rate);
     if (beside->part > 0) {
         c.load_ps = (uint64_t)(beside->part * (double)c.load_ps);
+        c.near_ps = (uint64_t)(beside->part * (double)c.near_ps);
         c.store_ps = (uint64_t)(beside->part * (double)c.store_ps);
     }
     for (uint32_t r = 0; r < ranks; r++) world_pressure_set(world, r, &c);
-    return beside->part > 0 ? NAN : rate;
+    return beside->part > 0 || beside->load.l2 ? NAN : rate;
 }
 
 /* Takes the mean demand of the ranks; half of it counts as reads, half as writes.  The geometric mean with the previous

@@ -25,10 +25,13 @@ struct beside { /* all zero before beside_parse() */
  * time under the load converge. */
 uint32_t beside_rounds(const struct beside *beside);
 
+/* Reads a load that is given as bytes a second (see below): sets these and l2.  Returns false for any other text. */
+bool beside_rate_parse(const char *text, struct pressure_load *load);
+
 /* Reads the load of --compute.  It is one of:
  *
  * bytes of HBM a second that it moves when alone: "read:1900GB/s", "write:2700GB/s" or "copy:2600GB/s" (a copy's
- * bytes are those read plus those written);
+ * bytes are those read plus those written), with ":l2" if its data stay in the L2;
  *
  * a GEMM that runs repeatedly: "gemm:8192x7168x4096" or "grouped:32x256x7168x4096", BF16 or with ":fp8".  The
  * numbers are rows (of each expert), k and n.  Times come from the shipped tables, else from a roofline.  Tensor cores
@@ -42,7 +45,7 @@ uint32_t beside_rounds(const struct beside *beside);
 bool beside_parse(const struct case_options *c, const struct cluster *cluster, uint32_t kernel_sms,
                   struct beside *beside, GError **error);
 /* From now on the world's ranks run the given phase under this load.  Returns the load's speed meanwhile over its speed
- * alone on its SMs.  NAN: no load, or a GEMM, whose SMs count more. */
+ * alone on its SMs.  NAN: no load; a GEMM, whose SMs count more; or data in the L2, which the phase drives out. */
 double beside_set(const struct beside *beside, const struct cluster *cluster, struct world *world, uint32_t ranks,
                   uint32_t phase);
 /* Sets own[phase] from the phase's results, for the next round. */

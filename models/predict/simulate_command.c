@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#include "models/predict/beside.h"
 #include "models/predict/estimate.h"
 #include "models/predict/faster.h"
 #include "models/predict/simulate.h"
@@ -221,18 +222,20 @@ static bool run_and_write(const struct case_options *c, const struct arguments *
     return timeline_file_close(timeline, good, error);
 }
 
-/* Prints a note about a load of --compute that the model does not know: writes alone, from half of the memory's rate
- * on. Measured were 52 and 84 % of this rate, on two H100s (tests/accuracy, h100_loads). */
+/* Prints a note about a load of --compute that the model does not know: writes to HBM alone, from half of its rate on
+ * (measured were 52 and 84 %), and writes to the L2 (measured were copies).  Both on two H100s (tests/accuracy,
+ * h100_loads). */
 static void writes_note(const struct case_options *c, const struct cluster_gpu *gpu)
 {
-    static const char writes[] = "write:";
-    uint64_t bps;
-    if (!c->compute || !g_str_has_prefix(c->compute, writes) ||
-        !cluster_parse_rate(c->compute + strlen(writes), &bps) || bps < gpu->hbm_write_rate_bps / 2)
-        return;
-    fprintf(stderr,
-            "eptwin simulate: note: beside writes alone, from half of the memory's rate on, kernels take 0.9 to 2.2 "
-            "times as long as predicted here\n");
+    struct pressure_load load = { 0 };
+    if (!c->compute || !beside_rate_parse(c->compute, &load) || load.write_bps <= 0) return;
+    if (load.l2)
+        fprintf(stderr, "eptwin simulate: note: beside copies in the L2, kernels take 0.9 to 1.3 times as long as "
+                        "predicted here\n");
+    else if (load.read_bps <= 0 && load.write_bps >= (double)gpu->hbm_write_rate_bps / 16)
+        fprintf(stderr,
+                "eptwin simulate: note: beside writes alone, from half of the memory's rate on, kernels take 0.9 to "
+                "1.8 times as long as predicted here\n");
 }
 
 int command_simulate(int argc, char **argv)

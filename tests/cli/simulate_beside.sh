@@ -8,6 +8,13 @@ for compute in 100us copy:1300GB/s copy:2600GB/s read:2600GB/s; do
     echo "# $compute"
     $run $normal --compute $compute | times
 done
+echo '# in the L2: on SMs that share no pair with the kernels, and on more'
+for compute in 'read:3100GB/s:l2 --compute-sms 24:56' 'copy:3100GB/s:l2 --compute-sms 24:56' read:6000GB/s:l2 \
+    copy:4200GB/s:l2; do
+    # shellcheck disable=SC2086  # words
+    $run $normal --compute $compute 2>note | times
+    cat note
+done
 echo '# on few SMs; low latency; V2'
 $run $normal --compute copy:500GB/s --compute-sms 24:32 | times
 $run --kernel ll --num-tokens 128 --num-sms 64 --compute copy:1300GB/s | times
@@ -36,6 +43,11 @@ bad $normal --compute half
 bad $normal --compute gemm:8192x8192
 bad $normal --compute grouped:32x256x7168x0
 bad $normal --compute copy:0GB/s
+bad $normal --compute copy:l2
+bad $normal --compute copy:0GB/s:l2
+bad $normal --compute 100us:l2
+bad $normal --compute read:500GB/s:l1
+bad --set gpu.l2-queue=0ns $normal --compute read:500GB/s:l2
 bad $normal --compute copy:500GB/s --compute-sms 0:133
 bad $normal --compute copy:500GB/s --compute-sms 0:120
 bad --kernel ll --num-tokens 128 --compute copy:500GB/s

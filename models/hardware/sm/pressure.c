@@ -14,6 +14,7 @@ bool pressure_known(const struct cluster_gpu *gpu) { return gpu->hbm_queue_ps > 
 
 struct memory {
     double read, write, copy; /* bytes a second */
+    bool l2;                  /* it is the L2, which kernels use whose data stay there; otherwise HBM */
     double queue_ps, burst_ps;
     double most_ps; /* an upper limit of every wait: how long reads take of all bytes that the SMs can have in flight */
 };
@@ -22,7 +23,18 @@ struct use {
     double rho, writes; /* how busy the memory is; the share of writes among its bytes */
 };
 
-static struct memory memory_of(const struct cluster_gpu *gpu)
+static struct memory l2_of(const struct cluster_gpu *gpu)
+{
+    const double rate = (double)gpu->l2_sms_rate_bps / 8;
+    return (struct memory){ .read = rate,
+                            .write = rate,
+                            .copy = rate,
+                            .l2 = true,
+                            .queue_ps = (double)gpu->l2_queue_ps,
+                            .most_ps = 1e12 * PRESSURE_FLIGHT_BYTES * gpu->sms / rate };
+}
+
+static struct memory hbm_of(const struct cluster_gpu *gpu)
 {
     const double copy = (double)gpu->hbm_rate_bps / 8;
     return (struct memory){ .read = gpu->hbm_read_rate_bps ? (double)gpu->hbm_read_rate_bps / 8 : copy,
@@ -69,7 +81,7 @@ static double idle_turn_ps(const struct cluster_gpu *gpu, const struct memory *m
 {
     const double alone_ps = l->flight_bytes * l->sms / (l->read_bps + l->write_bps) * 1e12;
     const double least_ps = l->flight_bytes / (2 * (double)gpu->store.sm_rate_bps / 8) * 1e12;
-    return fmax(alone_ps - turn_wait_ps(m, l, use_of(m, l->read_bps, l->write_bps)), least_ps);
+    return fmax(alone_ps - turn_wait_ps(m, l, use_of(m, l->read_bps, l->write_bps)), fmin(least_ps, alone_ps));
 }
 
 /* The speed of kernel l when the memory is used this much, relative to its speed alone.  In an idle memory its cycle
@@ -92,6 +104,7 @@ static struct use settle(const struct memory *m, const struct pressure_load *own
         const double f = (low + high) / 2;
         double read = own->read_bps, write = own->write_bps, asked = 0, taken = 0;
         for (uint32_t i = 0; i < count; i++) {
+            if (load[i].l2 != m->l2) continue;
             const double most = speed_at(m, &load[i], idle_ps[i], (struct use){ 0 });
             read += f * most * load[i].read_bps;
             write += f * most * load[i].write_bps;
@@ -99,6 +112,7 @@ static struct use settle(const struct memory *m, const struct pressure_load *own
         }
         use = use_of(m, read, write);
         for (uint32_t i = 0; i < count; i++) {
+            if (load[i].l2 != m->l2) continue;
             speed[i] = speed_at(m, &load[i], idle_ps[i], use);
             asked += speed[i] * (load[i].read_bps + load[i].write_bps);
         }
@@ -106,36 +120,72 @@ static struct use settle(const struct memory *m, const struct pressure_load *own
         else high = f;
     }
     for (uint32_t i = 0; i < count; i++)
-        if (!is_bound(&load[i])) speed[i] = fmin(1, high);
+        if (load[i].l2 == m->l2 && !is_bound(&load[i])) speed[i] = fmin(1, high);
     return use;
+}
+
+/* What the kernels that use one memory cost the kernel itself; all zero if there is none. */
+struct cost {
+    double load_ps, store_ps; /* how much longer a load waits; a store */
+    double fill_bps;          /* their bytes a second */
+};
+
+/* Sets rate[] of the kernels that use memory m. */
+static struct cost cost_of(const struct cluster_gpu *gpu, const struct memory *m, const struct pressure_load *own,
+                           const struct pressure_load *load, uint32_t count, double *rate)
+{
+    const struct pressure_load nothing = { 0 };
+    double idle_ps[PRESSURE_LOADS_MAX] = { 0 }, speed[PRESSURE_LOADS_MAX] = { 0 };
+    struct cost cost = { 0 };
+    for (uint32_t i = 0; i < count; i++) {
+        if (load[i].l2 != m->l2) continue;
+        if (is_bound(&load[i])) idle_ps[i] = idle_turn_ps(gpu, m, &load[i]);
+        (void)settle(m, &nothing, &load[i], 1, &idle_ps[i], &rate[i]);
+    }
+    const struct use use = settle(m, own, load, count, idle_ps, speed);
+    for (uint32_t i = 0; i < count; i++) {
+        if (load[i].l2 != m->l2) continue;
+        cost.fill_bps += speed[i] * (load[i].read_bps + load[i].write_bps);
+        rate[i] = fmin(1, speed[i] / rate[i]);
+    }
+    if (cost.fill_bps <= 0) return cost;
+    cost.load_ps = load_wait_ps(m, use);
+    cost.store_ps = use.writes * queue_ps(m, use);
+    return cost;
+}
+
+/* How long a load or a store of the kernel waits at the port of its pair of SMs, behind stores of kernel l, which goes
+ * at this speed. */
+static double pair_wait_ps(const struct cluster_gpu *gpu, const struct pressure_load *l, double speed)
+{
+    const double port = (double)gpu->store.sm_rate_bps / 8;
+    if (!l->paired || l->sms <= 0 || port <= 0) return 0;
+    return fmin(speed * l->write_bps / l->sms / port, 1) * l->flight_bytes / port * 1e12 / 2;
 }
 
 struct pressure pressure_solve(const struct cluster_gpu *gpu, const struct pressure_load *own,
                                const struct pressure_load *load, uint32_t count, double *rate)
 {
-    const struct memory m = memory_of(gpu);
-    const struct pressure_load nothing = { 0 };
-    double idle_ps[PRESSURE_LOADS_MAX] = { 0 }, fill = 0;
-    struct pressure c = { 0 };
     assert(pressure_known(gpu) && count <= PRESSURE_LOADS_MAX);
-    for (uint32_t i = 0; i < count; i++) {
-        double alone;
-        if (is_bound(&load[i])) idle_ps[i] = idle_turn_ps(gpu, &m, &load[i]);
-        (void)settle(&m, &nothing, &load[i], 1, &idle_ps[i], &alone);
-        rate[i] = alone;
+    const struct memory memory = hbm_of(gpu);
+    const struct cost hbm = cost_of(gpu, &memory, own, load, count, rate);
+    struct cost l2 = { 0 };
+    bool near = false;
+    for (uint32_t i = 0; i < count; i++) near |= load[i].l2;
+    if (near) {
+        const struct memory cache = l2_of(gpu);
+        l2 = cost_of(gpu, &cache, own, load, count, rate);
     }
-    double speed[PRESSURE_LOADS_MAX];
-    const struct use use = settle(&m, own, load, count, idle_ps, speed);
-    for (uint32_t i = 0; i < count; i++) {
-        fill += speed[i] * (load[i].read_bps + load[i].write_bps);
-        rate[i] = fmin(1, speed[i] / rate[i]);
-    }
-    if (fill <= 0) return c;
-    c.load_ps = (uint64_t)load_wait_ps(&m, use);
-    c.store_ps = (uint64_t)(use.writes * queue_ps(&m, use));
-    const double kept = own->read_bps + own->write_bps;
-    if (gpu->l2_bytes) c.l2_bytes = (uint64_t)fmax((double)gpu->l2_bytes * kept / (kept + fill), 1e6);
-    return c;
+    const double fill = hbm.fill_bps + l2.fill_bps, kept = own->read_bps + own->write_bps;
+    if (fill <= 0) return (struct pressure){ 0 };
+    double port_ps = 0; /* a pair has one other SM, which one kernel has at a time */
+    for (uint32_t i = 0; i < count; i++) port_ps = fmax(port_ps, pair_wait_ps(gpu, &load[i], rate[i]));
+    return (struct pressure){
+        .load_ps = (uint64_t)(hbm.load_ps + l2.load_ps + port_ps),
+        .near_ps = (uint64_t)(l2.load_ps + port_ps),
+        .store_ps = (uint64_t)(hbm.store_ps + l2.store_ps + port_ps),
+        .l2_bytes = gpu->l2_bytes ? (uint64_t)fmax((double)gpu->l2_bytes * kept / (kept + fill), 1e6) : 0,
+    };
 }
 
 uint64_t pressure_longer_ps(const struct pressure *c, const struct cluster_gpu *gpu, bool fresh,
@@ -145,7 +195,8 @@ uint64_t pressure_longer_ps(const struct pressure *c, const struct cluster_gpu *
     const double l2 = (double)gpu->l2_bytes, left = c->l2_bytes ? (double)c->l2_bytes : l2;
     const double idle = fmin((double)footprint_bytes / l2, 1), now = fmin((double)footprint_bytes / left, 1);
     const double more_ps = gpu->load_ps > gpu->load_l2_ps ? (double)(gpu->load_ps - gpu->load_l2_ps) : 0;
-    return (uint64_t)((now - idle) * more_ps + now * (double)c->load_ps);
+    const double near_ps = (double)c->near_ps;
+    return (uint64_t)((now - idle) * more_ps + near_ps + now * ((double)c->load_ps - near_ps));
 }
 
 uint64_t pressure_store_ps(const struct pressure *c, uint64_t size_bytes)

@@ -11,6 +11,15 @@
  * bursts of writes before a load.  `measure` finds the rates for reads alone, for writes alone, and for half of each.
  * The cost of a byte in any other mixture follows from the parabola through these three rates.  A kernel's own bytes
  * are a share of all bytes that go through the L2.  The same share of the rows that it has just written stays there.
+ *
+ * The L2 is another such server, for kernels whose data stay there: all their bytes cost the same, S is [gpu] l2-queue,
+ * and T is 0.  All loads of the kernel wait for it, those that miss and those that hit.
+ *
+ * The two SMs of a pair have one port, at [gpu] store-sm-rate: they copy together what one of them copies alone.  Where
+ * a kernel has one SM of each pair and another kernel the other, its loads and stores wait behind the other's stores.
+ * These come in bursts of the bytes that an SM has in flight.  The mean wait is half of a burst, times the share of
+ * time in which the port is busy with them.
+ *
  * The other kernels go on asking as fast as the memory's waits let them, and the answer is the fixed point. */
 #ifndef MODELS_HARDWARE_PRESSURE_H
 #define MODELS_HARDWARE_PRESSURE_H
@@ -23,18 +32,20 @@ struct world;
 
 /* What a memory under load costs, relative to an idle one. */
 struct pressure {
-    uint64_t load_ps, store_ps; /* how much longer a load that misses the L2 takes; how much longer a store takes in
-                                 * the SM's queue */
-    uint64_t l2_bytes;          /* bytes of fresh rows that the L2 holds; 0: all */
+    uint64_t load_ps, near_ps; /* how much longer a load takes that misses the L2; one that hits it */
+    uint64_t store_ps;         /* how much longer a store takes in the SM's queue */
+    uint64_t l2_bytes;         /* bytes of fresh rows that the L2 holds; 0: all */
 };
 
-/* Another kernel, as it runs alone on the GPU: its bytes of HBM a second, and its SMs.  Each SM has flight_bytes in
- * flight. */
+/* Another kernel, as it runs alone on the GPU: its bytes of HBM or of the L2 a second, and its SMs.  Each SM has
+ * flight_bytes in flight. */
 struct pressure_load {
     double read_bps, write_bps; /* bytes a second */
     double sms, flight_bytes;
-    bool bound; /* the memory bounds it, so any waiting slows it; otherwise only a memory that cannot keep up slows
-                 * it */
+    bool l2;     /* its data stay in the L2: the bytes are the L2's and not HBM's */
+    bool paired; /* its SMs are in pairs with SMs of the kernel that it slows */
+    bool bound;  /* the memory bounds it, so any waiting slows it; otherwise only a memory that cannot keep up slows
+                  * it */
 };
 
 /* Whether the cluster says how its memory behaves under load. */
