@@ -60,8 +60,8 @@ static uint32_t own_phases(const struct coll_options *o)
     return count;
 }
 
-/* Whether an iteration begins with a barrier.  ag_rs needs none: all its bytes go through NCCL's links, whose words say
- * which places are free. */
+/* Whether an iteration begins with a barrier.  ag_rs needs no barrier: all its bytes go through NCCL's links, and the
+ * words of a link say which of its places are free. */
 static bool begins_with_sync(const struct coll_options *o) { return o->kernel != COLL_AG_RS; }
 
 /* The part of an iteration that a phase belongs to.  *own gets the phase's index among the kernel's own phases. */
@@ -171,7 +171,8 @@ static struct kernel_rank *rank_new(const struct kernel_job *job, struct fabric 
     return &r->kernel;
 }
 
-/* Prepares a phase.  The inputs are made after the barrier, because other ranks may read the old ones until then. */
+/* Prepares a phase.  If an iteration has a barrier, the inputs are made after it, because other ranks may read the old
+ * inputs until then. */
 static struct kernel_launch *rank_launch(struct kernel_rank *rank, uint32_t phase)
 {
     struct coll_rank *r = rank_of(rank);
@@ -214,7 +215,7 @@ static uint32_t rank_check(const struct kernel_rank *rank, char *text, size_t te
     return rank_of(rank)->ops->check(rank_of(rank), text, text_size);
 }
 
-/* Does nothing: these kernels take no routing.  Messages that were made from one belong to the job. */
+/* Does nothing, because these kernels take no routing.  Messages that were made from a routing belong to the job. */
 static void rank_route(struct kernel_rank *rank, const struct routing *routing)
 {
     (void)rank;

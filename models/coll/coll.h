@@ -2,17 +2,18 @@
  * point-to-point, as a family of models/kernel.h.
  *
  *     alltoallv   every message of a list goes from its source to its target (traces/edges.h).  On each rank one worker
- *                sends by RDMA, in order, with a limited number of messages in flight.  Each rank counts the messages
- *                that have come by RDMA in one counter.  As many workers as the kernel has SMs store the messages
- *                that go by NVLink.  Within a node NCCL's sends and receives may do all of this instead.
+ *                sends by RDMA, in order, with a limited number of messages in flight.  One counter on each rank
+ *                counts the messages that have come by RDMA.  As many workers as the kernel has SMs store the
+ *                messages that go by NVLink.  Within a node NCCL's sends and receives may do all of this instead.
  *    allgather   every rank gets every rank's block.  hybrid: each rank puts its block to the rank at its own place
- *                on each other node, and stores the blocks that it has to the peers of its node.  ring: NCCL's ring;
- *                or a ring within a node, where each rank's streams copy blocks to the next rank.  leader: one rank
+ *                on each other node.  It stores its own block and the blocks that come to the peers of its node.
+ *                ring: NCCL's ring; or a ring within a node, where each rank's streams copy blocks to the next rank.
+ *                leader: one rank
  *                of each node gets the blocks of the other nodes and copies all blocks to its peers, by streams.
  *    reducescatter  every rank gets the sum of what all ranks have for it, by NCCL's rings.
- *    allreduce   every rank gets the sum of all ranks' bytes, by NCCL's rings, or by trees, up and down, in chunks.
- *    ag_rs       dispatch and combine of engines that have no kernel of their own for them: an all-gather of every
- *                rank's tokens, and a reduce-scatter of what the experts made of them.
+ *    allreduce   every rank gets the sum of all ranks' bytes, by NCCL's rings or trees, in chunks.
+ *    ag_rs       what engines without a kernel for dispatch and combine run instead: an all-gather of every rank's
+ *                tokens, and a reduce-scatter of the experts' results.
  *    p2p         messages between ranks i and i + ranks / 2.  A kernel issues puts, gets and puts with a signal, one
  *                after another or as streams.  Or the host issues one put: by a call, by a copy engine, or by NCCL.
  *

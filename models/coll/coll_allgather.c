@@ -24,8 +24,8 @@ struct putter { /* hybrid: worker 0 */
 struct copier { /* hybrid: another worker */
     struct fabric_worker worker;
     struct gather_rank *rank;
-    uint32_t block, peer; /* how many blocks are stored, beginning with those of its node; how many peers have the
-                           * next block */
+    uint32_t block, peer; /* how many blocks are stored, beginning with the rank's own; how many peers have the next
+                           * block */
     uint64_t stored;      /* bytes stored of its part of the next block, for the next peer */
 };
 

@@ -1,5 +1,5 @@
-/* coll_allgather_leader.c - the all-gather with a leader for each node, which a host drives by one stream (NVSHMEM-
- * Tutorial's csrc/internode.cu).  Copy engines make the copies within a node.  Kernels do the barriers and get the
+/* coll_allgather_leader.c - the all-gather with a leader for each node (NVSHMEM-Tutorial's csrc/internode.cu).  On each
+ * rank a host drives one stream.  Copy engines make the copies within a node.  Kernels do the barriers and get the
  * blocks of other nodes.
  *
  *     every rank                        the leader alone
@@ -38,7 +38,7 @@ struct leader_rank {
 
 static struct leader_rank *of(const struct coll_rank *r) { return fabric_container_of(r, struct leader_rank, base); }
 
-/* Bytes from the start of a node's first block to the end of its last. */
+/* Bytes from the start of a node's first block to the end of its last block. */
 static uint64_t span_bytes(const struct coll_options *o, uint32_t peers)
 {
     return coll_gather_offset(o, peers - 1) + o->size_bytes;
@@ -139,8 +139,8 @@ static int barrier(struct leader_rank *r, uint32_t word, uint32_t count, uint16_
     return fabric_load(f, word) < (uint64_t)r->base.turn * (count - 1) ? -EAGAIN : 0;
 }
 
-/* Gets the blocks of the other nodes, with one kernel for each node.  Each kernel counts as two operations in done: the
- * start of a get, and its end. */
+/* Gets the blocks of the other nodes, with one kernel for each of these nodes.  In done every node counts as two
+ * operations: the start of its get, and the get's end. */
 static int fetch(struct leader_rank *r)
 {
     const struct fabric *f = r->base.fabric;
@@ -182,7 +182,7 @@ static int output_copy(struct leader_rank *r)
     return 0;
 }
 
-/* Runs a part.  Returns 0 when it is over, -EINPROGRESS while it goes on, -EAGAIN while it waits. */
+/* Runs a part.  Returns 0 when the part is over, -EINPROGRESS if the next step can go on, -EAGAIN if it must wait. */
 static int part_run(struct leader_rank *r)
 {
     const struct fabric *f = r->base.fabric;

@@ -25,7 +25,7 @@ enum second_part { AWAIT_BEGIN, COPY_OUT, WRITE_END, SECOND_PARTS };
 
 struct stream {
     struct fabric_worker worker;
-    uint32_t done; /* how many parts of all steps together are done */
+    uint32_t done; /* how many parts are done, counted over all steps */
     bool waited;   /* the word that the stream awaits was not there at once */
 };
 
@@ -77,7 +77,7 @@ static int word_await(struct stream *s, uint32_t word, uint64_t value)
     return 0;
 }
 
-/* Copies the block that came last to the same place at the successor; in step 0 the rank's own block. */
+/* Copies a block to the same place at the successor: in step 0 the rank's own block, later the block that came last. */
 static int block_copy(struct stream *s, const struct coll_rank *base, uint32_t step, uint16_t next)
 {
     const struct fabric *f = base->fabric;

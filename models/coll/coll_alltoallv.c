@@ -23,7 +23,7 @@ struct stream {
     uint32_t next, end;       /* places in the list: the next message to send; the end */
     uint32_t done;            /* place in the list of the first message that may still be in flight */
     uint32_t posted, arrived; /* messages sent; how many of them are known to have arrived */
-    uint32_t mark[2];         /* where in the list each of the two halves of the messages in flight begins */
+    uint32_t mark[2];         /* where in the list the last two groups of messages begin (stream_room()) */
     uint64_t offset;          /* where message `next` begins among the bytes that the rank sends */
 };
 
@@ -74,8 +74,8 @@ static int stream_post(struct stream *s, const struct edges *e)
     return fabric_put_signal(&s->worker, &write, &signal);
 }
 
-/* Whether all messages before place `end` of the list have arrived.  Checks the last one first: it usually arrives
- * last, so its check usually answers for all. */
+/* Whether all messages before place `end` of the list have arrived.  Checks the last message first.  It usually arrives
+ * last, so if it has not come, the others need no check. */
 static bool stream_arrived(struct stream *s, const struct edges *e, uint32_t end)
 {
     const struct fabric *f = s->worker.fabric;
@@ -91,8 +91,8 @@ static bool stream_arrived(struct stream *s, const struct edges *e, uint32_t end
     return true;
 }
 
-/* Whether one more message may be in flight; `most` is the limit.  Messages are sent in halves of the limit.  A new
- * half may begin only when the half before the last one has arrived. */
+/* Whether one more message may be in flight; `most` is the limit.  Messages go in groups of half the limit.  A group
+ * that would pass the limit waits until the last group but one has arrived.  With limit 1 it waits for the last one. */
 static bool stream_room(struct stream *s, const struct edges *e, uint32_t most)
 {
     const uint32_t half = most > 1 ? most / 2 : 1, number = s->posted / half;

@@ -28,7 +28,7 @@ struct coll_kernel_ops {
 extern const struct coll_kernel_ops coll_alltoallv, coll_nccl_messages, coll_allgather, coll_allgather_streams,
     coll_allgather_leader, coll_ring_gather, coll_reducescatter, coll_allreduce, coll_ag_rs, coll_p2p, coll_p2p_issued;
 
-/* The barrier's words come first, then the kernel's. */
+/* The first COLL_WORDS signal words are the barrier's.  The kernel's words follow. */
 enum { COLL_SYNC_ROUNDS = 16, COLL_WORDS = COLL_SYNC_ROUNDS };
 enum { COLL_CHUNK_BYTES = 64 << 10 }; /* the most bytes that one store carries */
 

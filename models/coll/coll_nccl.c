@@ -7,9 +7,10 @@
  * filled, the other those that the receiver has emptied.
  *
  * Between nodes a thread of the host sends (src/proxy.cc, src/transport/net.cc).  The block makes a slice in places of
- * its own memory, and a third word tells the thread how many are made.  The thread puts each slice once the receiver's
- * places are empty.  NCCL has 8 places to send from, each free again when its bytes have arrived.  A fabric says that
- * only of all puts of a QP together, so here they are 16, each free when the receiver has emptied its place.
+ * its own memory, and a third word tells the thread how many are made.  The thread puts a slice when the receiver's
+ * places for it are empty.  NCCL sends from 8 places.  Each is free again when its bytes have arrived.  A fabric can
+ * only tell when all puts of a QP have arrived.  So here there are 16 places to send from, and each is free again when
+ * the receiver has emptied the place that the bytes went to.
  *
  *     heap, with payload: | own bytes | result | places by channel and link | places to send from, for NICs |
  *
@@ -25,8 +26,8 @@
  * binary tree.  In half of the channels the nodes are in reverse order.  At the root, all warps take sums and send
  * results.  At other ranks some warps send sums up and the others send results down (runTreeSplit).
  *
- * Each byte is added by itself, without carries.  So the sum does not depend on the order, and worlds can be
- * compared. */
+ * Each byte is added by itself, without carries.  So the sum does not depend on the order of additions, and
+ * the results of different worlds can be compared. */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -78,10 +79,9 @@ struct block {
     struct link in[LINKS_MOST], out[LINKS_MOST];
     uint32_t number, ins, outs; /* number: the channel's number */
     uint32_t primitive, slice;
-    bool down;     /* tree: it hands results down */
-    uint8_t begun; /* how many reads of code are done.  Before the first byte it reads the kernel's own code, then the
-                    * code of the protocol's function */
-    bool made;     /* the piece has been made in the rank's own memory */
+    bool down;              /* tree: it hands results down */
+    uint8_t begun;          /* how many reads of code are done (kernel_begin()) */
+    bool made;              /* the piece has been made in the rank's own memory */
     uint32_t stored, told;  /* to how many targets the piece is stored; how many peers have been told of the slice */
     uint64_t begin, sliced; /* where in the channel's part the chunk, or the round of chunks, begins; bytes of the
                              * primitive whose slices are done */
@@ -144,7 +144,7 @@ static uint64_t place_offset(const struct block *b, uint32_t link, uint64_t step
     return op->heap_begin + places_offset(&op->options) + (row * NCCL_STEPS + step % NCCL_STEPS) * op->place_bytes;
 }
 
-/* Where the slice that a step sends is made. */
+/* The heap offset where the slice for a step is made before the thread sends it. */
 static uint64_t made_offset(const struct block *b, uint64_t step)
 {
     const struct operation *op = b->op;
@@ -173,7 +173,7 @@ static uint32_t primitives_of(const struct block *b)
     return o->kernel == COLL_ALLREDUCE ? 2 * o->ranks - 1 : o->ranks;
 }
 
-/* How many bytes of the part one round of primitives moves, from b->begin on.  It is a chunk; in a ring's all-reduce, a
+/* How many bytes of the part one round of primitives moves, from b->begin on: a chunk or, in a ring's all-reduce, a
  * chunk for each rank. */
 static uint64_t round_bytes(const struct block *b)
 {
@@ -198,9 +198,9 @@ static uint64_t chunk_begin(const struct block *b, uint32_t after, uint64_t *siz
     return nccl_part_begin(p, b->number) + b->begin + begin;
 }
 
-/* The ring's current primitive.  In the first one the rank sends its own bytes.  In the next ones it passes on what has
- * come.  In the last one it keeps what has come.  An all-reduce goes round twice, first with sums, then with
- * results. */
+/* The ring's current primitive.  In the first primitive the rank sends its own bytes.  In the next ones it passes on
+ * what has come.  An all-gather keeps all that comes.  A reduction adds the rank's own bytes, and keeps only results.
+ * An all-reduce goes round twice, first with sums, then with results. */
 static struct primitive ring_primitive(const struct block *b)
 {
     const struct coll_options *o = &b->op->options;
@@ -371,7 +371,7 @@ static bool by_nic(const struct block *b, uint16_t peer)
     return fabric_path(b->rank->base.fabric, peer) == FABRIC_RDMA;
 }
 
-/* Whether the piece must first be made in the rank's own memory: if it is sent to no rank, or if a NIC fetches it. */
+/* Whether the piece is made in the rank's own memory.  This is so if it is sent to no rank, or if a NIC fetches it. */
 static bool is_staged(const struct block *b)
 {
     if (!b->now.send) return true;
@@ -431,7 +431,7 @@ static uint32_t word_of(const struct block *b, uint32_t link, uint32_t what)
     return b->op->word_begin + (b->number * links_of(&b->op->plan) + link) * WORDS_A_LINK + what;
 }
 
-/* The QP of a channel.  Channels that leave a node by one NIC have different QPs, so that they use all its ports. */
+/* The QP of a channel.  Channels that leave a node by one NIC use its QPs in rotation, and so all its ports. */
 static uint16_t queue_of(const struct block *b)
 {
     return (uint16_t)(b->number / b->rank->peers % b->worker.fabric->queue_count);
@@ -464,7 +464,7 @@ static int emptied_tell(struct block *b, const struct link *link)
     return fabric_signal(&b->worker, &signal);
 }
 
-/* How many places the block may fill that the receiver has not emptied. */
+/* The most places that the block has filled and the receiver has not emptied. */
 static uint32_t places_of(const struct block *b, const struct link *out)
 {
     return by_nic(b, out->peer) ? MADE_PLACES : NCCL_STEPS;
@@ -684,7 +684,7 @@ static void operations_make(const struct coll_options *o, struct operation op[OP
     }
 }
 
-/* A rank needs a QP for each channel that leaves the node by it, but at most eight to a peer (queue_of()). */
+/* A rank needs a QP for each channel that leaves the node by this rank, but at most eight to a peer (queue_of()). */
 static void nccl_needs(const struct coll_job *job, bool payload, struct fabric_needs *needs)
 {
     const struct coll_options *o = &job->options;
@@ -732,7 +732,7 @@ static void nccl_fill(struct coll_rank *base)
 
 /* How many of a block's warps move bytes.  In a tree, below the root, `down` asks for the warps that send down, else
  * for those that send up.  With LL and LL128 seven of ten warps send up.  With Simple half of the warps plus two send
- * up, but in each direction one warp only signals. */
+ * up.  In a tree with Simple, one warp only signals: one in each direction, and one at the root. */
 static uint32_t warps_of(const struct nccl_rank *r, const struct nccl_plan *p, uint32_t channel, bool down)
 {
     const bool simple = p->protocol == COLL_SIMPLE;

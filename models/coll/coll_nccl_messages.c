@@ -3,9 +3,9 @@
  *
  * A work is one message that the rank sends and one that it receives.  It sends to the rank some places after it, and
  * receives from the rank as many places before it.  Works have different channels if there are enough.  A work
- * may have several channels, each with a part of both messages: some warps of the channel's block send, the others
+ * may have several channels, each with a part of both messages.  Some warps of the channel's block send, the others
  * receive.  The protocol is LL up to 16 KiB for each channel, else Simple.  For each part of a message there is a
- * buffer of 8 places in the receiver's memory.  Two words count the places: those filled and those emptied.
+ * buffer of 8 places in the receiver's memory.  One word counts the filled places, another the emptied ones.
  *
  *     heap, with payload: as in coll_alltoallv.c, then | places by source and part | */
 #include <stdio.h>
@@ -27,8 +27,7 @@ struct half {
     struct messages_rank *rank;
     uint8_t way;   /* enum way */
     bool flagged;  /* the protocol is LL */
-    uint8_t begun; /* how many reads of code are done.  Before the first byte it reads the kernel's own code, then
-                    * Simple's */
+    uint8_t begun; /* how many reads of code are done (kernel_begin()) */
     uint16_t peer, sm, warps;
     uint32_t part;
     uint64_t offset, size_bytes; /* where the part lies in the heap, and its size */
@@ -180,8 +179,8 @@ static bool may_begin(const struct half *h)
     return h->way == COPIES || fabric_load(f, word_of(h, h->peer, WORD_FILLED)) > h->steps;
 }
 
-/* Charges a read of code, before the first byte is moved.  False: all code has been read.  The code of Simple's
- * function is read as in collectives (coll_nccl.c). */
+/* Charges a read of code, before the first byte is moved.  False: all code has been read.  A half that sends or
+ * receives reads the kernel's own code and, with Simple, its function's code, as in collectives (coll_nccl.c). */
 static bool kernel_begin(struct half *h)
 {
     if (h->begun > !h->flagged || h->way == COPIES) return false;
@@ -297,8 +296,8 @@ static uint32_t after_of(const struct half *h)
     return h->way == RECEIVES ? (rank + n - h->peer) % n : (h->peer + n - rank) % n;
 }
 
-/* Divides a block's warps evenly among its works, and in each work between its two halves: the sending and the
- * receiving one.  In a half that sends by Simple, one warp only signals. */
+/* Divides a block's warps among its works.  In a work with two halves, the sending half has as many warps as the
+ * receiving half, or one more.  In a half that sends by Simple and has more than two warps, one warp only signals. */
 static void warps_share(struct messages_rank *r)
 {
     for (uint32_t i = 0; i < r->halves; i++) {

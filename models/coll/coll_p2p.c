@@ -1,7 +1,7 @@
 /* coll_p2p.c - point to point: ranks i and i + ranks / 2 are a pair.  All pairs work at the same time.
  *
  *     put          each put is awaited before the next one is posted
- *     put_signal   a put with a signal goes to the peer, and the peer answers with another; a round has two messages
+ *     put_signal   a put with a signal goes to the peer, and the peer answers with one; a round has two messages
  *     get          each get is awaited before the next one is posted
  *     put_stream   puts, a window of them in flight; if they are messages of MPI (osu_bw), the peer answers each window
  *     get_stream   gets, a window of them in flight
@@ -223,8 +223,8 @@ static enum worker_step answer_step(struct fabric_worker *w)
     return WORKER_DONE;
 }
 
-/* Posts messages, at most in_flight at a time.  A flush ends only when the whole queue is complete.  So messages go in
- * bursts: all messages of a burst must be complete before the next burst begins. */
+/* Posts messages, with at most in_flight of them in flight.  A flush ends only when the whole queue is complete.  So
+ * messages go in bursts, and a burst begins when the one before it is complete. */
 static enum worker_step stream_step(struct p2p_rank *r, bool get, uint32_t in_flight)
 {
     const uint32_t messages = r->base.options->messages;
@@ -313,7 +313,7 @@ static void p2p_traffic(const struct coll_rank *base, uint32_t phase, struct ker
 
 /* ---- results ---- */
 
-/* The end of the heap's blocks that the phases use.  A host issues only puts, so it uses fewer. */
+/* How many of the heap's blocks the phases use.  If a host issues the messages, there are only puts, so fewer. */
 static uint32_t blocks_end(const struct coll_options *o) { return o->issue == COLL_BY_KERNEL ? BLOCKS : BLOCK_PUT + 1; }
 
 static uint32_t p2p_outputs(struct coll_rank *base, struct kernel_tensor *tensor, uint32_t max)

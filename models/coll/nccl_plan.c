@@ -69,7 +69,7 @@ static double ring_gbs(const struct coll_options *o, const struct shape *s, uint
 
 static double tree_gbs(const struct coll_options *o, const struct shape *s, uint32_t protocol, uint64_t size_bytes)
 {
-    /* On two nodes the search reports twice the bandwidth within a node for a tree, and NCCL uses that number. */
+    /* On two nodes the search reports, for a tree, twice the bandwidth within a node.  NCCL uses that number. */
     const struct mosts *most = &mosts[o->nccl.blackwell];
     const uint32_t column = column_of(s);
     const double found = (double)o->nccl.bus_bps / 8e9 * (s->nodes == 2 ? 2 : 1), channels = o->nccl.found;
@@ -161,7 +161,7 @@ static void parts_make(const struct coll_options *o, struct nccl_plan *plan)
 }
 
 /* Sets the chunk of a tree with LL128.  The longer the tree, the smaller its chunks.  A chunk is a whole number of
- * passes of the warps. */
+ * passes of a warp. */
 static void line_tree_chunk(const struct coll_options *o, struct nccl_plan *plan)
 {
     enum { TURN_BYTES = 1920 };
