@@ -1,5 +1,5 @@
-/* formats.c - BF16 and FP8 E4M3 conversions and the row operations that the kernels do with them: quantise in blocks
- * of 128, turn into logarithms and back, and sum rows in FP32.
+/* formats.c - conversions of BF16 and FP8 E4M3, and what the kernels do with rows: quantise in blocks of 128 values,
+ * turn into logarithms and back, and sum in FP32.
  *
  * Conversions of BF16 and FP8 are integer operations on bit patterns, without branches.  So compilers vectorise the
  * loops, and rounding does not depend on a library's rounding mode.  Knows nothing of tokens, ranks or slots. */
@@ -32,8 +32,8 @@ static inline float f32_make(uint32_t bits)
     return value;
 }
 
-/* Returns all ones if a > b, else 0.  With it select() needs no branch.  The comparison is signed, because narrow
- * vector units have no other. */
+/* Returns all ones if a > b, else 0.  With this mask select() needs no branch.  The comparison is signed, because
+ * narrow vector units have no unsigned one. */
 static inline uint32_t mask_greater(uint32_t a, uint32_t b) { return (uint32_t) - ((int32_t)a > (int32_t)b); }
 
 static inline uint32_t select(uint32_t mask, uint32_t yes, uint32_t no) { return (yes & mask) | (no & ~mask); }
@@ -204,7 +204,7 @@ static float log2_of(float value)
     if (bits >= F32_INFINITY) return f32_make(F32_INFINITY);
     const float whole = bits >> 23 ? value : value * 0x1p24f; /* makes subnormals normal */
     const int32_t shift = bits >> 23 ? 0 : 24;
-    const uint32_t middle = f32_bits(whole) - UINT32_C(0x3f3504f3); /* counted from sqrt(1/2) */
+    const uint32_t middle = f32_bits(whole) - UINT32_C(0x3f3504f3); /* the value's bits minus those of sqrt(1/2) */
     const int32_t exponent = (int32_t)middle >> 23;
     const double mantissa = (double)f32_make(f32_bits(whole) - (uint32_t)exponent * (UINT32_C(1) << 23));
     const double s = (mantissa - 1) / (mantissa + 1), square = s * s;

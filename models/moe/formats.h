@@ -35,7 +35,7 @@ float format_f32_from_ue8m0(uint8_t bits);
 
 /* Quantises `hidden` BF16 values (a multiple of 128).  scales gets hidden/128 floats. */
 void format_row_to_fp8(const uint16_t *row, uint32_t hidden, bool round_scale, uint8_t *out, float *scales);
-/* Turns such a row back into BF16. */
+/* Turns a row of format_row_to_fp8() back into BF16. */
 void format_row_from_fp8(const uint8_t *row, const float *scales, uint32_t hidden, uint16_t *out);
 
 /* Writes a BF16 row of `hidden` values (a multiple of FORMATS_LOGS_LEAST) as LogFMT.  Returns its bytes, at most

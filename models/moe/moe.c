@@ -58,10 +58,10 @@ const char *moe_options_refuse(const struct moe_options *o, char *text, size_t t
     return family_of(o)->refuse(o, text, text_size);
 }
 
-/* Recommended ring and chunk sizes (PROTOCOLS.md 2).  An entry holds from the version `since` on (moe_deepep.h).  The
- * entry with the fewest ranks that are enough is taken; of several such entries, the newest.  Entries for several nodes
- * assume nodes of eight ranks.  These commits changed the sizes: 1553fc4, c8dceba, e6d61fc, 06f417d, bdd119f, c939644,
- * e02e4d2. */
+/* Recommended ring and chunk sizes (PROTOCOLS.md 2).  An entry holds from the version `since` on (moe_deepep.h).  Of
+ * the entries with enough ranks, the one with the fewest is taken; of several such entries, the newest.  Entries for
+ * several nodes assume nodes of eight ranks.  These commits changed the sizes: 1553fc4, c8dceba, e6d61fc, 06f417d,
+ * bdd119f, c939644, e02e4d2. */
 static const struct {
     uint32_t ranks, since;
     struct moe_chunks dispatch, combine;
@@ -98,7 +98,7 @@ void moe_options_recommend(struct moe_options *o)
 {
     enum { ROWS = sizeof recommended / sizeof recommended[0] };
     const uint32_t ranks = o->ranks > o->ranks_per_node ? o->ranks / o->ranks_per_node * 8 : o->ranks;
-    uint32_t found = ROWS - 1; /* for more ranks than any row has */
+    uint32_t found = ROWS - 1; /* the last entry also serves more ranks than it has */
     for (uint32_t i = ROWS; i-- > 0;) {
         if (recommended[i].ranks < ranks || (o->deepep && recommended[i].since > o->deepep)) continue;
         if (recommended[i].ranks < recommended[found].ranks) found = i;
@@ -122,7 +122,7 @@ void moe_job_init(struct moe_job *job, const struct moe_options *options, const 
     };
 }
 
-/* A cheap hash, the finaliser of splitmix64.  With it any element can be computed by itself. */
+/* A cheap hash, the finaliser of splitmix64.  It lets any element be computed without the others. */
 static uint64_t input_hash(uint64_t x)
 {
     x += UINT64_C(0x9e3779b97f4a7c15);
@@ -131,7 +131,7 @@ static uint64_t input_hash(uint64_t x)
     return x ^ x >> 31;
 }
 
-/* Returns a nearly normal deviate: the sum of four uniform ones, with mean 0 and standard deviation 0.1. */
+/* Returns a nearly normal deviate with mean 0 and standard deviation 0.1, made from the sum of four uniform ones. */
 static float input_random(uint64_t hash)
 {
     const float sum =
@@ -150,8 +150,8 @@ void moe_input_row(const struct moe_options *o, uint32_t rank, uint32_t token, u
     const uint16_t bits = format_bf16_from_f32(value);
     for (uint32_t i = 0; i < o->hidden; i++) row[i] = bits;
     if (o->data != MOE_DATA_PATTERN) return;
-    /* BF16 holds whole numbers exactly only up to 256.  So columns alternate between the two digits of the token's
-     * index in base 256.  In the public test indices are below 256. */
+    /* BF16 holds whole numbers exactly only up to 256.  So columns alternate between the low and the high digit
+     * of the token's index in base 256.  In the public test indices are below 256. */
     for (uint32_t i = 0; i < FORMATS_BLOCK; i++) {
         const uint32_t digit = i % 2 ? token >> 8 : token & 0xff;
         row[o->hidden - FORMATS_BLOCK + i] = format_bf16_from_f32((float)digit);

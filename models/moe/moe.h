@@ -56,13 +56,13 @@ struct moe_options {
     uint64_t seed;
     bool round_scale, ue8m0;  /* FP8: scales are rounded to powers of two; scales are stored as exponents */
     bool hook;                /* low latency, pplx: send and receive are separate kernels */
-    uint64_t mask_timeout_ps; /* low latency: a rank that keeps another waiting for longer is masked; 0: no rank is */
+    uint64_t mask_timeout_ps; /* low latency: a rank masks a peer for which it has waited this long; 0: it masks none */
     struct moe_failure failure[MOE_FAILURES_MAX];
     uint32_t failure_count;
     bool logfmt;               /* low latency combine: rows return as LogFMT (formats.h) */
     bool flushed;              /* low latency: caches are flushed before each call */
     bool zero_copy;            /* combine (low latency, one-sided, MoRI): the experts write their rows to where combine
-                                * takes them from, so combine copies none first */
+                                * takes them from, so combine need not copy them first */
     bool uccl;                 /* normal, internode: as in UCCL's port (PROTOCOLS.md 1.10) */
     bool cached;               /* normal: dispatch reuses an earlier handle and sends no top-k choices, as in the loop
                                 * of the public test that tunes */

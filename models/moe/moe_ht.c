@@ -31,8 +31,8 @@ const char *ht_refuse(const struct moe_options *o, char *text, size_t text_size)
     return reason ? reason : chunks_refuse("combine", &o->combine, text, text_size);
 }
 
-/* Fills in the offsets of a slot's parts, which follow one another, and its bytes.  Internode slots are padded to 16
- * bytes. */
+/* Fills in the offsets of a slot's parts, which follow one another, and its bytes.  Internode slots are padded to
+ * multiples of 16 bytes. */
 static void slot_finish(struct ht_slot *slot, uint32_t meta_bytes, uint32_t weight_bytes, bool payload, uint32_t align)
 {
     slot->scale = slot->row_bytes;
@@ -87,7 +87,7 @@ bool ht_begins_loop(const struct kernel_job *job, uint32_t phase)
 bool ht_behind_barrier(const struct kernel_job *job, uint32_t phase)
 {
     const enum ht_phase kind = ht_phase_of(moe_options_of(job), phase);
-    return kind == HT_DISPATCH || kind == HT_COMBINE; /* the notify kernel before it ends with a barrier */
+    return kind == HT_DISPATCH || kind == HT_COMBINE; /* the preceding notify kernel ends with a barrier */
 }
 
 enum ht_phase ht_phase_of(const struct moe_options *o, uint32_t phase)
@@ -311,8 +311,8 @@ static void layout_add_ranks(const struct ht_layout *l, uint32_t tokens, uint32_
     }
 }
 
-/* Adds a token to the rings of its target nodes.  start[]: how many tokens each node's ring had when the channel
- * began. */
+/* Adds a token to the rings of its target nodes.  start[] has, for each node, how many tokens its ring had when the
+ * channel began. */
 static void layout_token_add_nodes(const struct ht_layout *l, const struct ht_geometry *g, uint32_t token,
                                    const uint32_t *start)
 {

@@ -1,9 +1,9 @@
 /* moe_ht.h - private to models/moe: the common parts of the intranode and internode kernels (PROTOCOLS.md 1.1 to 1.3),
  * many of which later families use, too.
  *
- * These are a rank's place in the group, the layout of its own tokens (which ranks need which), the form of a token
- * on a link (a slot), rings of slots, barriers, the tensors of a rank, and their checks.  Each family decides which
- * workers move the slots, and over which links (moe_ht_intra.c, moe_ht_inter.c, ...).
+ * These are a rank's place in the group, the layout of its own tokens (which ranks need which tokens), the form of
+ * a token on a link (a slot), rings of slots, barriers, the tensors of a rank, and their checks.  Each family decides
+ * which workers move the slots, and over which links (moe_ht_intra.c, moe_ht_inter.c, ...).
  *
  * Without payload, a slot in memory has only what control flow needs (slot.stored bytes), but links still carry
  * slot.bytes.  Workers take the same steps with payload and without.
@@ -64,14 +64,15 @@ struct ht_tensors {
     float *weights;      /* [tokens][topk] */
     uint32_t recv_rows_max;
     uint8_t *recv_x, *recv_scales; /* [recv rows] */
-    uint32_t *recv_meta;           /* [recv rows][2] intranode: source token, 0; internode: source node, bits of ranks;
-                                    * V2: rank and token in one number, first four bytes of the bits of ranks */
-    int64_t *recv_index;           /* [recv rows][topk] local expert or -1 */
-    float *recv_weights;           /* [recv rows][topk] 0 where the index is -1 */
-    uint16_t *combine_x;           /* [recv rows][hidden] the experts' output */
-    uint16_t *bias[2];             /* [tokens][hidden] */
-    uint16_t *combined_x;          /* [tokens][hidden] */
-    float *combined_weights;       /* [tokens][topk] */
+    uint32_t *recv_meta;     /* [recv rows][2] intranode: source token, 0; internode: source node, bits of the ranks
+                              * that need the token; V2: rank and token in one number, the first four bytes of
+                              * such bits */
+    int64_t *recv_index;     /* [recv rows][topk] local expert or -1 */
+    float *recv_weights;     /* [recv rows][topk] 0 where the index is -1 */
+    uint16_t *combine_x;     /* [recv rows][hidden] the experts' output */
+    uint16_t *bias[2];       /* [tokens][hidden] */
+    uint16_t *combined_x;    /* [tokens][hidden] */
+    float *combined_weights; /* [tokens][topk] */
 };
 
 struct ht_rank;
@@ -138,8 +139,8 @@ static inline bool ht_awaited_come(const struct ht_rank *h, const struct ht_awai
     return ht_word_reached(h->base.fabric, a->word, moe_word_make(h->epoch, a->value));
 }
 
-/* Prefetches the first size_bytes of a worker's object, which will be read soon.  Leaves out the object's first two
- * cache lines, which the world prefetches. */
+/* Prefetches the first size_bytes of a worker's object, which will be read soon, except the first two cache lines.  The
+ * world prefetches those. */
 static inline void ht_lines_ahead(const void *object, size_t size_bytes)
 {
     enum { LINE_BYTES = 64, LINES_BEFORE = 2 };
@@ -147,7 +148,8 @@ static inline void ht_lines_ahead(const void *object, size_t size_bytes)
         __builtin_prefetch((const char *)object + at, 1);
 }
 
-/* Checks the limits that both families have.  Returns the reason to refuse the options; NULL: there is none. */
+/* Checks the limits that the intranode and internode kernels share.  Returns the reason to refuse the options; NULL:
+ * there is none. */
 const char *ht_refuse(const struct moe_options *o, char *text, size_t text_size);
 void ht_slot_dispatch(const struct moe_options *o, bool payload, bool internode, struct ht_slot *slot);
 void ht_slot_combine(const struct moe_options *o, bool payload, bool internode, struct ht_slot *slot);
@@ -157,7 +159,7 @@ void ht_slot_combine(const struct moe_options *o, bool payload, bool internode, 
 void ht_rank_init(struct ht_rank *h, const struct kernel_job *job, struct fabric *f, bool internode, uint32_t scan_max,
                   uint32_t worker_max);
 void ht_layout_make(struct ht_rank *h);
-/* Whether the token has an expert on the rank.  Only if all ranks are one node. */
+/* Whether the token has an expert on the rank.  Valid only if all ranks are one node. */
 static inline bool ht_goes_to(const struct ht_rank *h, uint32_t token, uint32_t rank)
 {
     return h->layout.bits[(size_t)token * h->g.groups + rank / 8] >> rank % 8 & 1;
@@ -177,7 +179,8 @@ uint32_t ht_tokens_between(const struct ht_rank *h, uint32_t source, uint32_t ta
 /* Phases. */
 uint32_t ht_phase_count(const struct kernel_job *job);
 const char *ht_phase_name(const struct kernel_job *job, uint32_t phase);
-/* The public tests time dispatch in one loop and combine in another, which begins with the notify before combine. */
+/* Whether a loop of the public tests begins with the phase.  The tests time dispatch in one loop and combine in
+ * another. The second loop begins with the notify before combine. */
 bool ht_begins_loop(const struct kernel_job *job, uint32_t phase);
 bool ht_behind_barrier(const struct kernel_job *job, uint32_t phase);
 enum ht_phase { HT_LAYOUT, HT_NOTIFY, HT_CACHED_NOTIFY, HT_DISPATCH, HT_CACHED_NOTIFY_COMBINE, HT_COMBINE };
@@ -204,8 +207,8 @@ struct ht_barrier {
     uint32_t word;
     uint16_t first, stride, count, number; /* number: this rank's index among the ranks */
     uint16_t sent;
-    uint16_t shift; /* ht_sync_step(): how many places after this rank the signalled rank is, and how many before it the
-                     * awaited one */
+    uint16_t shift; /* ht_sync_step(): the signalled rank is this many places after this rank, and the awaited rank is
+                     * as many places before it */
     bool entered;
     bool to_host; /* the barrier follows stores to the host's memory */
     uint32_t round;
@@ -253,7 +256,8 @@ struct ht_look {
     bool under_way; /* the words are being read; the worker sets it to false when it has found what it waits for */
     uint32_t place; /* the index of the first word */
 };
-/* Begins to read `words` words.  False: the worker must return WORKER_MORE, and its next step may use them. */
+/* Begins to read `words` words.  True: the worker may use them at once.  False: it must return WORKER_MORE, and may use
+ * them in its next step. */
 bool ht_look_begin(struct fabric_worker *w, struct ht_look *look, uint32_t words);
 /* Charges the worker for one read of a word in the host's memory, or one addition to it. */
 void ht_look_once(struct fabric_worker *w, const struct ht_look *look);
@@ -265,7 +269,7 @@ void ht_look_once(struct fabric_worker *w, const struct ht_look *look);
 struct ht_reducer {
     struct fabric_worker worker;
     struct ht_rank *rank;
-    struct ht_awaited awaited; /* the row without which it cannot go on */
+    struct ht_awaited awaited; /* the row without which the worker cannot go on */
     uint32_t channel, group;
     uint32_t first_token, first_warp, stride;
     uint32_t done, count;             /* how many tokens are summed; how many the group has */

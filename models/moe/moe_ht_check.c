@@ -1,9 +1,9 @@
 /* moe_ht_check.c - checks of what the high-throughput and V2 kernels leave behind: checks 1 to 10 of PROTOCOLS.md 4.
- * Check 11 there is these checks on one node, and check 16 is the rows and sums of V2.  The expected values are
+ * For check 11 the same checks run on one node.  Check 16 is about V2's rows and sums.  The expected values are
  * computed anew from the routing of all ranks.  Knows nothing of how the tensors were made.
  *
  * The public internode test's assertion on combined rows never fires (PROTOCOLS.md 4, item 9).  The check here can
- * fail. It applies the test's tolerance, and it also compares rows bit for bit with sums made in the order that the
+ * fail.  It applies the test's tolerance.  It also compares rows bit for bit with sums made in the order that the
  * kernels promise. */
 #include "models/moe/checks.h"
 #include "models/moe/formats.h"
@@ -250,9 +250,10 @@ static void token_expect(const struct ht_rank *h, uint32_t token, const uint16_t
     format_rows_reduce(row, NULL, count, hidden, out);
 }
 
-/* Check 9: the combined rows.  The public tolerance is for two sums in sequence, but V2 may have three.  V2's public
- * test has no tolerance and compares bit for bit, as this check also does.  With a bias, the sums that are compared
- * include it, because rounding the output to BF16 at the bias's magnitude is no error of the rows. */
+/* Check 9: the combined rows.  They must equal the expected sums bit for bit, as V2's public test demands.  They must
+ * also be within the tolerance of the other public tests, which allows for two sums in sequence.  V2 may make three, so
+ * its limit for BF16 is doubled.  With a bias, the compared sums include the bias, because rounding to BF16 at its
+ * magnitude is no error of the rows. */
 static void combine_check(const struct ht_rank *h, struct check_report *report)
 {
     const struct moe_options *o = h->base.options;

@@ -37,8 +37,8 @@ static const char *combine_refuse(const struct moe_options *o, uint32_t nodes, c
     if (c->rdma_send < warps)
         KERNEL_REFUSE("combine rdma-chunk: expected at least %u, a token for each warp of a forwarder, found %u", warps,
                       c->rdma_send);
-    /* Heads advance by chunks, as far as the slowest reducer warp has read.  Every other warp may hold one more
-     * slot. */
+    /* Heads advance by chunks, as far as the slowest reducer warp has read.  Each other reducer warp may hold one
+     * more slot. */
     if (c->rdma_recv + 2 < 2 * c->rdma_send + reducers)
         KERNEL_REFUSE("combine rdma-buffer: expected at least two chunks of %u and %u more, found %u", c->rdma_send,
                       reducers - 2, c->rdma_recv);
@@ -296,7 +296,7 @@ static void counts_sum(struct inter_notify *n)
             h->recv_before[source + 1] = h->recv_before[source] + row[node];
         }
     }
-    /* With worst_tokens the host does not wait for counts, so the list stays empty. */
+    /* With worst_tokens the host does not wait for counts, so expert_counts stays 0. */
     const uint32_t *experts = (const uint32_t *)(const void *)(heap + r->map.counts_nvl) + g->nodes;
     for (uint32_t e = 0; !o->worst_tokens && e < g->local_experts; e++) {
         for (uint32_t i = 0; i < g->local; i++) h->expert_counts[e] += experts[i * nvl_words + e];
@@ -378,8 +378,8 @@ static uint64_t heads_footprint(const struct ht_rank *h)
     return (2u * ht_recv_rows(h) + 2u * h->g.tokens) * (uint64_t)h->combine_slot.row_bytes;
 }
 
-/* Adds the scan that fills the gaps of the RDMA heads: tokens that do not go to a node have no head of its ring, and
- * get one.  Each channel has a warp. */
+/* Adds the scan that fills the gaps of the RDMA heads.  A token that does not go to a node has no head in the node's
+ * ring, so it gets one.  Each channel has a warp. */
 static void rdma_heads_scan_add(struct inter_rank *r, uint32_t warps)
 {
     struct ht_rank *h = &r->ht;
@@ -389,8 +389,8 @@ static void rdma_heads_scan_add(struct inter_rank *r, uint32_t warps)
                                        .given.size = { h->g.nodes, heads_footprint(h) } });
 }
 
-/* Adds the scan of one of `sms` SMs, which fills the gaps of NVLink heads for rows from some of the nodes.  Each
- * channel has a warp, which works in batches of GAP_BATCH rows.  It waits for shared memory once for each row. */
+/* Adds the scan of one of `sms` SMs.  It fills the gaps of NVLink heads for rows from every sms-th node.  Each channel
+ * has a warp, which works in batches of GAP_BATCH rows and waits for shared memory once for each row. */
 static void nvl_heads_scan_add(struct inter_rank *r, uint32_t warps, uint32_t sm, uint32_t sms)
 {
     struct ht_rank *h = &r->ht;
@@ -405,8 +405,8 @@ static void nvl_heads_scan_add(struct inter_rank *r, uint32_t warps, uint32_t sm
     s->part[1] = (struct ht_scan_part){ .site = SITE_INTER_NVL_HEADS, .rows = rows / g->channels };
 }
 
-/* Adds the scans of the SMs other than SM 0.  For combine, SM 1 fills the gaps of the RDMA heads, and SM 2 + n those of
- * the NVLink heads for rows from node n. */
+/* Adds the scans of the SMs other than SM 0.  For combine, SM 1 fills the gaps of the RDMA heads, and the other SMs
+ * fill those of the NVLink heads. */
 static void notify_scans_add(struct inter_rank *r, enum ht_phase phase)
 {
     struct ht_rank *h = &r->ht;

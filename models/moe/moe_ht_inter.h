@@ -23,7 +23,7 @@ enum {
     INTER_SENDER_WARPS = 7,
     INTER_WARPS = 24,       /* warps that combine's mergers share.  Each node needs at least one, so this is also the
                              * most nodes */
-    INTER_WARPS_FEWER = 16, /* the same in UCCL's port and in older versions of DeepEP */
+    INTER_WARPS_FEWER = 16, /* INTER_WARPS in UCCL's port and in older versions of DeepEP */
     INTER_GROUPS = 24,      /* the most workers that step the RDMA reducers of a channel */
     INTER_NOTIFY_WARPS = 16,
     INTER_TOPK_NODES = 8, /* the kernels are compiled to send a token to at most this many nodes */
@@ -182,7 +182,8 @@ struct inter_rank {
     struct ht_head_keeper *reduce_keeper;    /* [channel] */
 };
 
-/* The rank of a node on this rank's rail; the rank of this node with a number. */
+/* inter_rail() returns the rank of a node on this rank's rail.  inter_neighbour() returns the rank of this node that
+ * has the number. */
 static inline uint32_t inter_rail(const struct inter_rank *r, uint32_t node)
 {
     return node * r->ht.g.local + r->ht.g.self;
@@ -255,7 +256,7 @@ static inline const uint32_t *inter_meta(const struct inter_rank *r, uint32_t ch
     return (const void *)(r->ht.base.fabric->heap + inter_meta_offset(r, r->map.meta_recv, channel, node));
 }
 
-/* The number of QPs to a peer.  Heads have QPs of their own; in older versions of DeepEP they share the rows' QPs. */
+/* The number of QPs to a peer.  Heads have QPs of their own.  In older versions of DeepEP they share the rows' QPs. */
 static inline uint32_t inter_queues(const struct moe_options *o)
 {
     return moe_deepep_before(o->deepep, MOE_DEEPEP_HEADS) ? o->num_sms / 2 : o->num_sms / 2 * 2;
@@ -272,8 +273,8 @@ static inline uint32_t inter_merge_warps(const struct moe_options *o)
     const uint32_t nodes = o->ranks / o->ranks_per_node, warps = fewer ? INTER_WARPS_FEWER : INTER_WARPS;
     return nodes < warps ? warps / nodes : 1;
 }
-/* Returns how a worker reads this word.  UCCL's words are in the host's memory: all heads, then all tails, in the order
- * of channels and nodes. */
+/* Returns how a worker reads this word.  UCCL has the words in the host's memory: first all heads, then all tails, both
+ * in the order of channels and nodes. */
 static inline struct ht_look inter_look(const struct inter_rank *r, enum inter_rail_word kind, uint32_t channel,
                                         uint32_t node)
 {

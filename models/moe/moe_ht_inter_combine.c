@@ -106,7 +106,7 @@ static void returner_describe(const struct fabric_worker *w, char *text, size_t 
              ht_word(&s->rank->ht, s->ring.head_word + n));
 }
 
-/* Prefetches what the next step will read.  It reads words only if a chunk begins or ends. */
+/* Prefetches what the next step will read.  A step reads words only if a chunk begins or ends. */
 static void returner_ahead(const struct fabric_worker *w)
 {
     const struct inter_returner *s = fabric_container_of(w, const struct inter_returner, worker);
@@ -158,7 +158,7 @@ static uint32_t merger_token(const struct inter_merger *m, uint32_t number)
 
 static bool merger_leads(const struct inter_merger *m) { return m->part + 1 == m->parts; }
 
-/* Advances position to the rows of `token`: counts the rows of the tokens before it. */
+/* Advances m->position to the rows of `token`, by counting the rows of the tokens before it. */
 static void merger_advance(struct inter_merger *m, uint32_t token)
 {
     for (; m->upto < token; m->upto++)
@@ -197,7 +197,7 @@ static uint64_t merger_slot(const struct inter_merger *m, uint32_t position)
            (uint64_t)(position % h->base.options->combine.rdma_recv) * h->combine_slot.stored;
 }
 
-/* Sums the rows of the next tokens, `argument` of them. */
+/* Sums the rows of the next `argument` tokens. */
 static void merger_run(void *context, uint64_t argument)
 {
     const struct inter_merger *m = context;
@@ -282,7 +282,7 @@ static bool merger_chunk_open(struct inter_merger *m)
     return true;
 }
 
-/* The end of the open chunk.  The lead has it.  Other workers read from a word how many tokens have been opened. */
+/* The end of the open chunk.  The lead knows the end.  Other workers read it from a word. */
 static uint32_t merger_open(const struct inter_merger *m)
 {
     if (merger_leads(m)) return m->chunk_end;

@@ -44,7 +44,7 @@ static bool forwarder_relay(struct inter_forwarder *d)
     return true;
 }
 
-/* The next node in rotation from which tokens have come; -1 if there is none. */
+/* The next node in rotation with tokens that have come and are not passed on yet; -1 if there is none. */
 static int forwarder_next(struct inter_forwarder *d)
 {
     const struct inter_rank *r = d->rank;
@@ -74,7 +74,7 @@ static uint32_t forwarder_words(const struct inter_forwarder *d, int node)
     return words;
 }
 
-/* Reads the node's tokens until it has found a chunk for its rank. */
+/* Reads tokens that have come from the node, at most 255, until a chunk of them is for the forwarder's rank. */
 static void forwarder_scan(struct inter_forwarder *d)
 {
     struct inter_rank *r = d->rank;
@@ -158,7 +158,7 @@ static void forwarder_describe(const struct fabric_worker *w, char *text, size_t
              d.channel, d.ring.peer, inter_rail(d.rank, node), d.from[node].head, d.from[node].count);
 }
 
-/* Prefetches what the next step will read.  It reads words only if a chunk begins or ends. */
+/* Prefetches what the next step will read.  A step reads words only if a chunk begins or ends. */
 static void forwarder_ahead(const struct fabric_worker *w)
 {
     const struct inter_forwarder *d = fabric_container_of(w, const struct inter_forwarder, worker);
@@ -210,8 +210,8 @@ static uint32_t forwarded(const struct inter_head_keeper *k, uint32_t node, uint
     return (uint32_t)(now - r->forwarded_base[inter_forwarded_at(r, k->channel, node, target)]);
 }
 
-/* How far the slowest forwarder has read the node's ring.  But if a forwarder is found below `least`, stops there and
- * returns how far that one has read.  Begins with the forwarder that was last found behind. */
+/* How many tokens of the node's ring the slowest forwarder has read.  The search begins with the forwarder that was
+ * last the slowest.  If it meets a forwarder below `least`, it stops and returns that forwarder's number. */
 static uint32_t forwarded_min(struct inter_head_keeper *k, uint32_t node, uint32_t least)
 {
     const uint32_t local = k->rank->ht.g.local, first = k->behind[node];

@@ -12,7 +12,7 @@ static const char *intra_refuse(const struct moe_options *o, char *text, size_t 
     if (o->ranks != 2 && o->ranks != 4 && o->ranks != 8)
         KERNEL_REFUSE("num-ranks: the kernels for one node take 2, 4 or 8 (v2: larger NVLink domains), found %u",
                       o->ranks);
-    /* Heads advance as far as the slowest reducer warp has read.  Every other warp may hold one more slot. */
+    /* Heads advance as far as the slowest reducer warp has read.  Each other reducer warp may hold one more slot. */
     const uint32_t least = o->combine.nvl_send + INTRA_REDUCER_WARPS - 1;
     if (o->combine.nvl_recv < least)
         KERNEL_REFUSE("combine nvl-buffer: expected at least nvl-chunk + %d = %u, found %u", INTRA_REDUCER_WARPS - 1,
@@ -119,7 +119,7 @@ static void counts_sum(struct intra_notify *n)
         h->recv_before[source + 1] = h->recv_before[source] + row[g->rank];
         for (uint32_t e = 0; e < g->local_experts; e++) h->expert_counts[e] += row[g->ranks + e];
     }
-    /* With worst_tokens the host does not wait for counts, so the list stays empty. */
+    /* With worst_tokens the host does not wait for counts, so expert_counts stays 0. */
     for (uint32_t e = 0; e < g->local_experts; e++)
         h->expert_counts[e] = o->worst_tokens ? 0 : (uint32_t)moe_align(h->expert_counts[e], o->expert_alignment);
     fabric_work(&n->worker,

@@ -170,7 +170,7 @@ void ht_reducer_launch(struct ht_rank *h, struct ht_reducer *d, uint32_t groups,
 
 /* ---- heads --------------------------------------------------------------------------------------------- */
 
-/* Computes how far the slowest warp has read each ring.  False: all warps have finished. */
+/* Computes how many slots of each ring the slowest warp has read.  False: all warps have finished. */
 static bool heads_min(const struct ht_head_keeper *k, uint32_t *head)
 {
     const struct ht_layout *l = &k->rank->layout;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The finaliser of splitmix64.  With it any element can be computed alone. */
+/* The finaliser of splitmix64.  It lets any element be computed without the others. */
 static uint64_t ht_hash(uint64_t x)
 {
     x += UINT64_C(0x9e3779b97f4a7c15);
@@ -49,8 +49,8 @@ void ht_row_widen(const struct moe_options *o, const uint8_t *row, const uint8_t
     format_row_from_fp8(row, scale, o->hidden, out);
 }
 
-/* The weight of a choice: the trace's weight if it has weights, else that of the public test (the rank, or an arbitrary
- * value). */
+/* The weight of a choice: the trace's weight if the trace has weights, else a weight as in the public test.  With
+ * constant data that is the rank, with other data an arbitrary value. */
 float ht_weight(const struct ht_rank *h, uint32_t rank, uint32_t token, uint32_t place)
 {
     const struct routing_rank *row = &h->base.routing->rank[rank];

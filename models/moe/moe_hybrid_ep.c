@@ -1,9 +1,10 @@
 /* moe_hybrid_ep.c - the steps of Hybrid-EP's calls around their kernels (PROTOCOLS.md 1.9).
  *
  * Hybrid-EP's kernels use registered buffers, so its calls copy tensors: dispatch's output, combine's input, and
- * between nodes dispatch's input.  A dispatch without a handle first gathers the routing maps of all ranks, one byte
- * for each token and expert, and counts in them how many rows will come.  The host waits for that count, which gives
- * the output's size.  Each row comes with a probability for each expert of the node and, in FP8, with its scales. */
+ * between nodes dispatch's input.  A dispatch without a handle first gathers the routing maps of all ranks, with one
+ * byte for each token and expert.  It counts in them how many rows will come.  The host waits for that count, which
+ * gives the output's size.  Each row comes with a probability for each expert of the node and, in FP8, with its scales.
+ */
 #include "models/moe/moe_internal.h"
 
 #include <string.h>

@@ -5,7 +5,7 @@
 
 #include "models/moe/moe.h"
 
-/* Each family's own rank struct begins with it. */
+/* The rank struct of each family begins with a struct moe_rank. */
 struct moe_rank {
     struct kernel_rank kernel;
     const struct moe_options *options;

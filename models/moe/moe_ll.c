@@ -19,8 +19,8 @@ static struct ll_geometry geometry_of(const struct moe_options *o)
     g.groups = (o->experts + o->num_sms - 1) / o->num_sms;
     g.warps_per_group = g.groups < LL_WARPS_PER_SM ? LL_WARPS_PER_SM / g.groups : 1;
     g.grid = (o->experts + g.groups - 1) / g.groups;
-    /* An SM has up to two groups that sum a token each.  A group has one warp for every 1 KB of the row, and one that
-     * loads (PROTOCOLS.md 1.4). */
+    /* For combine's sums an SM has one or two groups of warps.  A group sums one token at a time.  It has one warp for
+     * every 1 KB of the row, and one warp that loads (PROTOCOLS.md 1.4). */
     g.sum_warps = 2 * moe_align(o->hidden, o->hidden % 1024 ? 512 : 1024) / LL_SUM_WARP_BYTES;
     g.sum_groups = g.groups * g.warps_per_group / (g.sum_warps + 1) > 1 ? 2 : 1;
     g.sms = o->num_sms;
@@ -68,7 +68,7 @@ static const char *ll_refuse(const struct moe_options *o, char *text, size_t tex
         snprintf(text, text_size, "num-experts: the low-latency kernels take at most %d, found %u", LL_EXPERTS_MAX,
                  o->experts);
         reason = text;
-    } else if (g.groups > UINT8_MAX) { /* each group has at least one warp */
+    } else if (g.groups > UINT8_MAX) { /* each group takes at least one warp of an SM */
         snprintf(text, text_size, "num-sms: expected at least %u for %u experts (%d a SM), found %u",
                  (o->experts + UINT8_MAX - 1) / UINT8_MAX, o->experts, UINT8_MAX, o->num_sms);
         reason = text;

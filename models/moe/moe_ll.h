@@ -70,7 +70,7 @@ struct ll_receiver {
 };
 struct ll_returner {
     struct fabric_worker worker;
-    uint32_t number : 22; /* destination x local experts + local expert */
+    uint32_t number : 22; /* the group's number: destination x local experts + local expert */
     uint32_t ahead : 6;   /* how many rows are packed but not yet returned */
     bool send : 1, receive : 1, opened : 1, flagged : 1;
     uint16_t count, row; /* how many rows it returns; how many it has returned */

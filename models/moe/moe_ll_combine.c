@@ -66,8 +66,8 @@ static void pack_run(void *context, uint64_t count)
     for (uint32_t i = packed - (uint32_t)count; i < packed; i++) (void)slot_fill(t, i);
 }
 
-/* Sets where the next row to be returned lies, and its size.  For RDMA it lies in the send buffer.  With zero-copy the
- * expert has written it there. */
+/* Sets where the next row to be returned lies, and its size.  For RDMA or with LogFMT the row lies in the send buffer.
+ * With zero-copy the expert has written it there. */
 static void row_find(const struct ll_returner *t, enum fabric_path path, struct fabric_write *write)
 {
     const struct ll_rank *r = ll_returner_rank(t);
@@ -151,8 +151,8 @@ static bool returner_flag(struct ll_returner *t)
     const int rc = fabric_signal(w, &signal);
     if (rc == -EAGAIN) return false;
     assert(rc == 0);
-    fabric_signal_add(w, ll_word_clean(r), 0, SITE_NONE); /* stands for the atomic that takes back the sign that the
-                                                           * next call's flags are clear */
+    fabric_signal_add(w, ll_word_clean(r), 0, SITE_NONE); /* stands for the atomic that lowers the word `clean` in
+                                                           * the real kernel */
     t->flagged = true;
     return true;
 }
@@ -302,8 +302,8 @@ void ll_expert_run(struct ll_rank *r)
 }
 
 /* The stride by which groups are launched.  It reaches each group once and spreads destinations evenly.  A GPU's groups
- * work at the same time, but here they are stepped one after another, and the first is served first.  In the order of
- * their numbers, all ranks would send their first rows to rank 0, then to rank 1. */
+ * work at the same time, but here they are stepped one after another.  If they were stepped in the order of their
+ * numbers, all ranks would send their first rows to rank 0, then to rank 1. */
 static uint32_t step_stride(uint32_t groups)
 {
     for (uint32_t stride = groups * 89 / 144 + 1;; stride++) { /* about the golden section of groups; then the next
@@ -340,8 +340,8 @@ static void returners_launch(struct ll_rank *r, bool send, bool receive)
     }
 }
 
-/* The number of SMs for the sums: the fewest by which no SM has more tokens than if all SMs were used, but at least the
- * SMs that have groups of experts. */
+/* The number of SMs for the sums.  All SMs that have groups of experts take part.  Beyond these, only as many SMs take
+ * part as are needed to give no SM more tokens than if all took part. */
 static uint32_t sum_sms(const struct ll_rank *r)
 {
     const uint32_t each = (r->own->tokens + r->g.sms - 1) / r->g.sms;

@@ -162,7 +162,7 @@ static void choices_read(struct fabric_worker *w, uint32_t entries)
     fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_LL_CHOICES_REST, .rows = rows });
 }
 
-/* 32 additions are made together, and wait for the stores that the SM has made before.  So a step makes only a few such
+/* 32 lanes add at the same time, and wait for the stores that the SM has made before.  So a step makes only two such
  * rounds. */
 enum { RAISED_A_STEP = 2 * LL_LANES };
 
@@ -345,7 +345,8 @@ static void send_side_prepare(struct ll_rank *r)
     memset(r->slot_counter, 0, r->g.experts * sizeof r->slot_counter[0]);
     for (uint64_t i = 0; i < (uint64_t)r->own->tokens * r->g.topk; i++)
         if (r->experts[i] != ROUTING_NONE) r->finish_target[r->experts[i]]++;
-    for (uint32_t e = 0; e < r->g.experts; e++) r->finish_target[e] += 2; /* for SM 0's counter and its own SM's */
+    for (uint32_t e = 0; e < r->g.experts; e++)
+        r->finish_target[e] += 2; /* SM 0's counter adds 1, the counter of the expert's SM another 1 */
     r->block_target += 2;
     for (uint32_t i = 0; i < r->g.grid; i++) {
         r->sender[i] = (struct ll_sender){ .rank = r, .token = i };
@@ -385,7 +386,7 @@ static void receiver_launch(struct ll_rank *r, uint32_t expert, bool tell, bool 
 struct kernel_launch *ll_dispatch_launch(struct ll_rank *r, bool send, bool receive)
 {
     if (send) send_side_prepare(r);
-    if (send && receive) ll_gate_add(r); /* one kernel sends and receives, so its grid synchronises between both */
+    if (send && receive) ll_gate_add(r); /* one kernel sends and receives, with a grid barrier between the two */
     /* On average a rank receives as much as it sends. */
     r->receive_row =
         (struct fabric_given){ .size = { r->g.scale_count, r->g.scale_count / (r->base.options->ue8m0 ? 4 : 1),

@@ -2,11 +2,11 @@
  * failures, and the clean kernel.
  *
  * Every rank keeps its own mask.  It waits for each peer's count (dispatch), flag (combine) or barrier signal
- * (clean).  When that wait reaches the timeout, the rank masks the peer for good.  It sends nothing more to the peer,
- * and treats the peer's experts like -1 in the routing.  The peer may be slow and not dead.  Counts and rows that it
- * sends later go to its own words and slots, which the rank does not read any more.
+ * (clean).  When that wait reaches the timeout, the rank masks the peer for good.  The rank sends nothing more to the
+ * peer, and treats the peer's experts like -1 in the routing.  The peer may be slow and not dead.  Counts and rows that
+ * the peer sends later go to words and slots that the rank does not read any more.
  *
- * Data sent to a rank before it was masked may still be on their way two calls later, when the memory that they are
+ * Data sent to a rank before it was masked may still be on their way two calls later.  Then the memory that they are
  * read from is written again.  Only the masked rank could tell that they had arrived.  A queue has room for two calls.
  * The clean kernel's signals find room because the NIC of a rank answers even if the rank launches nothing.  If a
  * peer's NIC is gone, the link breaks. */

@@ -66,8 +66,8 @@ static uint32_t block_rows_of(const struct moe_options *o, uint32_t tokens)
     return 192;
 }
 
-/* How many experts a wave has in the first version.  There linear 1 counts half as many blocks of columns, and the
- * number must divide that of the rank's experts. */
+/* How many experts a wave has in the first version.  There linear 1 counts half as many blocks of columns.  All waves
+ * of a rank must have the same number of experts. */
 static uint32_t first_wave_of(const struct moe_options *o, uint32_t tokens, uint32_t block_rows)
 {
     enum { WAVE_MOST = 32 };
@@ -80,8 +80,9 @@ static uint32_t first_wave_of(const struct moe_options *o, uint32_t tokens, uint
     return wave;
 }
 
-/* How many experts a wave has: enough to give each SM two blocks.  Among such numbers, the one is taken by which the
- * last wave is fullest (get_num_experts_per_wave_for_mega_moe). */
+/* How many experts a wave has (get_num_experts_per_wave_for_mega_moe).  The least number gives each SM two blocks.  Up
+ * to twice that number, the one is taken by which the last wave is fullest.  If an expert alone gives each SM a block,
+ * the least number is taken.  With few tokens or few experts, all experts are one wave. */
 static uint32_t wave_of(const struct moe_options *o, uint32_t tokens, uint32_t block_rows)
 {
     const uint32_t local = o->experts / o->ranks;
@@ -262,7 +263,8 @@ static uint32_t rows_here(const struct mega_sm *s)
     return s->row < all ? moe_min(all - s->row, MEGA_DISPATCH_WARPS) : 0;
 }
 
-/* Whether the part that is pulled is a row's last one.  Rows are pulled in two halves; in the first version, whole. */
+/* Whether the part that is pulled is a row's last one.  Rows are pulled in two halves.  In the first version they are
+ * pulled whole. */
 static bool is_last_part(const struct mega_sm *s) { return s->rank->ht.base.options->mega_first || s->pulled; }
 
 static uint32_t part_bytes(const struct mega_sm *s)

@@ -57,7 +57,8 @@ static uint64_t values_bytes(uint64_t rows, uint64_t depth, bool half, uint64_t 
 
 /* How many bytes of rows come from memory and not from the L2.  Each SM of a pair loads as many rows as half a block
  * has.  One starts at the first row, the other in the middle of the block's tokens.  So both also load rows behind the
- * tokens.  Those rows are left from earlier calls, and weights have driven them out of the L2. */
+ * tokens.  Those rows are left from earlier calls, and weights have driven them out of the L2.  The first block of
+ * columns brings them back. */
 static uint64_t stale_bytes(const struct mega_rank *r, const struct mega_block *b, uint64_t depth)
 {
     const uint64_t rows = moe_align(mega_block_rows(r, b), 16), scaled = moe_align(r->block_rows, MEGA_COLUMNS);

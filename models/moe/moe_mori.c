@@ -18,12 +18,12 @@ enum {
     WARPS_APART = 2, /* low latency: the warps of a block that move no rows */
 };
 
-/* A warp; in low-latency dispatch, all warps of a block. */
+/* A warp of a kernel.  In low-latency dispatch it stands for all warps of a block. */
 struct mori_warp {
     struct fabric_worker worker;
     struct os_rank *rank;
     uint32_t number, item, target, pass;
-    bool begun, pushed; /* the row's slot has been taken; combine: the warp has returned all its rows */
+    bool begun, pushed; /* begun: the row's slot has been taken; pushed: in combine, all rows are returned */
 };
 
 struct mori_rank {

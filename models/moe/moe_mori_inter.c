@@ -175,7 +175,7 @@ static uint32_t send_place(const struct mi_rank *r, uint32_t node, uint32_t toke
     return r->send_place[(size_t)node * r->ht.g.tokens + token];
 }
 
-/* The rank of a node with this rank's number. */
+/* The rank that has the same number within its node as this rank. */
 static uint16_t proxy_of(const struct mi_rank *r, uint32_t node)
 {
     return (uint16_t)(node * r->ht.g.local + r->ht.g.self);
@@ -203,8 +203,8 @@ static const int32_t *choices_of(const struct mi_rank *r, uint32_t node, uint32_
     return (const int32_t *)(const void *)(heap_at(r, r->map.came, place(r, node, token), s->stored) + s->index);
 }
 
-/* The index within this node of the rank that a choice sends its token to.  Returns g.local if that rank is on another
- * node, or if an earlier choice has the same rank. */
+/* The index within this node of the rank that a choice sends its token to.  Returns g.local if the choice has no
+ * expert, if that rank is on another node, or if an earlier choice has the same rank. */
 static uint32_t choice_local(const struct mi_rank *r, const int32_t *choice, uint32_t number)
 {
     const struct ht_geometry *g = &r->ht.g;
@@ -520,7 +520,7 @@ static void relay_look(struct mi_warp *v, uint32_t items)
     ht_scan_here(&v->worker, SITE_MORI_RELAY_READ, 2 * items, 4 * (uint64_t)(v->rank->ht.g.topk + 1) * items);
 }
 
-/* Passes tokens of other nodes on.  In low latency, a token's choices are read for each item.  In other kernels they
+/* Passes on tokens of other nodes.  In low latency, a token's choices are read for each item.  In other kernels they
  * are read once, because the warp has all choices of the token. */
 static enum worker_step relay(struct mi_warp *v)
 {
@@ -710,7 +710,8 @@ static uint32_t places_of(const struct mi_rank *r, uint32_t node)
     return chunks * MI_CHUNK;
 }
 
-/* How many parts of a chunk must be done before its sums are sent back. */
+/* How many parts of a chunk must be done before its sums are sent back.  In low latency a part is a quarter of a row.
+ * In other kernels it is a warp's share of the chunk. */
 static uint32_t chunk_parts(const struct mi_rank *r)
 {
     return low_latency(r) ? MI_SHARES * MI_CHUNK : MI_TEAMS * r->warps;
@@ -819,8 +820,8 @@ static uint32_t gate_words(const struct mi_gate *k, uint32_t *first)
                                    : r->ht.g.nodes * MI_QUEUES;
 }
 
-/* Whether the words of all peers have come that the gate awaits.  For dispatch and combine, none comes from the rank's
- * own node. */
+/* Whether all words that the gate awaits have come.  Some kinds have a word for each node: chunks in dispatch, back in
+ * combine.  For these the gate does not await the word of its own node. */
 static bool gate_come(struct mi_gate *k)
 {
     const struct mi_rank *r = k->rank;
@@ -834,7 +835,7 @@ static bool gate_come(struct mi_gate *k)
     return true;
 }
 
-/* Whether the puts are complete.  Only then does dispatch end. */
+/* Whether dispatch's puts are complete, without which dispatch does not end.  Other phases do not wait for puts. */
 static bool gate_quiet(struct mi_gate *k)
 {
     const struct mi_rank *r = k->rank;
@@ -900,7 +901,7 @@ static const struct worker_role far_role = { .step = far_step, .describe = warp_
 static const struct worker_role near_sum_role = { .step = near_sum_step, .describe = warp_describe };
 static const struct worker_role far_sum_role = { .step = far_sum_step, .describe = warp_describe };
 
-/* Makes the warp watch the words of the chunks whose tokens it passes on.  It reads no other words. */
+/* Makes the warp watch the words of the chunks whose tokens it passes on, and the numbers of chunks of their nodes. */
 static void relay_watch(struct mi_warp *v)
 {
     const struct mi_rank *r = v->rank;

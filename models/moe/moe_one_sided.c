@@ -319,8 +319,8 @@ static void blocks_launch(struct os_rank *r, const struct worker_role *role)
 
 /* ---- the barriers ---- */
 
-/* Tells all ranks, this one included, by a lane of a warp for each.  At dispatch's end, after a release, a rank is told
- * how many rows have been sent to it.  At combine's start it is told that this rank's output can be read. */
+/* Tells all ranks, this one included.  Each lane of a warp tells one rank.  At dispatch's end, after a release, a rank
+ * is told how many rows have been sent to it.  At combine's start it is told that this rank's output can be read. */
 static bool gate_tell(struct os_gate *k)
 {
     const struct os_rank *r = k->rank;
@@ -376,7 +376,7 @@ void os_gate_launch(struct os_rank *r, bool combine, bool behind)
 
 /* ---- local kernels ---- */
 
-/* Moves the SM's share of the rows: every stride-th slot. */
+/* Copies the SM's share of the rows.  With n SMs, this is every n-th slot. */
 static void stage_run(void *context, uint64_t argument)
 {
     const struct ht_local *l = context;

@@ -28,7 +28,7 @@ enum os_phase { OS_DISPATCH_PREPARE, OS_DISPATCH, OS_DISPATCH_SANITIZE, OS_COMBI
 
 struct os_rank;
 
-/* A thread block on an SM: it takes every stride-th token. */
+/* A thread block on an SM.  With n blocks, it takes every n-th token. */
 struct os_block {
     struct fabric_worker worker;
     struct os_rank *rank;

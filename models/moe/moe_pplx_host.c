@@ -17,8 +17,8 @@ static uint32_t far_rank(const struct pp_rank *r, uint32_t number)
 
 static void tell_gpu(struct pp_host *k) { fabric_signal_add(&k->worker, pp_word_to_gpu(k->rank), 1, SITE_NONE); }
 
-/* Puts rows and a signal.  Together they stand for a write with an immediate value, which a thread of the peer's
- * library polls for and counts. */
+/* Puts rows and a signal.  Together they stand for a write with an immediate value.  At the peer a thread of the
+ * library polls for such values and counts them. */
 static bool rows_put(struct pp_host *k, uint32_t peer, const struct ht_slot *slot, uint64_t from, uint64_t to,
                      uint32_t rows, enum pp_word word)
 {

@@ -300,8 +300,8 @@ static void receive_run(void *context, uint64_t argument)
     }
 }
 
-/* A receiver that waits is in the middle of a look when a row comes, so half a look passes on average before the look
- * that finds it.  Every second wait takes a whole one. */
+/* A receiver that waits is in the middle of a poll when a row comes.  So half a poll passes on average before the poll
+ * that finds the row.  Instead, every second wait is charged with a whole poll. */
 static bool looks_early(const struct ts_warp *p) { return (p->moved + p->peer + p->channel) % 2; }
 
 static enum worker_step receive_step(struct fabric_worker *w)

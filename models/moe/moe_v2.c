@@ -126,8 +126,8 @@ static void position_make(struct v2_rank *r)
     }
 }
 
-/* How many warps can each have a token in shared memory.  Other warps take other_bytes of it, and are other_warps of
- * the V2_WARPS_MAX warps. */
+/* How many warps can each have a token in shared memory.  Other warps take other_bytes of that memory, and are
+ * other_warps of the V2_WARPS_MAX warps. */
 static uint32_t warps_of(uint32_t token_bytes, uint32_t other_bytes, uint32_t other_warps)
 {
     return moe_min((V2_SHARED_BYTES - other_bytes) / token_bytes, V2_WARPS_MAX - other_warps);

@@ -62,8 +62,8 @@ static bool gate_arrived(struct v2_gate *k)
     return true;
 }
 
-/* Charges for the barrier's count of its uses, which tells which word is in use.  It is read when the barrier begins,
- * and raised when the barrier ends. */
+/* Charges for an access to the barrier's count of its uses, which tells which word is in use.  The count is read when
+ * the barrier begins, and raised when it ends. */
 static bool gate_phase(struct v2_gate *k)
 {
     ht_scan_here(&k->worker, SITE_V2_BARRIER_LOOK, 1, 8);
@@ -108,7 +108,7 @@ static bool gate_flush(struct v2_gate *k)
     return true;
 }
 
-/* Whether the rank's stores to itself have arrived.  They have when its own word of the barrier has arrived. */
+/* Whether the rank's stores to itself have arrived.  They have arrived when its own word of the barrier has. */
 static bool gate_self(struct v2_gate *k)
 {
     const struct ht_rank *h = &k->rank->ht;
