@@ -13,8 +13,8 @@
 /* The roles of an option.  Other tables and lists of options are derived from them. */
 enum field_flag {
     /* the option makes the case: records that differ in it are of different cases (case_record()).  Options of the
-     * machine lack this flag, and so do those that say when ranks begin: predictions vary them to explain one
-     * measurement. */
+     * machine lack this flag, and so do options that say when ranks begin, because predictions that explain one
+     * measurement differ in these options. */
     MAKES = 1,
     ROUTES = 2, /* the case's load depends on the option (case_routing_same()) */
     DRAWS = 4,  /* the option matters only if routing is drawn: with a trace it does not make the case */
@@ -31,8 +31,7 @@ struct field {
     unsigned flags; /* set of enum field_flag */
     size_t offset;
     uint32_t least, most; /* the least and the greatest number that a user may give (FIELD_COUNT) */
-    uint32_t initial;     /* the value if the user gives none; 0: the value is decided later, even if 0 is below
-                           * `least` */
+    uint32_t initial;     /* the value if the user gives none; 0, whatever `least` is: the value is decided later */
     const char *choices;  /* "a|b|c"; the first is the default unless initial_text gives another */
     const char *argument; /* the placeholder of the value in --help */
     const char *help;
@@ -60,7 +59,8 @@ struct field {
 /* clang-format on */
 
 #define COLL    "alltoallv|allgather|reducescatter|allreduce|ag-rs|p2p"
-/* Names of changes to DeepEP, which are versions (models/moe/moe_deepep.h).  "before-NAME" is a version, too. */
+/* Changes to DeepEP whose names stand for versions (models/moe/moe_deepep.h).  "before-NAME" stands for a version,
+ * too. */
 #define DEEPEPS "zero-copy, ibgda, starts, ll-nvlink, bulk, heads, bulk-dispatch, bulk-combine, forwarders, logfmt, v2"
 
 /* The name of ranks-per-node in DeepEP's tests.  It also sets the number of ranks if no other option gives it. */
@@ -312,8 +312,8 @@ bool case_option_applies(uint32_t index, const char *kernel)
     return g_strv_contains((const char *const *)word, kernel);
 }
 
-/* A num-sms that the user did not give makes the case only for the normal kernels.  For others it may follow from the
- * machine: low-latency kernels take all SMs, and V2 kernels those that the links need. */
+/* If the user did not give num-sms, it makes the case only for the normal kernels.  For other kernels the number may
+ * follow from the machine: low-latency kernels take all SMs, and V2 kernels those that the links need. */
 bool case_option_makes_case(uint32_t index, const struct case_options *c)
 {
     const struct field *f = &field_table[index];
@@ -518,9 +518,8 @@ static void text_default(const char **text, const char *value)
     if (!*text) *text = value;
 }
 
-/* The number of experts by default: 288 for low latency, of which 32 are redundant, else 256, as in the public
- * tests. If 288 is not a multiple of the number of ranks, 256 counts.  It is rounded up to a multiple of the number
- * of ranks. */
+/* The default number of experts, as in the public tests.  Low latency has 288, of which 32 are redundant, if 288 is a
+ * multiple of the number of ranks.  Otherwise the number is 256, rounded up to a multiple of the number of ranks. */
 static uint32_t experts_default(bool low_latency, uint32_t ranks)
 {
     if (low_latency && 288 % ranks == 0) return 288;

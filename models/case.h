@@ -31,8 +31,8 @@ struct case_options {
     const char *deepgemm;              /* DeepGEMM's version: "2026-06", "2026-04" */
     const char *protocol;              /* NCCL's protocol: "ll", "ll128", "simple" */
     const char *issue;                 /* p2p: "kernel", "host", "copy", "nccl" */
-    const char *compute, *compute_sms; /* arithmetic that runs at the same time as a kernel: its time; its SMs as
-                                        * "A:B" */
+    const char *compute, *compute_sms; /* a load on the GPUs while a kernel runs: its kind and size, as --compute
+                                        * takes them; its SMs, as "A:B" */
     uint32_t num_tokens, hidden, num_topk, num_experts, num_topk_groups, num_ranks, ranks_per_node;
     const char *tokens_per_rank;                              /* how many tokens each rank has, if not all have the
                                                                * same number: "4096|2048|..." */
@@ -53,8 +53,8 @@ struct case_options {
     const char *data;    /* the values of tokens: "pattern", "constant", "random" */
     const char *routing; /* how random routing is drawn: "uniform", "zipf:1.2", ... (traces/generate.h) */
     const char *cluster; /* path of a cluster file or name of a shipped one */
-    const char *launch;  /* how kernels are launched: "barrier" before each kernel (also NULL), or "stream" or "loop",
-                          * for  kernels that have them */
+    const char *launch;  /* when a rank launches a kernel: "barrier": when all ranks do (also NULL); "stream" or
+                          * "loop": when its previous kernel has ended */
     const char *backend; /* a name in models/backends.ini; NULL: the backend of the cluster file */
     const char *loops;   /* path of a sheet of loops (models/kernels/loops.h) that replaces shipped lines, or NULL */
     const char *fault;   /* edits of the machine (models/predict/fault.h), or NULL */
@@ -63,7 +63,7 @@ struct case_options {
     const char *trace, *trace_weights;
     uint32_t step, layer;
     const char *traffic;   /* tokens from each source to each rank or expert, or NULL: "1|2;3|4", where ';' divides
-                            * sources   and '|' targets */
+                            * sources and '|' targets */
     const char *placement; /* how experts are placed on ranks, or NULL */
     const char *deepep; /* the version of DeepEP: "a84a248", "2025-04-16", "before-ibgda"; NULL: that of PROTOCOLS.md */
     uint64_t given[2];  /* bits of the options that case_set() has set: case_option_given() */
@@ -109,12 +109,12 @@ void case_topics(struct case_options *c, struct command_topic topic[CASE_TOPICS]
  * themselves. */
 struct case_options case_resolved(const struct case_options *c);
 
-/* For callers that need a single option.  Returns the option's value or, if the case leaves it open, the one that
- * case_resolved() gives it. */
+/* For callers that need a single option.  These functions return the value that the case gives.  If it gives none, they
+ * return the value that case_resolved() gives. */
 const char *case_kernel(const struct case_options *c);
 bool case_kernel_in(const struct case_options *c, const char *names); /* names is a list such as "ll|normal|v2" */
-uint32_t case_ranks(const struct case_options *c); /* 8 for a trace or a matrix file, because this function reads no
-                                                    * file */
+uint32_t case_ranks(const struct case_options *c); /* this function reads no file: if only a trace or a matrix file
+                                                    * gives the ranks, it returns 8 */
 uint32_t case_tokens(const struct case_options *c);
 enum { CASE_SMS_DEFAULT = 24 }; /* num-sms of the normal kernels' public tests; many other kernels use the whole GPU */
 enum { CASE_SMS_MORI = 80 };    /* block_num, the number of blocks, in MoRI's configuration */
@@ -122,13 +122,14 @@ enum { CASE_SMS_MORI = 80 };    /* block_num, the number of blocks, in MoRI's co
 /* A sentence for the user about a default that may surprise.  NULL if there is none.  Free with g_free(). */
 char *case_note(const struct case_options *c);
 
-/* The number of ranks of a node: the user's number; else gpus; or, if gpus is 0, the number of all ranks.  The
- * result is 0 if none of them is known; case_resolved() then takes 8.  case_node_settle() sets the number in c. */
+/* The number of ranks of a node: the user's number; if there is none, gpus; or, if gpus is 0, the number of all ranks.
+ * The result is 0 if none of them is known; case_resolved() then takes 8.  case_node_settle() sets the number in c. */
 uint32_t case_node_ranks(const struct case_options *c, uint32_t gpus);
 void case_node_settle(struct case_options *c, uint32_t gpus);
-/* Sets the defaults that depend on the simulated cluster.  If c names an early version of DeepEP, defaults follow
- * that version: low latency uses the NIC alone, and a host thread posts for normal kernels.  V2 posts by GDAKI where
- * the cluster's warps post to a ConnectX, and NCCL's rings and trees by its thread of the host on any cluster. */
+/* Sets the defaults that depend on the simulated cluster: ranks-per-node, and the backend if the user gave none.  In
+ * early versions of DeepEP (c->deepep) low latency uses the NIC alone, and "ibrc", a host's thread, posts for normal
+ * kernels.  V2 gets "gdaki" where the cluster's warps post to a ConnectX.  NCCL's rings and trees get "nccl", unless
+ * ranks run on a host. */
 void case_cluster_settle(struct case_options *c, const struct cluster *cluster);
 /* The version (models/moe/moe_deepep.h) that a commit, a date or a name stands for; 0 if it stands for none. */
 uint32_t case_deepep_version(const char *text);
@@ -179,8 +180,8 @@ const char *case_rate_metric(const struct case_options *c);
 /* The ranks of a set as "1|3|5", or "none" for an empty set.  set[rank] is 1 if the set has the rank.  Free with
  * g_free(). */
 char *case_ranks_text(const uint8_t *set, uint32_t ranks);
-/* Replaces files that options name and the current folder lacks by those in `folder`, if it has them.  `folder` is
- * the table's folder. */
+/* If an option names a file that is not in the current folder but in `folder`, replaces its path by that of the file in
+ * `folder`.  `folder` is the folder of the table that gives the options. */
 void case_files_resolve(struct case_options *c, const char *folder);
 /* The digest (traces/digest.h) of the file that an option's value names.  NULL if it names no file, a cluster (which
  * has a digest of its own), or a file that can be read only once.  Free with g_free(). */

@@ -26,8 +26,8 @@ static uint32_t row_bytes(const struct case_options *c)
     return strcmp(c->dtype, "bf16") == 0 ? 2 * c->hidden : c->hidden;
 }
 
-/* Makes the messages. They are the matrix's. Without a matrix they follow from the routing: one message for each pair
- * of ranks, which carries everything that dispatch sends between them. */
+/* Makes the messages: those of the matrix.  If the case has no matrix, each pair of ranks has one message, which
+ * carries everything that dispatch sends between them by the routing. */
 static bool edges_load(const struct case_options *c, struct edges *edges, GError **error)
 {
     if (c->matrix) return edges_make(c->matrix, c->num_ranks, row_bytes(c), c->seed, edges, error);
@@ -145,8 +145,8 @@ static bool calls_known(const struct cluster *cluster, const char *issue, GError
     return error_input(error, "issue: %s: expected a cluster file with [calls], found none", issue);
 }
 
-/* Sets whether the kernel, the host, a copy engine or NCCL issues messages.  Calls of the host issue one message
- * each, so p2p then has one message a phase. */
+/* Sets whether the kernel, the host, a copy engine or NCCL issues messages.  If the kernel does not issue them, p2p has
+ * one message a phase, because a call of the host issues one message. */
 static bool issue_parse(const struct case_options *c, const struct cluster *cluster, struct coll_options *o,
                         GError **error)
 {
@@ -167,9 +167,9 @@ static bool issue_parse(const struct case_options *c, const struct cluster *clus
     return calls_known(cluster, c->issue, error);
 }
 
-/* Sets three flags.  process: messages are MPI's, so a process issues them.  sockets: NCCL's network is sockets.
- * own_part: a rank also sends its own part to itself.  A rank does so, as in MPI_Alltoall, if all messages of the
- * matrix have one size. */
+/* Sets three flags.  process: messages are MPI's, so a process issues them.  sockets: NCCL's allreduce uses sockets.
+ * own_part: a rank also sends its own part to itself, as in MPI_Alltoall.  With own_part, all messages of the matrix
+ * have one size, and NCCL or a process with a GPU sends them. */
 static void process_find(const struct case_options *c, const struct cluster *cluster, struct coll_options *o)
 {
     const struct transport *backend = c->backend ? backends_find(c->backend) : NULL;
@@ -220,9 +220,9 @@ static double ring_gbs(double nic_gbs, bool blackwell)
     return speeds_gbs[i];
 }
 
-/* Finds the rings between nodes.  There is one for each NIC of a node.  A fast ring becomes two of half its rate,
- * unless there are many rings (ncclTopoDupChannels).  Each ring has two channels, or four if rings are fast and
- * channels few (connect.cc). */
+/* Finds the rings between nodes.  There is one for each NIC of a node.  A ring of 25 GB/s or more becomes two of half
+ * its rate, if there are at most 4 rings or if it has 50 GB/s or more (ncclTopoDupChannels).  Each ring has two
+ * channels.  If rings are faster than 45 GB/s and have fewer than 16 channels in all, each has four (connect.cc). */
 static void nccl_find_between(const struct case_options *c, const struct cluster *cluster, struct coll_nccl *nccl)
 {
     const uint32_t sharers = MAX(cluster->nic.gpus_per_nic, 1u), nics = (c->ranks_per_node + sharers - 1) / sharers;
@@ -236,11 +236,11 @@ static void nccl_find_between(const struct case_options *c, const struct cluster
     nccl->split_lines = cluster->nic.provider == CLUSTER_PROVIDER_CXI || g_strcmp0(c->backend, "tcp") == 0;
 }
 
-/* Fills in what NCCL's search finds (src/graph/search.cc, topo.h, connect.cc).  Of a Hopper link's 26.6 GB/s the
- * search counts 20.6, and of a Blackwell link's 53.1 GB/s it counts 40.1.  So it finds 6 rings of 60 GB/s, or 8 of
- * 90, and doubles their number twice.  LL128 is off between nodes where a GPU reaches its NIC through the CPU, as it
- * does Slingshot's NICs in Alps (ncclTopoTuneModel; issue 2053 says why).  Every NIC behind sockets counts as such a
- * NIC. */
+/* Fills in what NCCL's search finds (src/graph/search.cc, topo.h, connect.cc).  The search counts a Hopper link as 20.6
+ * GB/s, not 26.6, and a Blackwell link as 40.1 GB/s, not 53.1.  So it finds 6 rings of 60 GB/s on Hopper and 8 of 90
+ * GB/s on Blackwell, and doubles their number twice.  LL128 is off between nodes where a GPU reaches its NIC through
+ * the CPU, as it does Slingshot's NICs in Alps (ncclTopoTuneModel; issue 2053 says why).  NICs behind sockets count as
+ * reached through the CPU. */
 static void nccl_find(const struct case_options *c, const struct cluster *cluster, struct coll_options *o)
 {
     struct coll_nccl *nccl = &o->nccl;

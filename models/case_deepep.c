@@ -94,5 +94,5 @@ void case_cluster_settle(struct case_options *c, const struct cluster *cluster)
         cluster->nic.posting == CLUSTER_POST_GPU)
         c->backend = "gdaki"; /* V2's network is NCCL's device API (PROTOCOLS.md 1.7) */
     if (case_by_nccl(c) && !c->backend && !cluster->host.cores)
-        c->backend = "nccl"; /* whatever the cluster's own kernels post by */
+        c->backend = "nccl"; /* even if other kernels of this cluster post in another way */
 }

@@ -44,8 +44,8 @@ static void moe_load_digest(const struct case_load *load, GChecksum *checksum)
     }
 }
 
-/* Sets num_sms as the V2 library chooses it: the SMs that the links need by their nominal rates, and at least 64 unless
- * other kernels need SMs at the same time. */
+/* Sets num_sms as the V2 library chooses it: the SMs that the links need by their nominal rates, but at most all SMs.
+ * Unless other kernels need SMs at the same time (overlap), it is at least 64. */
 static void v2_sms_choose(struct moe_options *o, const struct cluster *cluster, bool overlap)
 {
     const struct graph_made_with with = graph_made_with(cluster);

@@ -22,8 +22,8 @@ static bool parse_value(const struct cluster_key *k, const struct key_file *file
                        k->choices ? one_of : cluster_value_expected(k->kind), text);
 }
 
-/* Refuses a section that lacks keys, and lists them all.  If only included files have the section, the error names the
- * file that includes them. */
+/* Refuses a section that lacks keys.  The error lists all of the missing keys.  If only included files have the
+ * section, the error names the file that includes them. */
 static bool refuse_lack(const struct key_file *file, const char *section, GError **error)
 {
     g_autoptr(GString) names = g_string_new(NULL);
@@ -245,8 +245,8 @@ static bool check_fetch(const struct key_file *file, const struct cluster *c, GE
                        place, (double)c->nic.fetch_ps / 1e3, (double)c->nic.read_ps / 1e3);
 }
 
-/* Refuses parts that do not fit together, and fills in what they leave open.  A cluster has GPUs with NVLink, or a
- * host.  It has all parts of RDMA, or none. */
+/* Refuses parts that do not fit together, and fills in what they leave open.  A cluster has the sections [gpu] and
+ * [nvlink], or the section [host].  If it has [gpu] and [nic], it has [network], too. */
 static bool check_parts(const struct key_file *file, struct cluster *c, GError **error)
 {
     const uint32_t gpu = key_file_line(file, "gpu", NULL), host = key_file_line(file, "host", NULL);

@@ -5,7 +5,8 @@
 
 #include "models/cluster.h"
 
-/* A row of a time or a rate names the kind of part that it is of.  KEY, which names none, does not compile for them. */
+/* A key of a time or a rate must name the kind of part that the time or rate belongs to.  KEY gives a key no kind of
+ * part, so KEY with a time or a rate does not compile. */
 #define ROW(section, name, kind, part, optional, field, choices, meaning) \
     { \
         section, name, kind, part, optional, offsetof(struct cluster, field), choices, meaning \

@@ -36,9 +36,9 @@ static const struct {
               "fit` write it." },
 };
 
-/* The most important keys.  The first of them describe a machine's shape.  Half or twice the value of any other
- * changes dispatch or combine on H100s by 20 to 90 %, or by 8 % for the GPU's memory rate.  These are changes of low
- * latency on 8 and 32 ranks, normal on 8 and 16, V2 on 8. */
+/* The most important keys.  The first of them describe a machine's shape.  Any other key changes the time of dispatch
+ * or combine on H100s by 20 to 90 %, if its value is halved or doubled.  Only the rate of the GPU's memory changes it
+ * by no more than 8 %.  The kernels were low latency on 8 and 32 ranks, normal on 8 and 16, and V2 on 8. */
 static const char *const first[] = {
     "nvlink.gpus",
     "node.nics",

@@ -88,8 +88,8 @@ struct fabric_write {
     uint16_t queue; /* put(): the number of a QP to this peer */
     bool defer;     /* put(): hold back the doorbell until later */
     bool in_turn;   /* store() by a worker of one warp: each row begins when the row before is done, so operations of
-                     * other workers may come between two rows.  It must be the last operation of a step, which then
-                     * returns WORKER_MORE.  The next step comes when all rows are done */
+                     * other workers may come between two rows.  Such a store() must be the last operation of its
+                     * step, which then returns WORKER_MORE.  The next step comes when all rows are done */
     uint8_t warps;  /* how many warps write; 0: all of the worker's */
     uint8_t rows;   /* how many rows of tokens are written; 0 counts as 1 */
     uint8_t first;  /* store(): the warp that takes the first row; later warps take the other rows in rotation */
@@ -131,8 +131,8 @@ enum fabric_work_kind {
 struct fabric_work {
     enum fabric_work_kind kind;
     uint16_t warps; /* how many warps work; 0: all of the worker's */
-    uint32_t place; /* SCAN of words that the real kernel has in the host's memory: number of the first word, where
-                     * a word has 8 B; the model keeps these words among the rank's own */
+    uint32_t place; /* SCAN of words that the real kernel has in the host's memory, 8 B each: the number of the first
+                     * word.  The model keeps these words among the rank's own */
     uint32_t rows;  /* rows of tokens or parts of rows, of which a warp works on one at a time; SCAN: loads of each
                      * lane, or words of the host's memory */
     uint8_t site;   /* enum site: the place in the kernel's code */
@@ -312,8 +312,9 @@ static inline void fabric_watch(struct fabric_worker *w, uint32_t word, uint32_t
     w->fabric->ops->watch(w->fabric, w, word, word_count, 0);
 }
 
-/* Declares a watch of one word for a worker that has nothing to do while the word is below `least`.  In a step: says
- * this of the worker's next step and a word that it watches already.  A world may leave out such a step. */
+/* Before the launch: declares a watch of one word for a worker that has nothing to do while the word is below `least`.
+ * In a step: says that the worker's next step has nothing to do while a word that it watches already is below `least`.
+ * A world may leave out steps in which there is nothing to do. */
 static inline void fabric_watch_least(struct fabric_worker *w, uint32_t word, uint64_t least)
 {
     w->fabric->ops->watch(w->fabric, w, word, 1, least);

@@ -113,7 +113,8 @@ static uint64_t operations_done(const struct waits *waits)
     return waits->options.operations ? waits->options.operations(waits->fabric) : 0;
 }
 
-/* Returns the time at which a worker is stepped.  Reads the clock only in a new round or after operations. */
+/* Returns the time at which a worker is stepped.  Where the world counts operations, reads the clock only in a new
+ * round or after operations. */
 static uint64_t clock_read(struct waits *waits, uint32_t worker, uint64_t operations)
 {
     if (!waits->options.operations || operations != waits->operations || worker <= waits->last)

@@ -27,8 +27,9 @@ enum worker_step { WORKER_MORE, WORKER_WAIT, WORKER_DONE };
 
 enum worker_moment {
     WORKER_PLAIN,
-    WORKER_COUNTS, /* when this worker ends, the host knows how many rows will come */
-    WORKER_CLOSES, /* once all other workers have ended, the next kernel may be launched before this one's end */
+    WORKER_COUNTS, /* once all workers with this moment have ended, the host knows how many rows will come */
+    WORKER_CLOSES, /* the next kernel may be launched before this worker ends, once all workers without this moment
+                    * have ended */
 };
 
 /* A warp role: what is common to all workers that have it.  It never changes. */
