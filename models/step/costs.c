@@ -226,11 +226,12 @@ static double attention_us(const struct costs_options *o, double tokens, char so
 }
 
 /* The time of both GEMMs of an inference engine's layer.  *ordering: whether the time includes the ordering of rows.
- * experts_contiguous was measured with the ordering, and launched by a host: it takes 0.4 to 0.8 ms for few rows,
- * with one expert as with 32.  Decode runs as a graph, which a host does not slow, so it takes experts_masked, which
- * has only the GEMMs.  If there are more rows than experts_masked has, it is looked up with its largest number of rows
- * and with fewer experts in proportion, so that each expert keeps its number of rows.  The time found is scaled up by
- * the rows.  It is at least the time of the largest number of rows with all experts. */
+ * If the kernels' rows are contiguous, experts_contiguous of the user's own table comes first.  The shipped
+ * experts_contiguous was measured with the ordering, and launched by a host: it takes 0.4 to 0.8 ms for few rows, with
+ * one expert as with 32.  Decode runs as a graph, which a host does not slow, so it takes experts_masked, which has
+ * only the GEMMs.  Beyond the largest number of rows of experts_masked, the time is looked up with this largest number
+ * and with fewer experts in proportion, so that each expert keeps its number of rows.  This time is scaled up by the
+ * rows.  It is at least the time of the largest number of rows with all experts. */
 static double layer_us(const struct costs_options *o, const char *shape, double rows, double experts, char source[64],
                        bool *ordering)
 {

@@ -52,9 +52,9 @@ uint32_t costs_tile_rows(const struct costs_options *o);
 /* The clock of the tables over the clock under continuous load.  It is at least 1. */
 double costs_clock_lift(const struct costs_options *o);
 
-/* The clock of the SMs over the clock at which kernels of communication were measured, the set one.  clock: the rank's
- * clock over the nominal one (device_clock()).  tensor: the share of all tensor cores' rate that is used now: the more
- * of them work, the lower the clock, within 20 us and at any power. */
+/* The clock of the SMs, divided by the set clock, at which communication kernels were measured.  clock: the rank's
+ * clock over the nominal one (device_clock()).  tensor: the share of all tensor cores' rate that is in use.  The larger
+ * this share is, the lower is the clock, within 20 us and at any power. */
 double costs_sm_clock(const struct costs_options *o, double clock, double tensor);
 
 /* The cost of a layer's op on a rank with `tokens` tokens and `experts` experts.  rows: the rows that come to these

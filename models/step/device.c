@@ -25,7 +25,7 @@ struct running {
     uint32_t kernel, have, wanted; /* the kernel; the SMs that it has; the further SMs that it wants */
     double left_ps, rate, slow;    /* left_ps: remaining work, as time at rate 1 */
     double power;                  /* as in struct step_cost */
-    double one_ps;                 /* the work of each of the op's kernels in sequence, if there are several */
+    double one_ps;                 /* if the op is several kernels in sequence: the work of one of them */
     uint32_t kernels_after;        /* kernels of the sequence after the one that runs */
     struct group group[GROUPS_MAX];
     uint32_t groups;
@@ -286,8 +286,8 @@ static void sms_take(struct device *d, uint32_t r, struct running *run, uint64_t
     if (run->meeting ? run->wanted == 0 : *begin == UINT64_MAX) *begin = now;
 }
 
-/* Shares the SMs anew.  First kernels of short blocks return their SMs.  Then other kernels take what they want, and
- * kernels of short blocks take what is left.  In both groups, streams take SMs by priority. */
+/* Shares the SMs anew.  First, kernels of short blocks return their SMs.  Then the other kernels take the SMs that they
+ * want.  Last, kernels of short blocks take what is left.  In both groups, streams take SMs by priority. */
 static void sms_share(struct device *d, uint32_t r, uint64_t now)
 {
     struct rank *rank = &d->rank[r];

@@ -62,7 +62,8 @@ static uint32_t add(struct maker *m, uint8_t stream, enum step_op op, uint32_t l
     return m->schedule->kernels->len - 1;
 }
 
-/* Adds the phases [first, end) one after another.  Returns the last kernel. */
+/* Adds the phases [first, end) one after another.  The first of them waits for the kernel `after`.  Returns the last
+ * kernel. */
 static uint32_t comm(struct maker *m, uint8_t stream, uint32_t layer, uint32_t batch, uint32_t first, uint32_t end,
                      uint32_t after)
 {
@@ -215,10 +216,10 @@ static uint32_t comm_back(struct maker *m, uint8_t stream, uint32_t layer, bool 
     return last;
 }
 
-/* Adds a layer of each batch, in DualPipe's order (deepseek-ai/profile-data, train.json).  During attention forward
- * comes dispatch backward.  During the experts' dgrad comes dispatch forward.  During their wgrad and the experts
- * forward comes combine backward.  During attention backward comes combine forward.  before[]: what each batch's
- * next layer waits for. */
+/* Adds a layer of each batch, in DualPipe's order (deepseek-ai/profile-data, train.json).  Dispatch backward runs
+ * during attention forward, dispatch forward during the experts' dgrad, combine backward during the experts' wgrad and
+ * the experts forward, and combine forward during attention backward.  before[]: the kernel that each batch's next
+ * layer waits for. */
 static void layer_train(struct maker *m, uint8_t stream, uint32_t layer, uint32_t before[2])
 {
     const uint32_t gradients = comm_back(m, stream, layer, false, before[BACKWARD]);

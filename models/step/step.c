@@ -65,8 +65,9 @@ static bool experts_unequal(const char *routing)
     return false;
 }
 
-/* Makes redundant experts replicas of the heaviest ones, as EPLB places them, where a trace or --routing says which
- * experts are heavy.  Other routings give ranks their shares of all experts. */
+/* Settles the redundant experts.  If a trace or --routing says which experts are heavy, they are replicas of the
+ * heaviest experts, placed as EPLB does it.  Other routings say what each rank gets, so redundant experts only add to
+ * the number of experts. */
 static bool redundant_settle(struct step_plan *p, const struct step_options *o, GError **error)
 {
     if (o->redundant > 0 && p->c.placement)
