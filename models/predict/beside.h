@@ -44,8 +44,9 @@ bool beside_rate_parse(const char *text, struct pressure_load *load);
  * nothing. */
 bool beside_parse(const struct case_options *c, const struct cluster *cluster, uint32_t kernel_sms,
                   struct beside *beside, GError **error);
-/* From now on the world's ranks run the given phase under this load.  Returns the load's speed meanwhile over its speed
- * alone on its SMs.  NAN: no load; a GEMM, whose SMs count more; or data in the L2, which the phase drives out. */
+/* From now on the world's ranks run the given phase under this load.  Returns the load's speed during the phase over
+ * its speed alone on its SMs.  NAN: there is no load; it is a GEMM, for whose speed the number of SMs counts more; or
+ * its data are in the L2, out of which the phase drives them. */
 double beside_set(const struct beside *beside, const struct cluster *cluster, struct world *world, uint32_t ranks,
                   uint32_t phase);
 /* Sets own[phase] from the phase's results, for the next round. */

@@ -24,8 +24,8 @@ enum cause_scope {
     CAUSE_NETWORK = 1,      /* needs ranks that reach each other by NICs */
     CAUSE_NVLINK = 2,       /* needs ranks that share an NVLink domain */
     CAUSE_SMS = 4,          /* needs kernels whose number of SMs can be chosen */
-    CAUSE_RATES = 8,        /* needs rows that give a bandwidth */
-    CAUSE_DRAWN = 16,       /* needs rows whose routing is drawn, not given by a trace or a matrix */
+    CAUSE_RATES = 8,        /* needs rows of normal or V2 kernels that give a bandwidth */
+    CAUSE_DRAWN = 16,       /* needs rows whose routing is drawn, not given by a trace or a traffic matrix */
     CAUSE_PORTS = 32,       /* needs NICs of several ports */
     CAUSE_MOE = 64,         /* needs kernels that dispatch and combine tokens */
     CAUSE_SHARED = 128,     /* needs several ranks on a node */
@@ -152,8 +152,8 @@ struct verdict {
     double left;                  /* root mean square of the residuals that it leaves, as a factor: 1.1 is 10 % */
     double gives;                 /* the share of their time that the rows would take without the cause; at 0.5 they
                                    * would be twice as fast */
-    double over;                  /* mean ln of the time with the cause over the measured time, at most what the cause
-                                   * adds */
+    double over;                  /* mean over times of the smaller of two ln: the time with the cause over the
+                                   * measured time, and over the time without the cause */
     uint32_t contradicting;       /* how many rows get a residual that is larger by more than a tenth */
     uint32_t applied;             /* how many rows the cause applies to */
     uint32_t first_contradicting; /* the line of the first contradicting row */

@@ -33,8 +33,8 @@ static bool applies(const struct cause *cause, const struct cluster *cluster, co
     return true;
 }
 
-/* Whether this backend could have sent a row's requests.  It could not if another library sent them, or if the row's
- * version of DeepEP no longer has the backend. */
+/* Whether this backend could have sent a row's requests in place of the row's own.  It could not if another library
+ * sent them.  If the row states its version of DeepEP, that decides about "ibrc". */
 static bool backend_possible(const struct validate_row *row, const char *backend)
 {
     const bool v2 = case_kernel_in(&row->options, "v2"), nccl = !strcmp(backend, "gin-proxy");

@@ -1,12 +1,9 @@
-/* diagnose_predict.c - predicts rows with hypotheses planted, in one run on all cores, as cheaply as possible.
- *
- * Three things save work.  First, times of the normal kernels are linear in tokens once channels are full.  So a
- * large case is predicted from two small numbers of tokens, by a line.  This is done with the cause and without it, and
- * the line's error cancels in the quotient.  Second, a cause affects two similar cases nearly equally, so a few of many
+/* diagnose_predict.c - predicts rows with hypotheses planted, in one run on all cores, as cheaply as possible.  Three
+ * things save work.  First, times of the normal and V2 kernels are linear in tokens once channels are full.  So a large
+ * case is predicted from two small numbers of tokens, by a line.  This is done with the cause and without it, and the
+ * line's error cancels in the quotient.  Second, a cause affects two similar cases nearly equally, so a few of many
  * cases stand for all.  Third, a few cases with few nodes tell likely causes from unlikely ones, so these cases are
- * predicted first.
- *
- * Knows no ranking. */
+ * predicted first.  Knows no ranking. */
 #include "models/predict/diagnose.h"
 
 #include <math.h>
@@ -125,7 +122,7 @@ bool diagnose_works_at_once(const struct validate_table *table, uint32_t hypothe
 }
 
 /* Picks the cases that stand for others: first the case with the most rows, then repeatedly the one least similar to
- * those picked.  Stops when it has `most` cases or they cost more than `work`. */
+ * those picked.  Stops at `most` cases, or before the cases cost more than `work`, but picks at least one. */
 static void cases_pick(const struct validate_table *table, enum diagnose_effort effort, double work, uint32_t most,
                        bool *picked)
 {
@@ -205,7 +202,8 @@ static double excess(const struct validate_table *table)
     return most;
 }
 
-/* A copy, with or without a cause, of the row that stands for row i, with `tokens` tokens (0: its own number). */
+/* A copy of row i as it is predicted: with the causes of first and h, if any, with fewer nodes if its stand says so,
+ * and with `tokens` tokens (0: its own number). */
 static struct validate_row planted_row(const struct plan *p, uint32_t i, uint32_t tokens,
                                        const struct hypothesis *first, struct hypothesis *h)
 {

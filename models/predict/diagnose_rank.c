@@ -7,7 +7,7 @@
 
 #define COMMON_SOUND   0.14
 #define ROW_SOUND      0.09
-#define COMMON_BESIDE  0.12 /* residuals relative to a baseline, here and in ROW_BESIDE */
+#define COMMON_BESIDE  0.12 /* the error of residuals relative to a baseline, as is ROW_BESIDE */
 #define ROW_BESIDE     0.06
 #define ROW_WAITS      0.05
 #define STRENGTH       0.2

@@ -25,7 +25,7 @@ static struct verdict verdict_make(const struct hypothesis *h, const struct vali
         had += before[i] * before[i];
         left += h->residual[i] * h->residual[i];
         if (!validate_row_waits(&table->row[i])) {
-            /* ln of the time with h over the measured time, at most what h adds; below 0: shorter */
+            /* the smaller of two ln: of the time with h over the measured time, and over the time without h */
             v.over += fmin(before[i] - h->residual[i], -h->residual[i]);
             gives += h->residual[i] - before[i];
             times++;

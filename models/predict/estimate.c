@@ -14,8 +14,8 @@
  * ranks; for ll, a rank and an expert; for alltoallv, a message. */
 static const struct kernel_cost {
     const char *kernel;
-    double token_node, token_rank, rank,
-        pair; /* events for each token to another node, token to a rank, rank, and pair */
+    double token_node, token_rank, rank, pair; /* events: for each other node that a token goes to; for each rank that
+                                                * it goes to (ll: each expert); for each rank; for each pair */
     double rank_bytes, pair_bytes, place_bytes;
 } costs[] = {
     /* clang-format off: a line a kernel */
@@ -27,7 +27,7 @@ static const struct kernel_cost {
     { "allreduce", 0, 0, 495, 0, 55e3, 0, 0 },     { "reducescatter", 0, 0, 0, 72, 55e3, 0, 0 },
     { "ag-rs", 0, 0, 0, 159, 90e3, 0, 0 },         { "pplx", 0, 1.9, 5400, 10, 200e3, 1600, 28 },
 
-    { "p2p", 0, 0, 8.2, 0, 20e3, 0, 0 }, /* events of a rank and message */
+    { "p2p", 0, 0, 8.2, 0, 20e3, 0, 0 }, /* events of each rank for each message */
     /* clang-format on */
 };
 

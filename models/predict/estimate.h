@@ -26,8 +26,9 @@ struct estimate estimate_case(const struct case_options *c, const struct case_lo
 
 /* Whether the work is long enough to use all cores: it needs 2.5 s by its number of events, or 250 MB. */
 bool estimate_long(const struct estimate *work);
-/* Whether the work is worth a pilot: by its number of events it needs half of the shortest time that is printed, or it
- * needs 500 MB, which is printed too, and which a pilot does not correct. */
+/* Whether the work is worth a pilot.  It is if it needs half of the shortest time that is printed, by its number of
+ * events, because a pilot may correct this number.  It also is if it needs 500 MB, the least memory that is printed;
+ * this limit is not halved, because a pilot does not correct the memory. */
 bool estimate_worth(const struct estimate *work);
 /* Runs a pilot of case c, which must be the largest of the work, and corrects the estimate by it.  Returns false, and
  * leaves the estimate unchanged, if a matrix, a list by rank or a trace on standard input gives the tokens, or if the

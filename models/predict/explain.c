@@ -99,8 +99,8 @@ static void rank_clear(gpointer data)
     profile_free(r->profile);
 }
 
-/* The call of another rank that meets `call`: the one with equal phase and number.  The search begins at index `near`
- * of the other rank's calls.  NULL: there is no such call. */
+/* The call of another rank that meets `call`: the call of the same phase with the same number (`layer`).  The search
+ * begins at index `near` of the other rank's calls.  NULL: there is no such call. */
 static const struct profile_call *call_matched(const struct explain_rank *other, const struct profile_call *call,
                                                uint32_t near)
 {
@@ -290,8 +290,8 @@ static double contention_most(const struct explain_rank *r, const struct profile
     return most;
 }
 
-/* The gap before the kernel in which the GPU was idle because the host launched the kernel only after the previous
- * one's end. */
+/* The gap before the kernel in which the GPU was idle, if the host launched the kernel only after the previous one's
+ * end, or if the profile does not say when it did. */
 static double launch_gap(const struct explain_rank *r, const struct profile_call *call)
 {
     const struct profile_kernel *kernel = kernel_of(r, call->index);
@@ -381,7 +381,8 @@ static void call_split(const struct explain *e, const struct explain_wire *w, GH
                   predicted_us(w->loaded[call->layer % w->layers], call->phase, own->rank) - wire_us);
     const double contention = contention_most(own, call, c);
     const bool unseen = e->ranks->len < e->world, low_latency = g_strcmp0(call->is.kernel, "ll") == 0;
-    /* The rest of a barrier's time is waiting, whatever ran at the same time. */
+    /* A rank that was not recorded may have come last to a barrier.  So the rest of a barrier's time is waiting,
+     * whatever ran at the same time. */
     if (unseen && phase_is_barrier(call->phase)) part_take(c, EXPLAIN_WAITING, &rest, rest);
     if (wire_us >= 0) part_take(c, EXPLAIN_CONTENTION, &rest, contention);
     /* No barrier precedes low-latency kernels, so a rank that was not recorded may have come late. */

@@ -219,7 +219,8 @@ static void record_rank(struct record *record, const char *phase, int32_t rank, 
                "GB/s");
 }
 
-/* How long a launch and the way of one message take; for a kernel that sends nothing, how long a launch takes. */
+/* How long a launch and the way of one message take.  For a kernel that sends nothing, how long a launch takes; on a
+ * host, how long a step and a poll take. */
 static double latency_bound_us(const struct run *run)
 {
     const struct cluster *c = run->cluster;
@@ -690,10 +691,10 @@ static bool arrive_after(struct run *run, const struct world_result *before, con
 
 static bool launches_loop(const struct case_options *c) { return c->launch && !strcmp(c->launch, "loop"); }
 
-/* Runs `count` phases from `first` on together, and records them.  In a loop all ranks begin the first round at once,
- * and the last round is recorded.  If the last phase follows a barrier, the last round leaves this phase out: it would
- * differ from the first round only in when each rank leaves the barrier.  If that matters, the phase runs once more
- * with those delays.  Else its first round is recorded. */
+/* Runs `count` phases from `first` on together, and records them.  In a loop each rank begins the first round at its
+ * arrival (--arrival), and the last round is recorded.  If the last phase follows a barrier, the last round leaves this
+ * phase out: it would differ from the first round only in when each rank leaves the barrier.  If that matters, the
+ * phase runs once more with those delays.  Else its first round is recorded. */
 static bool run_and_record(struct run *run, const struct case_options *c, uint32_t first, uint32_t count,
                            struct record *record, bool per_rank, GError **error)
 {

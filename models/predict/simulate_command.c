@@ -222,9 +222,9 @@ static bool run_and_write(const struct case_options *c, const struct arguments *
     return timeline_file_close(timeline, good, error);
 }
 
-/* Prints a note about a load of --compute that the model does not know: writes to HBM alone, from half of its rate on
- * (measured were 52 and 84 %), and writes to the L2 (measured were copies).  Both on two H100s (tests/accuracy,
- * h100_loads). */
+/* Prints a note about loads of --compute for which predictions are known to be off: writes to HBM alone, from half of
+ * the rate of writes on (52 and 84 % were measured), and writes to the L2 (copies were measured).  Both were measured
+ * on two H100s (tests/accuracy, h100_loads). */
 static void writes_note(const struct case_options *c, const struct cluster_gpu *gpu)
 {
     struct pressure_load load = { 0 };

@@ -51,8 +51,8 @@ static bool numbers_parse(const char *text, const char *name, uint32_t only, uin
 
 static bool job_counts(const struct job *job, int64_t layer) { return layer < 0 || job->layer == (uint32_t)layer; }
 
-/* Whether the summary averages the metric over jobs.  It does so for times of the mean rank, bandwidths, busy shares
- * and bounds.  A value that a job lacks counts as 0. */
+/* Whether the summary averages the metric over jobs.  It does so for times of the mean rank, bandwidths, shares,
+ * bounds, times on the wire and the speed of --compute.  A value that a job lacks counts as 0. */
 static bool metric_averages(const char *metric)
 {
     static const char *const prefixes[] = { "logical_",    "physical_", "busy_",         "bound_",
@@ -81,8 +81,8 @@ struct word {
     double sum;
 };
 
-/* Returns the word that most jobs have (the first one, if two are equally common), and the mean of `number` over those
- * jobs. NULL: no job has a word. */
+/* Returns the commonest word of the jobs (the first one, if two are equally common), and the mean of `number` over the
+ * jobs that have it.  NULL: no job has a word. */
 static const char *word_commonest(const char *phase, const char *metric, const char *number, const struct job *jobs,
                                   uint32_t count, int64_t layer, double *mean)
 {
@@ -105,8 +105,8 @@ static const char *word_commonest(const char *phase, const char *metric, const c
     return best ? best->text : NULL;
 }
 
-/* Records the part that is busiest in most jobs, and means over these jobs.  Also records how many they are, unless
- * they are all jobs. */
+/* Records the part that is most often the busiest one, and means over the jobs in which it is.  Also records the number
+ * of these jobs, unless they are all. */
 static void part_summarise(struct record *record, const char *name, const char *phase, const struct job *jobs,
                            uint32_t count, int64_t layer)
 {

@@ -21,7 +21,7 @@ void span_add(struct span *span, struct world_result *result, bool follows, bool
         result->time_ps = end_ps - start_ps;
         span->end_ps = span->let_ps = end_ps;
     } else {
-        /* Before they allow the next kernel, the SMs meet and read the barrier that ends the kernel. */
+        /* The SMs meet, and read the barrier that ends the kernel, before they allow the next kernel. */
         const uint64_t met_ps = MIN(result->let_ps + 2 * gpu->poll_ps + gpu->scan_row_ps, result->time_ps);
         *span = (struct span){ .end_ps = result->time_ps, .let_ps = met_ps, .counts_ps = result->counts_ps };
     }

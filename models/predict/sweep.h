@@ -175,9 +175,10 @@ char *sweep_figure_text(double figure);
 /* Appends how many points are impossible.  possible: how many are not. */
 void sweep_impossible_append(const struct sweep_results *results, guint possible, GString *out);
 
-/* Appends the best points, at most `limit`, the best first.  If work and settings were swept, appends the best point of
- * each combination of work instead, because points of different work cannot be compared.  If SMs were swept, also
- * appends the front of SMs against the goal, for each combination of the other settings. */
+/* Appends at most `limit` points.  If no work was swept, these are the best points, the best first.  If work and
+ * settings were swept, they are the best point of each combination of work, because points of different work cannot be
+ * compared.  If only work was swept, they are all points, in the order of the plan.  If SMs were swept, also appends
+ * fronts of SMs against the goal: one for each combination of the names that are not settings of a launch. */
 bool sweep_text_append(const struct sweep_results *results, const struct sweep_goal *goal, uint32_t limit, GString *out,
                        GError **error);
 /* Appends a table that compares the values of one swept name.  It has a column for each value, with the goal's figure,

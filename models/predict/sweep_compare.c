@@ -181,11 +181,11 @@ static const char *along_value(const struct side_by_side *s, guint combo, int al
     return cells_of(s, combo)[1 + along];
 }
 
-/* Whether the gain is one: the table calls what differs by less "the same". */
+/* Whether a gain in percent counts as a gain.  The table calls smaller differences "the same". */
 static bool pays(double gain) { return gain >= 0.5; }
 
-/* Appends "schedule stages is better than sequential from batch 128 on".  If the gain's sign changes more than once,
- * appends at how many values there is a gain. */
+/* Appends where the value is better than the first one: "schedule stages is better than sequential from batch 128 on".
+ * If the gain comes or goes more than once, appends at how many values there is a gain. */
 static void verdict_append(const struct side_by_side *s, guint value, int along, GString *out)
 {
     const char *name = s->results->column[1 + s->name], *other = s->results->column[1 + along];

@@ -152,8 +152,9 @@ bool sweep_name_is_launch(const char *name)
     return strcmp(name, "num-sms") == 0 || g_str_has_suffix(name, "-chunk") || g_str_has_suffix(name, "-buffer");
 }
 
-/* The name's place in the order of loops, 0 for the outermost.  Names that change the cluster come first, and names
- * that do not change the routing last, so that points that share a cluster or a routing follow one another. */
+/* The name's place in the order of loops, 0 for the outermost.  Names that change the cluster come first.  Settings of
+ * a launch, which do not change the routing, come last.  So points that share a cluster or a routing follow one
+ * another. */
 static int name_depth(const struct sweep_name *name)
 {
     if (name->kind == SWEEP_KEY || strcmp(name->name, "cluster") == 0) return 0;

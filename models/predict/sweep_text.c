@@ -58,7 +58,8 @@ static gint ranked_order(gconstpointer a, gconstpointer b)
     return x->number < y->number ? -1 : x->number > y->number;
 }
 
-/* How many times better than its baseline the point is, by the goal.  NAN: there is no baseline. */
+/* How many times faster the slowest rank ends the goal's phases than at the point's baseline.  NAN: there is no
+ * baseline. */
 static double goal_speedup(const struct sweep_results *results, const GPtrArray *rows, const struct sweep_goal *goal)
 {
     const int phase = sweep_results_column(results, "phase"), time = sweep_results_column(results, "slowest_us");

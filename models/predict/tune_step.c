@@ -53,8 +53,8 @@ static double metric_of(const struct search *s, uint64_t point, const char *metr
     return row ? sweep_cell_number(row, sweep_results_column(s->results, metric)) : NAN;
 }
 
-/* The merit of a point: tokens a second, so more is better.  A step over the limit has its negative time as merit, so
- * all steps within the limit are better.  Impossible steps rank last. */
+/* The merit of a point: tokens a second and GPU, so more is better.  The merit of a step over the limit is its time in
+ * us, negated, so all steps within the limit are better.  Impossible steps rank last. */
 static double merit_of(const struct search *s, uint64_t point)
 {
     const double us = metric_of(s, point, "slowest_us");
@@ -75,7 +75,7 @@ static bool values_run(struct search *s, uint64_t around, uint32_t name, GError 
     return sweep_run_points(s->plan, points, s->options->jobs, s->results, error);
 }
 
-/* Moves a point until no change of a single name makes it better. */
+/* Moves a point until no change of a single name makes it better, for at most ROUNDS_MAX rounds. */
 static bool descend(struct search *s, uint64_t *point, int schedule, GError **error)
 {
     bool better = true;
@@ -103,8 +103,8 @@ static int name_find(const struct search *s, const char *name)
     return -1;
 }
 
-/* Chooses the point with the fewest SMs whose merit is within the slack of the best point's.  Looks at all values of
- * num-sms, because they may be in any order. */
+/* Of the points that differ from the best one in num-sms alone, chooses the one with the fewest SMs whose merit is
+ * within the slack.  Looks at all values of num-sms, because they may be in any order. */
 static void fewer_sms(struct search *s)
 {
     const int sms = name_find(s, "num-sms");

@@ -69,8 +69,8 @@ static void phases_list(const struct record *record, char *text, size_t text_siz
     }
 }
 
-/* Adds one phase of a row to `out`.  Times add up.  The bandwidth is the last phase's bytes over the sum of times, and
- * the bottleneck is that of the longest phase. */
+/* Adds one phase of a row to `out`.  Times add up.  The bandwidth is the last phase's bytes over the sum of times.  The
+ * bottleneck is that of the last phase that takes longer than all phases before it together. */
 static bool phase_predict(const struct validate_row *row, const char *phase, const char *rate_metric,
                           const struct record *record, struct shared_row *out)
 {
@@ -183,7 +183,7 @@ static void draws_run(const struct run *run, uint32_t job, const struct validate
 static void job_run(const struct run *run, uint32_t job, struct load_memory *memory)
 {
     const uint32_t start = run->row_start[job], end = run->row_start[job + 1];
-    if (start == end) return; /* its rows have no cluster */
+    if (start == end) return; /* nothing is simulated for its rows */
     const struct validate_row *first = &run->table->row[run->row_of[start]];
     g_autoptr(GPtrArray) phases = g_ptr_array_new();
     bool waits = false;
@@ -252,7 +252,7 @@ static void rows_group(struct run *run)
         if (!validate_row_idle(&table->row[i])) run->row_of[fill[table->row[i].job]++] = i;
 }
 
-/* NULL: the job's rows have no cluster. */
+/* The first row of the job.  NULL: nothing is simulated for the job's rows. */
 static const struct validate_row *job_row(const struct run *run, uint32_t job)
 {
     if (run->row_start[job] == run->row_start[job + 1]) return NULL;

@@ -74,8 +74,8 @@ static bool seeds_parse(const char *text, uint32_t *seeds, char **problem)
     return good;
 }
 
-/* Returns a text that says what is wrong with the row's values, or NULL.  A row has at most one measured value, and a
- * share needs a metric that names it. */
+/* Returns a text that says what is wrong with the row's values, or NULL.  A row has at most one measured value.  A
+ * share needs a metric that names it, and is of one phase. */
 static char *row_values_refuse(const struct validate_row *row)
 {
     const bool us = isfinite(row->measured_us), gbs = isfinite(row->measured_gbs), share = validate_row_waits(row);

@@ -71,8 +71,9 @@ const char *which_time_name(enum which_time time)
 /* Whether a list or a matrix decides the number of tokens. */
 static bool tokens_listed(const struct case_options *c) { return c->tokens_per_rank || c->traffic; }
 
-/* Sets the options that all backends of a point have in common. ranks or tokens 0: the case's value.  Where the
- * kernels' public tests differ in their defaults, the defaults of the normal kernels are used. */
+/* Sets the options that all backends of a point have in common.  ranks or tokens 0: the case's value.  Where the
+ * kernels' public tests differ in their defaults, those of the normal kernels are used, except for tokens
+ * (TOKENS_DEFAULT). */
 static void work_settle(const struct which *w, uint32_t ranks, uint32_t tokens, struct case_options *c)
 {
     *c = w->base;
