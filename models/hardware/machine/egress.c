@@ -57,8 +57,8 @@ uint64_t egress_look(struct egress *e, uint32_t cpc, uint64_t mark, uint64_t now
     return now_ps + 1 + (own_ps < until_ps ? own_ps : until_ps) * e->active;
 }
 
-/* Clusters take pairs of SMs in order.  Without clusters, the pairs of one round take one block each, and then a second
- * block each. */
+/* Clusters of two blocks take the pairs of SMs in order.  Without clusters, each pair of a round takes one block, and
+ * then each takes a second one. */
 void egress_place(const struct cluster_cpcs *cpcs, uint32_t sms, bool paired, uint8_t *sm_cpc)
 {
     assert(cpcs->pairs > 0);
@@ -67,6 +67,6 @@ void egress_place(const struct cluster_cpcs *cpcs, uint32_t sms, bool paired, ui
         while (!paired && end < cpcs->pairs && cpcs->round[end] == cpcs->round[first]) end++;
         for (uint32_t block = 0; block < 2; block++)
             for (uint32_t pair = first; pair < end && sm < sms; pair++) sm_cpc[sm++] = cpcs->cpc[pair];
-        first = end % cpcs->pairs; /* blocks beyond the number of SMs start again at the first SM */
+        first = end % cpcs->pairs; /* blocks beyond the number of SMs start again at the first pair */
     }
 }

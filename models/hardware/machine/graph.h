@@ -63,7 +63,7 @@ struct graph_peer_rates {
 };
 
 /* The rates, in bits/s, that the cluster gives to a NIC's port, to PCIe, and to a GPU's stores to and from its peers.
- * A fault or a line of [links] may change the rate of a link later.  0: the cluster has no such links.  A library
+ * 0: the cluster has no such links.  A fault or a line of [links] may later change the rate of a link.  A library
  * chooses the sizes of its kernels by the nominal rates (nic_line_bps, nvlink_line_bps). */
 struct graph_made_with {
     uint64_t nic_bps, pcie_bps, peers_out_bps, peers_in_bps, nic_line_bps, nvlink_line_bps;
@@ -103,14 +103,14 @@ uint32_t graph_nic(const struct graph *graph, uint32_t node, uint32_t nic);
 uint32_t graph_port(const struct graph *graph, uint32_t node, uint32_t port);
 /* Returns the first port of its node that a GPU uses.  The GPU uses *count ports from that one on. */
 uint32_t graph_gpu_ports(const struct graph *graph, uint32_t gpu, uint32_t *count);
-/* The first GPU that uses a port of its node; 0 if none does. */
+/* The first GPU that uses a port of its node.  If no GPU uses the port, GPU 0. */
 uint32_t graph_port_gpu(const struct graph *graph, uint32_t port);
 /* The port of a node that connects to to_switch, for cross-rail traffic that goes by NVLink.  UINT32_MAX: the traffic
- * leaves by the GPU's own port `own`.  That is so if cross-rail traffic does not go by NVLink, if `own` connects to
- * to_switch, or if no port of the node does. */
+ * leaves by the GPU's own port `own`, for one of three reasons.  Cross-rail traffic does not go by NVLink, or `own`
+ * connects to to_switch, or no port of the node connects to it. */
 uint32_t graph_relay_port(const struct graph *graph, uint32_t node, uint32_t own, uint32_t to_switch);
-/* The rates of a GPU's NVLinks.  If the GPU has none, the rates that the cluster's [nvlink] gives for stores over
- * PCIe. */
+/* The rates of a GPU's NVLinks.  If the GPU has no NVLinks, these are the rates that the cluster's [nvlink] gives for
+ * stores over PCIe. */
 struct graph_peer_rates graph_gpu_peer_rates(const struct graph *graph, uint32_t node, uint32_t gpu);
 /* The rates at which a port sends and receives, with faults, in bits/s; 0 if it is down. */
 uint64_t graph_port_out_bps(const struct graph *graph, uint32_t node, uint32_t port);

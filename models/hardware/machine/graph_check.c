@@ -50,8 +50,8 @@ static bool node_check(const struct graph *g, uint32_t node, uint32_t *up, GErro
     return false;
 }
 
-/* Whether a way within the node has at most ROUTE_INSIDE_MAX links, the room in struct network_local.  A way to a port
- * may have one more: its last link has no rate and is not kept. */
+/* Whether a way within the node has at most ROUTE_INSIDE_MAX links: struct network_local has room for no more.  A way
+ * to a port may have one more.  Its last link has no rate, so struct network_local leaves it out. */
 static bool inside_way(const struct graph *g, uint32_t from, uint32_t to)
 {
     struct route way;

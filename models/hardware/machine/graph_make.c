@@ -39,8 +39,9 @@ static uint32_t node_part(struct graph *g, enum part_kind kind, uint32_t node, c
     return part_add(g, kind, node, 0, name);
 }
 
-/* The rate of bytes that are first copied and then sent by one of several ports, when copying and sending do not
- * overlap.  Ports do not wait for each other. */
+/* The rate of bytes that are first copied and then sent by one of several ports.  The bytes of one port are not copied
+ * and sent at the same time.  Ports do not wait for each other, but all their copies together move at most
+ * copied_bps. */
 static uint64_t in_turn_bps(uint64_t copied_bps, uint64_t port_bps, uint32_t ports)
 {
     if (!copied_bps || !port_bps) return MAX(copied_bps, port_bps * ports);
@@ -91,8 +92,8 @@ static void node_pcie(struct graph *g, uint32_t node)
     if (c->staging) node_stage(g, node, root[0]);
 }
 
-/* Finds a part of the node by its name within the node, as "nic0".  Adds a root complex or a PCIe switch that is not
- * there yet.  UINT32_MAX: there is no such GPU or NIC, or the name is too long. */
+/* Finds a part of the node by its name within the node, such as "nic0".  Adds a root complex or a PCIe switch that is
+ * not there yet.  UINT32_MAX: there is no such GPU or NIC, or the name is too long. */
 static uint32_t inside_find(struct graph *g, uint32_t node, const char *name)
 {
     const char *kind = cluster_inside_kind(name);
@@ -197,8 +198,8 @@ static uint32_t switch_add(struct graph *g, const char *what, uint32_t number, u
     return part_add(g, PART_SWITCH, GRAPH_NO_NODE, tier, name);
 }
 
-/* Makes a port's cable.  The NIC sends at its own rate.  The switch sends at its own rate, but no faster than the
- * NIC receives. */
+/* Makes a port's cable.  The NIC sends at its own rate.  The switch sends at its own rate, if it has one, but no faster
+ * than the NIC receives. */
 static void port_connect(struct graph *g, uint32_t port, uint32_t leaf, uint64_t rate_bps, const uint64_t latency_ps[2])
 {
     const struct cluster *c = g->cluster;
@@ -237,8 +238,8 @@ static void nodes_connect(struct graph *g, const uint32_t *leaf, uint32_t rails)
             port_connect_default(g, graph_port(g, node, p), leaf[node / per_leaf * rails + (rails > 1 ? p : 0)]);
 }
 
-/* Makes leaves below common spines.  With rails, each leaf connects the ports with one index, in nodes_per_leaf
- * nodes. */
+/* Makes leaves below common spines.  Each leaf connects nodes_per_leaf nodes.  With rails, a leaf connects only one
+ * port of each of these nodes, and these ports have equal indices. */
 static void leaf_spine_make(struct graph *g, bool rail)
 {
     const struct cluster_network *n = &g->cluster->network;
@@ -348,7 +349,7 @@ static bool written_add(struct graph *g, const struct cluster_link *written, GEr
     return true;
 }
 
-/* An upper bound of the number of links that any generator makes between switches. */
+/* An upper bound of the number of links that the topology's generator makes between switches. */
 static uint64_t network_links(const struct graph *g)
 {
     const struct cluster_network *n = &g->cluster->network;

@@ -76,9 +76,9 @@ struct passage {
     uint32_t count;
     uint32_t link[PASSAGE_LINKS_MAX];
     uint64_t start_ps[PASSAGE_LINKS_MAX]; /* when each link takes the first byte */
-    uint64_t ready_ps[PASSAGE_LINKS_MAX]; /* when each link could take it if there were always room behind the link */
+    uint64_t ready_ps[PASSAGE_LINKS_MAX]; /* when each link could take it if there were always room after the link */
     uint64_t now_ps;                      /* when it is planned */
-    bool hold_alone;                      /* bytes without room wait at the sender, where they block no link for
+    bool hold_alone;                      /* bytes that find no room wait at the sender, where they block no link for
                                            * others */
     uint64_t push_ps;                     /* how long the sender before the first link must hold the bytes back */
     uint64_t wait_ps;                     /* the longest time that bytes wait before one of the links */

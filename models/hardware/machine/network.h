@@ -14,7 +14,8 @@ struct network_port {
     uint32_t leaf;    /* index of its switch in the network's leaf[] */
 };
 
-/* The links between a GPU and a port that have a rate, so that they can be the limit. */
+/* The links of a way within a node, from a GPU to a port or a peer and back.  Links without a rate are left out,
+ * because they are never the limit. */
 struct network_local {
     uint8_t out_count, in_count;
     uint32_t out[ROUTE_INSIDE_MAX], in[ROUTE_INSIDE_MAX];
@@ -50,8 +51,8 @@ void network_peers(const struct network *network, uint32_t node, uint32_t from_g
                    struct network_local *local);
 
 /* Finds the links from one port to another for a flow, without the first port's own link.  Adaptive routing uses the
- * queues as they are now.  All bytes of a flow have one flow_key, unless flows are sprayed.  Then the key grows by one
- * from one quantum of bytes to the next.  Fills passage->link and passage->count. */
+ * queues as they are now.  All bytes of a flow have one flow_key.  Where flows are sprayed, the key instead grows by
+ * one with each quantum of bytes.  Fills passage->link and passage->count. */
 void network_way(struct network *network, uint32_t from, uint32_t to, uint64_t flow_key, struct passage *passage);
 /* The latency of the way back, from port `to` to port `from`. */
 uint64_t network_back_ps(struct network *network, uint32_t from, uint32_t to);

@@ -23,8 +23,8 @@ uint64_t transport_notice_ps(const struct transport *t)
     return t->counter_ps * TRANSPORT_COUNTERS / 2 + t->counter_ps / 2;
 }
 
-/* NVSHMEM's thread reads a counter for each peer in order.  The last completion may be the first peer's; each other
- * peer then costs one read, which finds its counter complete. */
+/* NVSHMEM's thread reads a counter for each peer in order.  The last completion may be the first peer's.  Each other
+ * peer then costs one more read, which finds that peer's counter complete. */
 uint64_t transport_quiet_ps(const struct transport *t, uint32_t peers)
 {
     return t->counter_ps ? transport_notice_ps(t) + (peers - 1) * t->counter_ps : 0;

@@ -58,7 +58,8 @@ enum { TRANSPORT_RELEASES = 3 };
  * it reaches the right one.  Half of the time of the last read is added, because the NIC's answer shows its state
  * halfway through the read.  0 if completions are in memory. */
 uint64_t transport_notice_ps(const struct transport *transport);
-/* How long a thread takes, from the last completion on, to report that all requests to `peers` peers are complete. */
+/* How long a thread takes, from the last completion on, to report that all requests to `peers` peers are complete.  0
+ * if completions are in memory. */
 uint64_t transport_quiet_ps(const struct transport *transport, uint32_t peers);
 
 /* The transport that the cluster's [nic] describes. */
