@@ -66,7 +66,8 @@ void dcqcn_marked(const struct dcqcn *d, struct dcqcn_flow *f, uint64_t in_ps, u
 
 /* ---- the sender ---- */
 
-/* Raises the rate by half of its distance to the target.  Later stages raise the target first. */
+/* Raises the rate by half of its distance to the target.  The target is raised first if the timer or the byte counter
+ * has raised the rate more than `recovery` times since the last cut. */
 static void rate_raise(const struct dcqcn *d, struct dcqcn_flow *f)
 {
     const struct cluster_dcqcn *p = d->parameters;

@@ -119,8 +119,8 @@ static uint64_t passage_go(struct world *w, const struct request *r, const struc
     return in_ps;
 }
 
-/* Sends a quantum's bytes over their only way, whose links need no planning.  Returns when the last byte is at the
- * peer. */
+/* Sends a quantum's bytes over their only way, if its links need no planning (ways_straight).  Returns when the last
+ * byte is at the peer. */
 static uint64_t straight_go(const struct world *w, const struct nic *nic, const struct request *r, uint32_t size,
                             uint64_t head_ps, uint64_t tail_ps)
 {
@@ -145,7 +145,7 @@ void nic_qp_resume(struct sim *sim, struct sim_event *event)
     if (!nic->stalled) nic_turn_schedule(nic);
 }
 
-/* Lets the QP whose turn it is take no turns until go_ps. r is its next request. */
+/* Takes the QP whose turn it is out of the rotation until go_ps. r is its next request. */
 static void qp_wait(struct nic *nic, struct request *r, uint64_t go_ps)
 {
     struct world *w = nic->world;
@@ -192,8 +192,8 @@ static uint64_t acks_take(struct nic *nic)
 /* Whether the port's quanta go as mail to another part of the world. */
 static bool nic_mails(const struct nic *nic) { return nic->world->box && nic->line; }
 
-/* Hands a quantum to the peer: by mail if the peer is in another part, else at once.  The QP's struct qp_rest is made
- * here, by the part that owns the QP, because the peer writes in_ps there. */
+/* Hands a quantum to the peer: by mail if the peer is in another part, otherwise at once.  The peer writes in_ps into
+ * the QP's struct qp_rest.  This part owns the QP, so it makes that struct before. */
 static void mail_go(const struct nic *nic, struct mail *mail)
 {
     struct world *w = nic->world;
@@ -245,8 +245,9 @@ static void quantum_send(struct nic *nic, struct request *r, const struct passag
     mail_go(nic, &mail);
 }
 
-/* Whether the QP whose turn it is must wait.  A signal waits if the transport wants the requests before it to be
- * acknowledged first.  Any request waits until the QP's rate allows it.  Meanwhile the port's other QPs send. */
+/* Whether the QP whose turn it is must wait.  A signal without a put waits if the transport wants the requests before
+ * it to be acknowledged first.  Any request waits until the QP's rate allows it.  Meanwhile the port's other QPs
+ * send. */
 static bool qp_must_wait(struct nic *nic, struct request *r)
 {
     struct world *w = nic->world;
@@ -340,7 +341,7 @@ void nic_mails_way(struct world *w, struct mailbox *const *box)
     for (uint32_t i = 0; i < w->box->in_count; i++) {
         struct mail *m = w->box->in[i].mail;
         mail_way(w, m);
-        (void)back_ps(w, m->request); /* a way is found when it is first asked for, so ask now, on one thread */
+        (void)back_ps(w, m->request); /* a first call finds the ways back, so make it here, on one thread */
     }
 }
 
@@ -385,7 +386,8 @@ static void landing_look(const struct sim *sim, const struct sim_event *event,
     if (r->signal) look(&w->rank[r->target], r->word);
 }
 
-/* The name at index `at` of a ring buffer; that entry may be unused.  The buffer's size is a power of two. */
+/* The name at index `at` of a ring buffer.  The entry may be unused, because a prefetch of any name is allowed.  The
+ * buffer's size is a power of two. */
 static arena_name place_name(const arena_name *place, uint32_t first, uint32_t at, uint32_t max)
 {
     return place[(first + at) & (max - 1)];

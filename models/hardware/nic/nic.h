@@ -194,8 +194,8 @@ void world_request_free(struct world *w, struct request *r);
 bool world_queue_full(struct world_rank *rank, uint16_t peer, uint16_t queue, uint32_t places);
 /* fabric_flush() for the ranks of GPUs and of hosts. */
 int world_flush(struct fabric *f, struct fabric_worker *w, uint16_t peer, uint16_t queue);
-/* Completes requests that take `places` places of the poster's QP, at time_ps.  Where requests complete in order, they
- * complete no sooner than the requests before them. */
+/* Completes requests that take `places` places of the poster's QP, at time_ps.  Where requests complete in order, this
+ * may be later than time_ps: no request completes before those that were posted earlier. */
 void world_qp_complete(struct world *w, uint16_t poster, struct qp *qp, uint32_t places, uint64_t time_ps);
 /* Wakes the workers that can go on because a request of the QP completes at time_ps. */
 void world_space_wake(struct world_rank *rank, struct qp *qp, uint64_t time_ps);
@@ -216,8 +216,8 @@ uint64_t nic_copied_ps(const struct world_rank *rank, uint64_t size_bytes);
 
 /* ---- nic.c, and nic_receive.c for two of the events ---- */
 
-/* Plans the ways of all mail of a window that has ended, in a world whose parts share ways.  Otherwise nic_mails_take()
- * plans them. */
+/* Plans the ways of all mail of a window that has ended, in a world whose parts share ways.  In other worlds,
+ * nic_mails_take() plans them. */
 void nic_mails_way(struct world *whole, struct mailbox *const *box);
 /* nic_mails_take() takes in the mail that a part's box has collected.  When all parts have done so, nic_mails_told()
  * tells the part when the mail that it sent arrived. */
@@ -226,8 +226,8 @@ void nic_mails_told(struct world *w);
 
 /* The handlers of a NIC's events. */
 sim_handler nic_send_next, nic_request_received, nic_request_landed, nic_qp_resume;
-/* Prefetch what an event will read.  nic_look_far() runs earlier; nic_look_near() follows names that are fetched by
- * then.  Events that are not a NIC's are ignored. */
+/* Both prefetch what an event of a NIC will read, and ignore other events. nic_look_far() runs earlier. nic_look_near()
+ * then follows the names that nic_look_far() has fetched. */
 void nic_look_far(const struct sim *sim, const struct sim_event *event);
 void nic_look_near(const struct sim *sim, const struct sim_event *event);
 void nic_init(struct world *w, uint32_t port);

@@ -56,8 +56,8 @@ void nic_ring_add(struct nic *nic, struct request *last, uint64_t time_ps)
     if (!nic->stalled) nic_turn_schedule(nic);
 }
 
-/* Schedules the doorbell for ready_ps, but no sooner than the QP's earlier doorbells, even if its poster was quicker
- * than theirs. */
+/* Schedules the doorbell for ready_ps, but no sooner than the QP's earlier doorbells.  Their posters may have been
+ * slower than this one's. */
 static void ring_schedule(const struct world *w, struct request *last, uint64_t ready_ps)
 {
     struct qp *qp = qp_at(w, last->qp);
@@ -81,9 +81,10 @@ void nic_ring(struct world_rank *source, struct qp *qp)
     }
 }
 
-/* Joins r to `last`, the QP's last posted request, whose doorbell has not rung.  That must be a put without payload or
- * signal; r may end the train with a signal or another size.  There are no trains with a timeline, which shows each
- * request, nor on a host, which spends time on each.  Returns false if r stays a request of its own. */
+/* Joins r to `last`, the QP's last posted request, whose doorbell has not rung. `last` must be a put that stores
+ * nothing and has no signal.  If r has a signal or another size, it ends the train.  With a timeline there are no
+ * trains, because it shows each request.  A host has none, because it spends time on each request.  Returns false if r
+ * stays a request of its own. */
 static bool train_join(struct world *w, struct request *last, struct request *r)
 {
     const uint32_t put_bytes = last->leads ? last->put_bytes : last->wire_bytes;

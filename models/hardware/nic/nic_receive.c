@@ -14,7 +14,8 @@ static void acks_owe(const struct world *w, const struct request *r)
     if (!turns_round(w, r)) w->nic[port_to(w, r)].owed_bytes += w->cluster->nic.ack_bytes;
 }
 
-/* The last byte has arrived: the payload is stored, a signal changes its word, and a get is complete. */
+/* Runs when a request's last byte has arrived.  Stores the payload, lets a signal change its word, and completes a
+ * get. */
 void nic_request_landed(struct sim *sim, struct sim_event *event)
 {
     struct world *w = sim_owner(sim);
@@ -52,8 +53,8 @@ static struct request *landing_of(struct world *w, struct mail *m, const struct 
     return own;
 }
 
-/* Lets a request become visible at visible_ps, and sends its acknowledgement back.  When that arrives, the source's QP
- * has room, its window opens, and its flush may return. */
+/* Lets a request become visible at visible_ps, and sends its acknowledgement back.  When the acknowledgement arrives,
+ * the source's QP has room, its window opens, and its flush may return. */
 static void request_known(struct world *w, struct mail *m, uint64_t visible_ps)
 {
     const struct request *const r = m->request;
@@ -120,8 +121,8 @@ void nic_mail_told(struct world *w, const struct mail *m)
     if (!m->lands) world_request_free(w, r);
 }
 
-/* Makes the host work on a request.  It works on packets as they come in.  If its CPU is free, the work is done as soon
- * as the last packet is in. */
+/* Makes the host work on a request.  The host works on packets as they come in.  If its CPU is free, the work is done
+ * as soon as the last packet is in. */
 void nic_request_received(struct sim *sim, struct sim_event *event)
 {
     struct world *w = sim_owner(sim);
@@ -132,8 +133,9 @@ void nic_request_received(struct sim *sim, struct sim_event *event)
     nic_mail_told(w, &m);
 }
 
-/* Returns when a signal that comes in at in_ps has changed its word.  The target's NIC reads the word first, or a
- * thread of the target applies the signal, or such a thread tells the GPU. */
+/* Returns when a signal that comes in at in_ps has changed its word.  The target's NIC reads the word and changes it,
+ * or a thread of the target does.  If the transport makes one request of a put and its signal (told), a thread tells
+ * the GPU, and a signal alone is a plain write. */
 static uint64_t signal_applied_ps(const struct world *w, const struct request *r, uint64_t in_ps)
 {
     const struct cluster_nic *c = &w->cluster->nic;
@@ -176,17 +178,17 @@ static uint64_t taken_in_ps(const struct world *w, const struct request *r, uint
     return port_reserve(&w->nic[port_to(w, r)].receiving, in_ps, w->transport.receive_ps + copied_ps, r->wire_bytes);
 }
 
-/* Returns when a request that comes in at in_ps and everything that its QP sent before are in.  A message to a thread
- * carries its own bytes and is fetched sooner than the puts before it, so it must be held back.  A NIC's atomic has no
- * such lead, because the NIC reads the word first. */
+/* Returns when both this request, which comes in at in_ps, and everything that its QP sent before are in.  A message to
+ * a thread carries its own bytes and is fetched sooner than the puts before it, so it must be held back.  A NIC's
+ * atomic has no such lead, because the NIC reads the word first. */
 static uint64_t in_turn_ps(const struct world *from, const struct request *r, uint64_t in_ps)
 {
     struct qp_rest *rest = qp_rest_of(from, qp_at(from, r->qp));
     return rest->in_ps = later(in_ps, rest->in_ps);
 }
 
-/* The last byte of a request is at the peer at in_ps.  Returns when the request is taken in, in its order, and its
- * signal is applied. */
+/* Returns when a request is taken in, in its order, and its signal is applied.  Its last byte is at the peer at
+ * in_ps. */
 static uint64_t request_in_ps(struct world *w, const struct request *r, uint64_t in_ps)
 {
     const struct world *const from = w->rank[r->source].world;

@@ -5,8 +5,8 @@
 #include <errno.h>
 
 /* The time of a completion is known before it comes.  Where requests complete in any order, a completion whose time
- * becomes known later may still come sooner.  So a worker that waits for room stays on the list of waiters after its
- * wake-up is set, as room may come before that. */
+ * becomes known later may still come sooner.  So a worker that waits for room stays on the list after its wake-up is
+ * set, because room may come before that time. */
 void world_space_wake(struct world_rank *rank, struct qp *qp, uint64_t time_ps)
 {
     const bool sooner = qp->unknown && rank->world->transport.order != TRANSPORT_WIRE;
@@ -38,8 +38,8 @@ static void waiter_forget(struct world_rank *rank, struct qp *qp)
     }
 }
 
-/* Lets the stepped worker run again when the QP can go on, at time_ps.  0: that time is not known, so the worker joins
- * the QP's waiters. */
+/* Lets the stepped worker run again at time_ps, when the QP has room or, for a flush, is complete.  0: that time is not
+ * known, so the worker joins the QP's waiters. */
 static void want_space(struct world_rank *rank, struct qp *qp, uint64_t time_ps, bool flush)
 {
     struct world_worker *ww = rank->now.worker;
@@ -57,7 +57,7 @@ static void want_space(struct world_rank *rank, struct qp *qp, uint64_t time_ps,
 
 /* ---- acks: when places of a QP become free, where their number is limited ---- */
 
-/* Removes the acks whose time has come. */
+/* Removes all acks, when the time of the last one has come. */
 static void acks_clear(struct world *w, struct qp *qp)
 {
     arena_name *const last_name = qp_ack_last(w, qp);
@@ -79,14 +79,14 @@ static void ack_add(struct world *w, struct qp *qp, uint64_t time_ps)
     if (last) *last_name = arena_name_of(&w->arena, ack);
 }
 
-/* Adds the acks of `places` places that complete at time_ps.  Acks that have come are removed first: nobody asks for
- * room at a time that has passed. */
+/* Adds the acks of `places` places that complete at time_ps.  If all earlier acks have come, they are removed first,
+ * because nobody asks for room at a time that has passed. */
 static void acks_add(struct world *w, struct qp *qp, uint32_t places, uint64_t time_ps)
 {
     assert(qp->unacked >= qp->unknown);
     const bool in_order = w->transport.order == TRANSPORT_WIRE;
     if (qp->unacked > qp->unknown && qp->done_ps <= sim_now_ps(w->sim)) acks_clear(w, qp);
-    if (in_order && qp->unacked > qp->unknown) ack_add(w, qp, qp->done_ps); /* this completion is no longer the last */
+    if (in_order && qp->unacked > qp->unknown) ack_add(w, qp, qp->done_ps); /* done_ps is no longer the last */
     for (uint32_t i = in_order ? 1 : 0; i < places; i++) ack_add(w, qp, time_ps);
 }
 
@@ -116,7 +116,7 @@ static void acks_read(struct world *w, struct qp *qp, uint64_t now_ps)
         struct ack *const ack = last->next;
         if (ack == last) *last_name = 0;
         else last->next = ack->next;
-        assert(qp->unacked > qp->unknown); /* a request that is acknowledged is also known */
+        assert(qp->unacked > qp->unknown); /* unacked counts the listed acks and unknown places */
         qp->unacked--;
         pool_put(&w->acks, ack);
     }
@@ -148,11 +148,11 @@ int world_flush(struct fabric *f, struct fabric_worker *w, uint16_t peer, uint16
     struct qp *qp = nic_qp_find(rank, peer, queue);
     if (!qp) return 0;
     if (qp->held_last) nic_ring(rank, qp);
-    /* where a thread posts, the thread sees what is complete and tells the GPU */
+    /* Where a thread posts, the thread sees what is complete, and tells the GPU. */
     const struct transport *t = &rank->world->transport;
     const bool asked = t->poster == CLUSTER_POST_PROXY && qp->done_ps;
     const uint64_t told_ps = qp->done_ps + (asked ? t->proxy_ps + transport_quiet_ps(t, f->rank_count) : 0);
-    if (qp->unknown == 0 && told_ps <= sim_now_ps(rank->world->sim)) { /* memory shows what is in by this time */
+    if (qp->unknown == 0 && told_ps <= sim_now_ps(rank->world->sim)) { /* memory holds what is in by now */
         acks_read(rank->world, qp, qp->done_ps);
         nic_qp_give_back(rank, peer, queue);
         return 0;
