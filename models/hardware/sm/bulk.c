@@ -8,7 +8,7 @@
 #include "models/hardware/sm/gpu.h"
 #include "models/hardware/sm/peers.h"
 
-/* The extra passes of a row whose offset in its 128-byte line is `bytes` more than that of its place in shared
+/* The extra passes of a row. `bytes` is its offset in its 128-byte line minus the offset of its place in shared
  * memory. */
 static uint32_t passes_of(const uint8_t passes[CLUSTER_PLACES], uint32_t bytes)
 {
@@ -55,8 +55,8 @@ uint64_t bulk_rows(struct world_rank *rank, const struct fabric_work *work, cons
     const uint64_t longer_ps = pressure_load_ps(w->beside, &w->cluster->gpu, p->fresh, p->footprint_bytes);
     const uint64_t in_ps = gpu->engine.in_ps + longer_ps;
     const uint64_t wait_ps = p->fresh ? gpu->scan_row_ps + longer_ps : in_ps;
-    const uint64_t out_ps = work->write_bytes ? gpu->engine.out_ps : 0; /* without bytes to write the row stays in
-                                                                         * shared memory */
+    const uint64_t out_ps = work->write_bytes ? gpu->engine.out_ps : 0; /* a row without bytes to write stays in shared
+                                                                         * memory */
     const uint64_t first_ps = out_ps + (sum ? (p->steps + 1) * wait_ps : in_ps);
     const uint64_t row_ps = out_ps + (sum ? (p->steps + waits) * wait_ps : in_ps);
     /* A sum that stays in shared memory overwrites the row before it, so it waits until that row is stored. */
@@ -100,7 +100,7 @@ uint32_t bulk_off_line(struct world_worker *ww, const struct loop *p)
 }
 
 /* How much longer both ends of the links take for a row whose place in the peer's lines differs from its place in the
- * buffer's lines: it takes more packets. */
+ * buffer's lines.  Such a row takes more packets. */
 static uint64_t sectors_ps(const struct world *w, uint32_t off_line, uint64_t size_bytes)
 {
     const uint64_t line_ps = rate_time(w->bulk_link, size_bytes), sector_ps = rate_time(w->bulk_sector, size_bytes);
@@ -133,13 +133,14 @@ uint64_t bulk_link_arrive(struct world_rank *from, struct world_rank *to, uint64
     return in_ps;
 }
 
-/* The engine has taken a store.  One round trip later the store is written at the peer and the warp knows it. */
+/* The engine has taken the store at left_ps.  The write to the memory takes out_ps.  A peer's memory also takes a round
+ * trip over the links until the warp knows. */
 uint64_t bulk_written_ps(const struct world *w, uint64_t left_ps, bool own)
 {
     return left_ps + w->cluster->gpu.engine.out_ps + (own ? 0 : 2 * w->cluster->nvlink.latency_ps);
 }
 
-/* The worker goes on when the engine has taken the bytes; they are written later. */
+/* The worker goes on when the engine has taken the bytes.  They are written later. */
 uint64_t bulk_store(struct world_rank *rank, uint16_t peer, uint32_t off_line, uint64_t size_bytes, uint64_t start_ps,
                     uint64_t *linked_ps)
 {

@@ -1,10 +1,10 @@
 /* gpu.c - what the seam's operations cost a warp group on a GPU.
  *
- * An operation moves its bytes at the rate that its warps have alone.  It ends no sooner than the ports that it
- * crosses (SM, NVLink egress and ingress, HBM) have moved them too, each at its own rate, first come, first served.
- * Then come the latencies of its rows, one after another on each warp.  Ports are reserved from the time of the step
- * on, even for an operation that begins later in the step.  Otherwise the requests of other workers would wait for
- * ports that are idle until that operation begins. */
+ * An operation takes as long as its warps need alone.  It ends no sooner than the ports that it crosses (SM, NVLink
+ * egress and ingress, HBM) have moved its bytes, each at its own rate, first come, first served.  The latencies of
+ * plain rows follow, one after another on each warp.  Ports are reserved from the time of the step on, even for an
+ * operation that begins later in the step.  Otherwise the requests of other workers would wait for ports that are idle
+ * until that operation begins. */
 #include "models/hardware/sm/bulk.h"
 #include "models/hardware/sm/gpu.h"
 #include "models/hardware/sm/peers.h"
@@ -112,8 +112,8 @@ static int priced_store(struct world_rank *rank, const struct fabric_write *writ
     return 0;
 }
 
-/* Returns when a stream's next operation begins.  If its line says `by-host`, it begins once the host has asked for it,
- * which does so from one thread for all streams. */
+/* Returns when a stream's next operation begins.  If its line says `by-host`, it begins once the host has asked for
+ * it.  One thread of the host asks for the operations of all streams. */
 static uint64_t stream_begin(struct world_rank *rank, const struct loop *p, uint64_t call_ps)
 {
     uint32_t lanes;
@@ -147,7 +147,7 @@ static void copy_own(struct world_rank *rank, const struct fabric_work *work, co
     gpu_lane_end_from(rank->now.worker, start, end + calls->copy_ps);
 }
 
-/* Stores by the copy engine, which begins when the worker has come to this operation.  It takes no SM. */
+/* Stores by the copy engine.  The store begins when the worker has come to this operation, and takes no SM. */
 static int copy_store(struct world_rank *rank, const struct fabric_write *write, const struct loop *p)
 {
     struct world *w = rank->world;
@@ -276,7 +276,7 @@ static bool host_posts(const struct world_rank *rank, const struct loop *p)
     return p && p->by_host && rank->world->transport.poster == CLUSTER_POST_PROXY;
 }
 
-/* Returns when the NIC may see a request that such a worker posts. */
+/* Returns when the NIC may see a request that a thread of the host posts as the worker. */
 static uint64_t post_by_host(struct world_rank *rank, const struct fabric_write *write)
 {
     const struct transport *t = &rank->world->transport;
@@ -390,10 +390,10 @@ static int gpu_get(struct fabric *f, struct fabric_worker *worker, const struct 
 }
 
 /* How long it takes until a worker's stores are performed.  The way to a peer and back takes longer while other warp
- * groups of the GPU, on whichever SM, store to peers, too.  (2 to 8 groups on 1 to 48 SMs of two H200s, within 15 %:
- * tests/accuracy/measured.)  The worker also waits for the whole system's answer, which `fence` includes.  Where that
- * answer takes 1.54 us instead of 0.58, a fence takes 0.6 us more on an idle GPU; with 132 SMs that store, a fence
- * takes equally long on both machines (h100-x2 and h200-x2: after_fence_sys at=peer). */
+ * groups of the GPU, on whichever SM, store to peers.  (2 to 8 groups on 1 to 48 SMs of two H200s, within 15 %:
+ * tests/accuracy/measured.)  The worker also waits for the whole system's answer, which `fence` includes.  On one
+ * machine that answer takes 0.58 us, and on another 1.54 us.  On an idle GPU of the second, a fence takes 0.6 us more.
+ * While 132 SMs store, a fence takes equally long on both (h100-x2 and h200-x2: after_fence_sys at=peer). */
 static uint64_t fence_ps(const struct world_rank *rank, const struct world_worker *ww)
 {
     const struct cluster *c = rank->world->cluster;
@@ -403,9 +403,9 @@ static uint64_t fence_ps(const struct world_rank *rank, const struct world_worke
     return later(alone_ps, 2 * c->nvlink.latency_ps + c->nvlink.fence_crowd_ps * others / (others + (half ? half : 1)));
 }
 
-/* Returns when a fence for the whole system, which begins at from_ps, ends.  An SM serves such fences in rounds: a
- * fence that comes in the middle of a round waits for the next.  Of fences that come at one time, one begins the round,
- * and the others come in the middle of it. */
+/* Returns when a fence for the whole system, which begins at from_ps, ends.  An SM serves such fences in rounds.  A
+ * fence that comes in the middle of a round waits for the next round.  Of fences that come at one time, one begins the
+ * round, and the others count as coming in the middle of it. */
 static uint64_t fence_round_ps(struct world_rank *rank, uint16_t sm, uint64_t from_ps, uint64_t fence_ps)
 {
     uint64_t *last_ps = &rank->fenced_ps[sm]; /* the end of the last round so far */
@@ -414,8 +414,8 @@ static uint64_t fence_round_ps(struct world_rank *rank, uint16_t sm, uint64_t fr
     return *last_ps;
 }
 
-/* Returns when the worker's stores are performed.  A group that stores to peers takes no round: `fence-crowd` was
- * clocked with several groups an SM, so it includes the rounds. */
+/* Returns when the worker's stores are performed.  A group that stores to peers takes no part in rounds: `fence-crowd`
+ * was clocked with several groups an SM, so it includes them. */
 static uint64_t fence_end_ps(struct world_rank *rank, const struct world_worker *ww, uint64_t from_ps)
 {
     const uint64_t takes_ps = rank_slowed_ps(rank, fence_ps(rank, ww));
@@ -423,7 +423,7 @@ static uint64_t fence_end_ps(struct world_rank *rank, const struct world_worker 
     return fence_round_ps(rank, ww->sm, from_ps, takes_ps);
 }
 
-/* Ends a release by a worker that has stored nothing itself.  It waits for what others of its SM have stored. */
+/* Ends a release for the stores of the SM's other warps.  The worker itself may have stored nothing. */
 static void release_end(struct world_rank *rank, struct world_worker *ww, uint64_t start_ps)
 {
     const struct cluster *c = rank->world->cluster;
@@ -432,7 +432,7 @@ static void release_end(struct world_rank *rank, struct world_worker *ww, uint64
     if (put_ps) gpu_lane_reach(ww, put_ps + rank_slowed_ps(rank, c->nvlink.fence_ps));
 }
 
-/* A stream writes a word. */
+/* Lets a stream write a word. */
 static __attribute__((noinline)) int stream_word(struct world_rank *rank, const struct loop *p,
                                                  const struct fabric_signal *signal)
 {
@@ -470,7 +470,7 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
     const uint64_t staged_ps = later(start, worker_staged_ps(ww)), sm_ps = later(start, rank->sm[ww->sm].free_ps);
     if (!p->apart || ww->unfenced) gpu_lane_end_from(ww, staged_ps, staged_ps);
     const struct cluster_gpu *gpu = &w->cluster->gpu;
-    if (p->polled && ww->unfenced) { /* a poll sees the last store itself */
+    if (p->polled && ww->unfenced) { /* the peer polls the last store itself, so no fence is needed */
         gpu_lane_end_from(ww, sm_ps, sm_ps);
         ww->unfenced = false;
     }
@@ -484,7 +484,7 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
     const uint64_t own_ps = p->to_host ? w->transport.proxy_ps : gpu->poll_ps;
     uint64_t visible_ps = done_ps + (path == FABRIC_SELF ? own_ps : w->cluster->nvlink.latency_ps);
     if (w->peer_way && path != FABRIC_SELF) visible_ps += peers_latency_ps(rank, signal->peer);
-    /* A kernel ends when its peers have received its stores. */
+    /* A kernel does not end before its peers have answered its signals. */
     if (path == FABRIC_NVLINK) {
         rank->told_ps[ww->sm] = later(rank->told_ps[ww->sm], done_ps + w->cluster->nvlink.peek_ps);
         rank->end_ps = later(rank->end_ps, done_ps + w->cluster->nvlink.peek_ps);
@@ -494,15 +494,16 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
 }
 
 /* When the SM's stores to peers will have left the GPU; 0: they have left already.  Packets of all SMs take turns on
- * their way out.  So what several SMs send at one time also arrives at one time, and a warp that waits for its own
- * stores waits for all of them. */
+ * their way out.  What several SMs send at one time therefore also arrives at one time.  So a warp that waits for its
+ * own stores waits for all of them. */
 static uint64_t left_ps(const struct world_rank *rank, uint16_t sm)
 {
     return rank->put_ps[sm] > rank->egress_since_ps ? rank->egress.free_ps : 0;
 }
 
-/* Makes the worker's addition an atomic of the whole GPU.  It waits for all stores of its SM that have not arrived.  In
- * the step of a store (`behind` is false), the store's lane already waits for them. */
+/* Makes the worker's addition an atomic of the whole GPU.  It waits until all stores of its SM have arrived and peers
+ * have answered the SM's signals.  In the step of a store (`behind` is false), the store's lane already waits for the
+ * stores. */
 static void add_release(struct world_rank *rank, struct world_worker *ww, bool behind)
 {
     const struct cluster_gpu *gpu = &rank->world->cluster->gpu;
@@ -536,7 +537,7 @@ static void gpu_signal_add(struct fabric *f, struct fabric_worker *worker, uint3
     world_word_schedule(rank, word, addend, true, seen_ps);
 }
 
-/* Gives the first warp work to do alone, after its earlier work. */
+/* Gives the first warp alone work to do, after its earlier work. */
 static void first_work(struct world_rank *rank, struct world_worker *ww, const struct fabric_work *work,
                        const struct loop *p)
 {
@@ -647,8 +648,9 @@ static uint64_t gpu_step_begin(struct world_rank *rank, uint64_t now_ps)
     return now_ps + rank_slowed_ps(rank, rank->world->cluster->gpu.step_ps);
 }
 
-/* Moves the next row of a worker that moves rows in turn, as a step of it would.  Returns false if that needs a step,
- * because the row's price or the worker's cursor depends on more than ports. */
+/* Moves the next row of a worker that moves rows in turn, as a step of it would.  Returns false if the row needs a
+ * step.  It does if its price is not fixed, if other kernels slow the memory, if a timeline records it, or if the
+ * worker uses its struct rest or has a sum to read. */
 static bool row_next(struct world_worker *ww)
 {
     struct world_rank *rank = worker_rank(ww);

@@ -15,7 +15,7 @@ enum { GPU_WARP_LANES = 32, GPU_WHOLE = 256 };
 static inline uint64_t gpu_ceiling(uint64_t n, uint64_t by) { return (n + by - 1) / by; }
 
 /* Makes an SM or the memory of a GPU, which may be slowed, serve a request from from_ps on.  Returns when a GPU that is
- * not slowed would be done, because gpu_lane_end() stretches the time that it is told. */
+ * not slowed would be done.  The caller passes that time to gpu_lane_end(), which stretches it. */
 static inline uint64_t own_reserve(const struct world_rank *rank, struct port *port, uint64_t from_ps,
                                    uint64_t service_ps, uint64_t bytes)
 {
@@ -99,7 +99,7 @@ uint64_t gpu_groups_256(const struct world_rank *rank, const struct world_worker
 /* How many groups scan arrays at once, this one included, in 256ths.  Another group that moves rows counts for the
  * fraction of its cycle in which it scans. */
 uint64_t gpu_scanning_256(const struct world_rank *rank, const struct world_worker *ww);
-/* Notes that the group has scanned an array for duration_ps.  Its cycle ends when it next moves rows. */
+/* Notes that the group has scanned an array for duration_ps.  The group's cycle ends when it next moves rows. */
 void gpu_scanned_note(struct world_worker *ww, uint64_t duration_ps);
 /* Notes that the group, or the bulk engine for it, moves rows from from_ps to to_ps.  During that time it shares its SM
  * with other groups that move rows. */
@@ -114,7 +114,8 @@ static inline bool gpu_priced(const struct world *w, const struct loop *p)
 }
 /* How long a wait of the loop for memory takes. */
 uint64_t gpu_load_ps(const struct world *w, const struct loop *p);
-/* How much longer than in the L2 a wait of the loop takes, if data outside the L2 take more_ps longer. */
+/* How much longer than in the L2 a wait of the loop takes.  Data outside the L2 take more_ps longer, and other kernels
+ * may slow the memory. */
 uint64_t gpu_far_ps(const struct world *w, const struct loop *p, uint64_t more_ps);
 /* How long memory takes to read and write rows.  Bytes outside the L2 move at the rate `far`.  The L2 holds as much as
  * it can of a footprint that has just been written. */
@@ -123,10 +124,11 @@ uint64_t gpu_memory_ps(const struct world *w, const struct loop *p, uint64_t rea
 /* How much longer the first wait for an array takes.  Notes that the worker has waited for it. */
 uint64_t gpu_touch_ps(struct world_worker *ww, const struct loop *p);
 
-/* The time of waits that alone take chain_ps, one after another, and whose share of the SM takes share_ps.  The longer
- * of the two hides most of the shorter. */
+/* The time of waits that alone take chain_ps, one after another.  Their share of the SM takes share_ps.  The longer of
+ * these two times hides most of the shorter one. */
 uint64_t gpu_shared_ps(uint64_t chain_ps, uint64_t share_ps);
-/* How long `busy` warps alone take for plain rows: the bytes first, then the latencies, one after another. */
+/* How long `busy` warps alone take for plain rows.  First the bytes move (gpu_plain_ps()).  Then come the latencies,
+ * one after another (gpu_plain_latency_ps()). */
 static inline uint64_t gpu_plain_ps(const struct work_rates *k, uint64_t size_bytes, uint32_t busy)
 {
     return rate_time(k->warp, size_bytes) / busy;
@@ -145,8 +147,8 @@ struct gpu_rows {
 /* Whether the cost of these rows does not depend on what the SM's other warps do. */
 static inline bool gpu_program_alone(const struct loop *p) { return p->engine == LOOP_BULK && !p->team; }
 
-/* The price of the next row of the stepped worker, if it moves rows in turn and has moved such rows before; NULL: ask
- * for the price. */
+/* The price that was kept for the next row of the stepped worker.  NULL: it moves no rows in turn, has kept no fixed
+ * price, or has a memory that other kernels slow. */
 static inline const struct price *gpu_turn_price(const struct world_rank *rank)
 {
     const struct world_worker *ww = rank->now.worker;
@@ -155,7 +157,8 @@ static inline const struct price *gpu_turn_price(const struct world_rank *rank)
     return price->fixed ? price : NULL;
 }
 
-/* Keeps the price of a row for the worker's next rows, if it moves rows in turn. */
+/* Keeps the price of a row for the worker's next rows, if it moves rows in turn and no other kernel slows the
+ * memory. */
 static inline void gpu_turn_note(const struct world_rank *rank, const struct price *price)
 {
     const struct world_worker *ww = rank->now.worker;
@@ -165,7 +168,7 @@ static inline void gpu_turn_note(const struct world_rank *rank, const struct pri
 uint64_t gpu_number(const struct cluster *c, uint64_t touched_bytes);
 struct gpu_rows gpu_program(struct world_rank *rank, const struct world_worker *ww, const struct loop *p,
                             const struct fabric_given *given, struct loop_row row, bool to_peer);
-/* How long a group takes whose warps all go through the program for each row of an array. */
+/* How long a group takes for an array if all its warps go through the program for each row. */
 uint64_t gpu_program_scan_ps(struct world_rank *rank, const struct world_worker *ww, const struct loop *p,
                              const struct fabric_given *given, uint32_t rows, uint32_t warps);
 

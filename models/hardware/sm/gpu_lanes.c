@@ -1,8 +1,8 @@
-/* gpu_lanes.c - when the operations of a warp group run, and which groups it shares its SM with. */
+/* gpu_lanes.c - which warp groups share an SM, and how much longer each then takes. */
 #include "models/hardware/sm/gpu.h"
 
-/* The time since which the worker has shared the SM with other workers that move rows: when it last began to move rows,
- * or now if it has not. */
+/* The time since which the worker has shared the SM with other workers that move rows.  That is when it last began to
+ * move rows.  If it has moved none yet, it is the current time. */
 static uint64_t moved_since_ps(const struct world_rank *rank, const struct world_worker *ww)
 {
     const uint64_t from_ps = ww->mover ? rank->mover[ww->mover - 1].from_ps : 0;
@@ -22,8 +22,8 @@ uint64_t gpu_share_ps(struct world_rank *rank, struct world_worker *ww, uint64_t
 }
 
 /* How many groups share the SM where groups are not in step.  Another group counts for the fraction of its cycle in
- * which it moves rows.  So does this group, if each of its warps finds its rows itself, because then even its warps
- * are not in step.  Warps do not move the bulk engine's rows: loads and stores meet these only at the SM's port. */
+ * which it moves rows.  So does this group, if each of its warps finds its rows itself, because then not even its warps
+ * are in step.  Warps do not move the bulk engine's rows: loads and stores meet these only at the SM's port. */
 uint64_t gpu_groups_256(const struct world_rank *rank, const struct world_worker *ww, const struct loop *p)
 {
     const uint64_t since_ps = moved_since_ps(rank, ww);

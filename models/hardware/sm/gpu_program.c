@@ -49,7 +49,7 @@ uint64_t gpu_number(const struct cluster *c, uint64_t touched_bytes)
     return number;
 }
 
-/* Questions that were asked before, with their answers: kernels move millions of rows, and few of them differ.  Each
+/* Questions that were asked before, with their answers.  Kernels move millions of rows, but few rows differ.  Each
  * thread keeps its own questions for all worlds, because an answer depends only on these fields. */
 struct question {
     uint64_t program;   /* what tells programs and GPUs apart */
@@ -72,9 +72,9 @@ static bool same(const struct question *a, const struct question *b)
            a->teams == b->teams && a->rounds == b->rounds && a->to_peer == b->to_peer;
 }
 
-/* Finds the place of the answer.  Returns whether it is known.  Most questions about a site equal the last one.  A
- * question whose place is taken tries the next ones.  If all TRIES are taken, the answer at the first place is given
- * up. */
+/* Finds the place of the answer.  Returns whether the answer is known.  Most questions about a site equal the last
+ * one.  A question whose place is taken tries the next places.  If all TRIES places are taken, the answer at the first
+ * one is given up. */
 static bool answer_find(const struct question *q, uint32_t site, struct answer **answer)
 {
     static _Thread_local struct answer memory[MEMORY], *latest[SITES][2];
@@ -116,8 +116,8 @@ static const struct warps_cost *cost_of(const struct world *w, const struct loop
 }
 
 /* The time of rows whose loop is a program.  Warps of the SM's other groups go through the program at the same time,
- * but not in step, so every round counts as one in which warps have drifted apart.  Rows that the bulk engine moves are
- * an exception: there, groups only queue at the SM's port. */
+ * but not in step.  With such groups, every round counts as one in which warps have drifted apart.  Where the bulk
+ * engine moves the rows, groups only queue at the SM's port. */
 struct gpu_rows gpu_program(struct world_rank *rank, const struct world_worker *ww, const struct loop *p,
                             const struct fabric_given *given, struct loop_row row, bool to_peer)
 {

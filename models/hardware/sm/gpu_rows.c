@@ -12,8 +12,8 @@ static uint64_t since_bytes(const struct world *w, const struct loop *p)
     return touched_bytes && w->cluster->gpu.l2_bytes ? touched_bytes : UINT64_MAX;
 }
 
-/* Rows that were in the L2 are still there unless other bytes have driven them out.  The closer the total comes to the
- * L2's size, the more is driven out. */
+/* Rows that were in the L2 are still there unless other bytes have driven them out.  The closer the sum of the bytes
+ * since then comes to the L2's size, the more rows are driven out. */
 uint64_t gpu_far_ps(const struct world *w, const struct loop *p, uint64_t more_ps)
 {
     const uint64_t l2_bytes = w->cluster->gpu.l2_bytes, since = since_bytes(w, p);
@@ -40,8 +40,8 @@ uint64_t gpu_load_ps(const struct world *w, const struct loop *p)
     return gpu->load_l2_ps + gpu_far_ps(w, p, gpu->load_ps > gpu->load_l2_ps ? gpu->load_ps - gpu->load_l2_ps : 0);
 }
 
-/* A worker's first wait for an array that nobody has just written includes the lookup of its pages.  The site tells
- * arrays apart. */
+/* A worker's first wait for an array includes the lookup of the array's pages, unless the array has just been written
+ * and this SM has used those pages.  The site tells arrays apart. */
 uint64_t gpu_touch_ps(struct world_worker *ww, const struct loop *p)
 {
     if (p->fresh && !p->unseen) return 0;
@@ -51,8 +51,9 @@ uint64_t gpu_touch_ps(struct world_worker *ww, const struct loop *p)
     return worker_rank(ww)->world->cluster->gpu.touch_ps;
 }
 
-/* Warps wait for memory and then for their share of the SM.  The waits hide most of the others' shares, and least
- * where both are equally long.  (Copies by 1 to 32 warps of an SM: within 7 %, tests/accuracy/measured.) */
+/* Warps wait for memory and then for their share of the SM.  The longer of the two times hides most of the shorter one,
+ * and least of it where both are equally long.  (Copies by 1 to 32 warps of an SM: within 7 %,
+ * tests/accuracy/measured.) */
 uint64_t gpu_shared_ps(uint64_t chain_ps, uint64_t share_ps)
 {
     const double chain = (double)chain_ps * (double)chain_ps, share = (double)share_ps * (double)share_ps;

@@ -1,11 +1,11 @@
 /* gpu_work.c - what local work costs a warp group: casts, copies and sums of rows.
  *
- * An operation with a loop is charged for the loop's waits.  An operation without one is charged at the rates of
- * plain rows. */
+ * Where the cluster says how long waits for memory take, an operation with a loop is charged for the loop's waits.
+ * Other operations are charged at the rates of plain rows.  The bulk engine stores staged rows (bulk.c). */
 #include "models/hardware/sm/bulk.h"
 #include "models/hardware/sm/gpu.h"
 
-/* Charges rows of an operation without a loop, and returns when they are done. */
+/* Charges an operation at the rates of plain rows, and returns when it is done. */
 static uint64_t plain_work(struct world_rank *rank, const struct fabric_work *work, uint64_t start, uint32_t lanes)
 {
     struct world_worker *ww = rank->now.worker;
@@ -27,8 +27,8 @@ static uint64_t stretch_bytes(const struct loop *p) { return GPU_WARP_LANES * (p
 static uint64_t stretches(const struct loop *p, uint64_t bytes) { return gpu_ceiling(bytes, stretch_bytes(p)); }
 
 /* How long a warp alone takes for a sum.  The warp goes along the row in stretches.  It waits until the loads of a
- * stretch have come from all rows, and then runs the loop's instructions.  Then the bulk engine stores the stretch
- * after a fence, or the warp stores it itself. */
+ * stretch have come from all rows, and then runs the loop's instructions.  Then the warp stores the stretch itself, or
+ * the bulk engine stores it after a fence. */
 static uint64_t sum_ps(const struct world *w, const struct fabric_work *work, const struct loop *p)
 {
     const struct cluster_gpu *gpu = &w->cluster->gpu;
@@ -36,7 +36,8 @@ static uint64_t sum_ps(const struct world *w, const struct fabric_work *work, co
     const uint64_t read = work->rows ? work->read_bytes / work->rows : 0;
     const uint64_t near_ps = gpu->load_again_ps ? gpu->load_again_ps : gpu->load_l2_ps, wait_ps = gpu_load_ps(w, p);
     const uint64_t turns = stretches(p, made);
-    const uint64_t far_ps = wait_ps > near_ps ? turns * (wait_ps - near_ps) : 0; /* the waits beyond near_ps */
+    const uint64_t far_ps = wait_ps > near_ps ? turns * (wait_ps - near_ps) : 0; /* how much longer than near_ps its
+                                                                                  * waits take */
     const uint64_t stretch_ps = near_ps + p->stretch_cycles * gpu->cycle_ps;
     const uint64_t alone_ps = p->sum_cycles * gpu->cycle_ps +
                               (made * stretch_ps + read * p->stretch_row_cycles * gpu->cycle_ps) / stretch_bytes(p);
@@ -52,8 +53,8 @@ static uint64_t sums_service_ps(const struct world *w, const struct fabric_work 
            (w->reduce_made ? rate_time(w->reduce_made, work->write_bytes) : 0);
 }
 
-/* How long a warp alone takes if the bulk engine brings the next stretch while one is summed.  The warp waits for
- * its own requests. */
+/* How long a warp alone takes if the bulk engine brings the next stretch while one is summed.  Waits for other warps'
+ * requests to the engine are not included. */
 static uint64_t sum_ahead_ps(const struct world *w, const struct fabric_work *work, const struct loop *p)
 {
     const struct cluster_gpu *gpu = &w->cluster->gpu;
@@ -63,8 +64,8 @@ static uint64_t sum_ahead_ps(const struct world *w, const struct fabric_work *wo
                                               rows;
 }
 
-/* Sums contend for their SM at each stretch.  The larger the share of the time in which they use it, the longer each
- * sum waits for it. (1 to 24 warps, 1 to 8 rows, in the L2 and outside: within 8 %, tests/accuracy/measured.) */
+/* Sums contend for their SM at each stretch.  The larger the share of the time in which they use the SM, the longer
+ * each sum waits for it. (1 to 24 warps, 1 to 8 rows, in the L2 and outside: within 8 %, tests/accuracy/measured.) */
 static uint64_t contended_ps(uint64_t chain_ps, uint64_t share_ps)
 {
     const double chain = (double)chain_ps, share = (double)share_ps;
@@ -75,7 +76,7 @@ static struct price work_price(struct world_rank *rank, const struct fabric_work
                                uint32_t lanes)
 {
     const struct world *w = rank->world;
-    const bool whole = work->kind == FABRIC_WORK_CAST; /* each warp has a part of one row */
+    const bool whole = work->kind == FABRIC_WORK_CAST; /* all warps move one row together */
     const uint32_t rows = whole || !work->rows ? 1 : work->rows;
     const struct loop_row row = { work->read_bytes / rows, work->write_bytes / rows, rows, lanes };
     const struct gpu_rows r = gpu_program(rank, rank->now.worker, p, work->given, row, false);
@@ -126,7 +127,7 @@ static uint64_t sum_work(struct world_rank *rank, const struct fabric_work *work
     const uint64_t touched_ps = gpu_touch_ps(ww, p), lead_ps = touched_ps + p->steps * gpu_load_ps(w, p);
     const uint64_t rounds = gpu_ceiling(rows, gpu_warps_busy(work->rows, lanes));
     uint64_t end = start + touched_ps, service_ps = 0;
-    if (p->ahead) { /* the engine takes requests in turn */
+    if (p->ahead) { /* the engine serves the requests of all warps one after another */
         const uint64_t requests_ps =
             (stretches(p, work->read_bytes) + stretches(p, work->write_bytes)) * gpu->engine.request_ps;
         const uint64_t turn_ps = own_reserve(rank, &rank->sm[ww->sm], now, requests_ps, work->read_bytes) - now;

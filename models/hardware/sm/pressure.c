@@ -75,8 +75,8 @@ static double turn_wait_ps(const struct memory *m, const struct pressure_load *l
 
 static bool is_bound(const struct pressure_load *l) { return l->bound && l->sms > 0 && l->read_bps + l->write_bps > 0; }
 
-/* How long a cycle of kernel l takes in an idle memory: its time alone without the waits that it causes itself, and at
- * least the time that an SM takes to load and store. */
+/* How long a cycle of kernel l takes in an idle memory.  It is the time alone without the waits that the kernel causes
+ * itself, but at least the time that an SM takes to load and store. */
 static double idle_turn_ps(const struct cluster_gpu *gpu, const struct memory *m, const struct pressure_load *l)
 {
     const double alone_ps = l->flight_bytes * l->sms / (l->read_bps + l->write_bps) * 1e12;

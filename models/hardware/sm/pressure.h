@@ -54,8 +54,9 @@ enum { PRESSURE_LOADS_MAX = 8 };
 /* Bytes in flight on an SM whose kernel moves bytes: 1024 threads with four values of 16 bytes each. */
 enum { PRESSURE_FLIGHT_BYTES = 65536 };
 
-/* Returns how the memory behaves under the kernels load[count] and under `own`, the kernel itself, whose bytes a second
- * do not change. rate[count] gets the speed of each kernel of load[], relative to its speed when it runs alone. */
+/* Returns how the memory behaves under the kernels load[count] and under `own`, the kernel itself.  The bytes a second
+ * of `own` do not change. rate[count] gets the speed of each kernel of load[], relative to its speed when it runs
+ * alone. */
 struct pressure pressure_solve(const struct cluster_gpu *gpu, const struct pressure_load *own,
                                const struct pressure_load *load, uint32_t count, double *rate);
 

@@ -19,7 +19,8 @@ struct warp {
     uint64_t stored_ps; /* when its stores so far are performed; kept if loads wait for stores */
     struct line load, out;
     uint32_t left;            /* bytes that its current store still has to store */
-    uint32_t waited, through; /* BULK_IN requests of its team that it has waited for; those that it has finished with */
+    uint32_t waited, through; /* how many BULK_IN requests of its team it has waited for, and how many of them it has
+                               * finished with */
     uint32_t round, number;
     uint32_t again[LOOP_NESTED + 1];
     uint8_t at, depth;
@@ -238,7 +239,8 @@ static void warp_step(struct run *r, struct warp *v)
     }
 }
 
-/* Lets those blocked warps go on that no running warp will wake.  False: there are none. */
+/* Lets all blocked warps go on.  Called when no warp runs, so that nothing else would wake them.  Returns false if no
+ * warp is blocked. */
 static bool blocked_wake(struct run *r)
 {
     bool any = false;
@@ -253,7 +255,7 @@ static bool blocked_wake(struct run *r)
     return any;
 }
 
-/* Steps warps until all are done.  Always steps the one whose time is least. */
+/* Steps warps until all are done.  Each time, steps the warp whose time is least. */
 static void warps_go(struct run *r)
 {
     for (uint32_t i = 0; i < r->warp_count; i++) order_add(r, i);

@@ -21,10 +21,10 @@ struct warps_sm {
     uint64_t cycle_ps;
     uint64_t access_ps;             /* from a warp's access to its next one */
     uint64_t load_ps[WARPS_PLACES]; /* from an access until the value is there */
-    uint64_t stored_ps; /* how long until a store is performed, if later loads of its warp wait for that; 0: they do not
-                         * wait */
+    uint64_t stored_ps; /* how long a store takes until it is performed, if later loads of its warp wait for that; 0:
+                         * loads do not wait */
     uint64_t in_ps[WARPS_PLACES];   /* from a request to the engine until its bytes begin to come */
-    uint64_t turn_ps;               /* how long such a request and its wait keep a warp busy */
+    uint64_t turn_ps;               /* how long a request to the engine and its wait keep a warp busy */
     uint64_t fence_ps;              /* how long a fence of the SM takes */
     uint64_t read_ps;               /* from the last byte that the engine reads until the warp knows */
     rate_q20 load, store, put;      /* rates of bytes into the SM, out of it, and by the engine to the target */
