@@ -25,8 +25,8 @@ struct world_agenda {
  * rank's worker waits, and for what. */
 bool world_run_agenda(struct world *world, const struct world_agenda *agenda, char *text, size_t text_size);
 
-/* A function of the agenda, which is called for a rank, may use that rank's clock, timer and kernel by these.  A rank
- * has one timer, so setting it again moves it. */
+/* While a function of the agenda runs for a rank, it may use that rank's clock, timer and kernel by these functions.  A
+ * rank has one timer, so setting the timer again moves it. */
 uint64_t world_clock_ps(const struct world *world, uint32_t rank);
 void world_timer_set(struct world *world, uint32_t rank, uint64_t time_ps);
 /* Launches a kernel on a rank that runs none.  Its watches must have been declared after the rank's last kernel

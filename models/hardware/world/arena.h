@@ -27,7 +27,7 @@ enum { ARENA_LINE_BYTES = 64, ARENA_UNIT_BYTES = 8 };
 void *arena_take(struct arena *arena, size_t size_bytes);
 void arena_clear(struct arena *arena);
 
-/* The distance from the arena's low end, in units of ARENA_UNIT_BYTES.  0 names nothing. */
+/* The distance of a thing from the arena's low end, in units of ARENA_UNIT_BYTES.  The name 0 stands for nothing. */
 typedef uint32_t arena_name;
 
 /* Anything in the arena at a multiple of ARENA_UNIT_BYTES has a name. */

@@ -32,8 +32,8 @@ struct looked {
     struct done *slowest;   /* [watched_count] what each part did while the slowest rank so far ran; NULL: no
                              * rank has ended */
     uint64_t slowest_ps;    /* for how long the slowest rank so far ran */
-    uint64_t sm_ps, sms_ps; /* how long the busiest SM of sm_rank was busy, the longest of all ranks; the sum of these
-                             * times over all ranks */
+    uint64_t sm_ps, sms_ps; /* how long the busiest SM of all ranks, which is one of sm_rank, was busy; the sum over all
+                             * ranks of their busiest SMs' times */
     uint32_t sm_rank;
 };
 
@@ -68,7 +68,8 @@ static void rank_watch(struct busy *b, const struct world_rank *rank)
     const uint64_t bulk_bps = w->cluster->nvlink.bulk_rate_bps;
     watch(b, &rank->hbm, WORLD_HBM, number)->rate_bps =
         (uint64_t)((unsigned __int128)w->cluster->gpu.hbm_rate_bps * WORLD_SLOW_ONE / rank->slow);
-    for (uint32_t to = 0; to < g->gpus && w->pair_link; to++) { /* together these carry what leaves the GPU */
+    for (uint32_t to = 0; to < g->gpus && w->pair_link; to++) { /* all of these links together carry what leaves the
+                                                                 * GPU */
         const uint32_t pair = number * g->gpus + to;
         watch(b, &w->pair_link[pair], WORLD_NVLINK_EGRESS, pair)->rate_bps =
             rates.out_bps / (w->cluster->nvlink.gpus - 1);
@@ -210,7 +211,7 @@ static void end_look(const struct busy *b, const struct busy_note *note)
     struct looked *k = &b->kernel[note->kernel];
     const uint64_t time_ps = note->end_ps - note->begin_ps;
     if (!slowest_yet(b, note)) return;
-    uint32_t look = 0; /* the first look since the rank began, or else the last one */
+    uint32_t look = 0; /* the first look since the rank began; if there is none, the last look */
     while (look + 1 < k->begins && k->begin_ps[look] < note->start_ps) look++;
     const uint64_t early_ps = note->start_ps > k->begin_ps[look] ? note->start_ps - k->begin_ps[look] : 0;
     const uint64_t before_ps = early_ps + note->begin_ps - note->start_ps;
@@ -236,7 +237,7 @@ static void note_add(struct world *w, struct busy_note note)
     w->note[w->note_count++] = note;
 }
 
-/* Notes what busy parts have done: at once, or in a world of parts when the window ends. */
+/* Makes the look that a note asks for, at once.  In a world of parts, keeps the note until the window ends. */
 static void look(struct world *w, struct busy_note note)
 {
     if (w->box) note_add(w, note);
@@ -250,7 +251,7 @@ static int note_order(const void *a, const void *b)
     const struct busy_note *x = a, *y = b;
     if (note_ps(x) != note_ps(y)) return note_ps(x) < note_ps(y) ? -1 : 1;
     if (x->rank != y->rank) return x->rank < y->rank ? -1 : 1;
-    return (int)y->ended - (int)x->ended; /* one kernel ends before the next begins */
+    return (int)y->ended - (int)x->ended; /* a rank's kernel ends before its next one begins */
 }
 
 void busy_notes_take(struct world *whole)
@@ -286,7 +287,8 @@ void busy_event_run(struct sim *sim, struct sim_event *event)
     look(w, note_of(fabric_container_of(event, struct world_rank, end_event), true));
 }
 
-/* Notes the rank's busiest SM.  That needs no look, because SMs work only for their own rank's kernel. */
+/* Notes the busy time of the rank's busiest SM.  That needs no look, because SMs work only for their own rank's
+ * kernel. */
 void busy_rank_result(const struct world_rank *rank, const struct world_result *result)
 {
     struct looked *k = &rank->world->busy->kernel[rank->kernel];
@@ -383,8 +385,8 @@ static uint64_t usual_rate(const struct busy *b, enum world_resource kind)
     return usual;
 }
 
-/* The first of the part's rates at which its bytes would take no longer than its busy time.  If there is none, the mean
- * rate over its busy time.  0: its work has no single rate. */
+/* The first of the part's rates at which its bytes would take no longer than its busy time.  If there is no such rate,
+ * the mean rate over its busy time.  0: its work has no single rate. */
 static uint64_t rate_of(const struct watched *p, const struct done *done)
 {
     const uint64_t rates[] = { p->rate_bps, p->bulk_bps };

@@ -36,8 +36,8 @@ void busy_program_begin(struct busy *busy, uint32_t kernels, uint64_t begin_ps);
 void busy_rank_begin(const struct world_rank *rank);
 /* Called when the last worker of the rank's kernel is done. */
 void busy_rank_end(struct world_rank *rank);
-/* Called in a world of parts when a window has ended, to make the looks noted in it.  They see ports as they are now.
- * All requests to a port until the window's end are known, and work after the time of a look counts as not done. */
+/* Called in a world of parts when a window has ended.  Makes the looks that were noted in it, at ports as they are
+ * now.  All requests to a port until the window's end are known.  Work after the time of a look counts as not done. */
 void busy_notes_take(struct world *whole);
 /* Called when the rank's kernel has ended and its result is known. */
 void busy_rank_result(const struct world_rank *rank, const struct world_result *result);

@@ -1,6 +1,6 @@
 /* causes.h - for a timeline: which worker posted each request that arrives, what ended each wait, and the chain of
- * causes that decides when a kernel ends.  Private to models/hardware.  Only world_timeline.c calls it, except for the
- * post of a request. */
+ * causes that decides when a kernel ends.  Private to models/hardware.  The files of the timeline (recording.c,
+ * world_timeline.c) call it.  The NIC only tells it of posts and of answers to gets. */
 #ifndef MODELS_HARDWARE_CAUSES_H
 #define MODELS_HARDWARE_CAUSES_H
 
@@ -25,7 +25,7 @@ struct causes *causes_new(struct timeline *timeline, uint32_t ranks, uint32_t wo
 void causes_free(struct causes *causes);
 
 /* A rank launches a kernel, so its waits begin anew.  Watches that were declared before the launch belong to this
- * kernel, until the first one is declared for the next kernel. */
+ * kernel.  They are dropped when the first watch is declared for the next kernel. */
 void causes_launch(struct causes *causes, uint32_t rank, uint32_t worker_count);
 void causes_watch(struct causes *causes, uint32_t rank, uint32_t worker, uint32_t word, uint32_t word_count);
 

@@ -60,8 +60,8 @@ static uint64_t core_held_until(const struct core *core)
     return until_ps;
 }
 
-/* The rank that the core runs next: the one that has the core, until its slice ends; then the ranks after it.  NULL: no
- * rank can run. */
+/* The rank that the core runs next.  It is the one that has the core, until its slice ends.  After that, it is the next
+ * rank that can run, in order.  NULL: no rank can run. */
 static struct world_rank *core_next(const struct core *core, uint64_t now_ps)
 {
     struct world *w = core->rank->world;

@@ -34,7 +34,8 @@ static uint64_t late_of(const struct port *port, uint64_t end_ps)
 static const enum world_resource counted[] = { WORLD_HBM,    WORLD_NVLINK_EGRESS, WORLD_NVLINK_INGRESS, WORLD_NIC_TX,
                                                WORLD_NIC_RX, WORLD_POSTING,       WORLD_RECEIVING };
 
-/* The rank's port that serves a resource; for a resource of NICs, that of the rank's NIC port i. */
+/* The rank's port that serves a resource.  For a resource of NICs, the port that serves it at the rank's i-th NIC
+ * port. */
 static const struct port *port_of(const struct world_rank *rank, enum world_resource resource, uint32_t i)
 {
     const struct world *w = rank->world;
@@ -152,7 +153,8 @@ static void rank_result(struct world_rank *rank, struct world_result *result)
     if (!w->agenda) busy_rank_result(rank, result);
 }
 
-/* Delivers the letters of a worker whose kernel has ended: at once if they have come, else by events. */
+/* Delivers the letters of a worker whose kernel has ended.  Those that have come are delivered at once, and the others
+ * by events. */
 static void mail_forward(struct world_worker *ww)
 {
     if (!ww->rested) return;
@@ -205,8 +207,8 @@ static void first_steps_schedule(struct world_rank *rank)
     if (!rank->worker_count) launch_rank_done(rank);
 }
 
-/* Runs when the rank's kernel has ended and the time of a launch has passed.  Begins the next kernel or, with an
- * agenda, tells the agenda. */
+/* Runs when the rank's kernel has ended and the time of a launch has passed.  With an agenda, tells the agenda.
+ * Otherwise begins the next kernel. */
 void launch_event_run(struct sim *sim, struct sim_event *event)
 {
     struct world_rank *rank = fabric_container_of(event, struct world_rank, launch_event);
@@ -238,10 +240,11 @@ static uint64_t launch_start_ps(const struct world *w)
     return start_ps;
 }
 
-/* Runs the first steps of the part's ranks that begin now, in the order in which an event for each would run them. */
+/* Runs the first steps of those of the part's ranks that begin now.  The order is that in which an event for each step
+ * would run them. */
 void launch_begin_run(struct sim *sim, struct sim_event *event)
 {
-    enum { WORKERS_AHEAD = 4, SEEN_AHEAD = 12 }; /* a struct world_worker points to its kernel's object */
+    enum { WORKERS_AHEAD = 4, SEEN_AHEAD = 12 }; /* in ranks: prefetch a worker's kernel object, and a worker */
     const struct world *w = fabric_container_of(event, const struct world, begin_event);
     const uint64_t now = sim_now_ps(sim);
     const uint32_t ranks = w->rank_count;
@@ -291,7 +294,8 @@ static void program_begin(struct world *w, const struct world_program *program)
         if (!w->rank[r].worker_count) launch_rank_done(&w->rank[r]);
 }
 
-/* Describes the rank that is stuck in the earliest kernel, and returns its number. */
+/* Finds the earliest kernel in which a rank is stuck, and describes the first such worker.  Returns the kernel's
+ * number. */
 static uint32_t stuck_describe(const struct world *w, char *text, size_t text_size)
 {
     uint32_t first = UINT32_MAX;
@@ -450,7 +454,7 @@ static void agenda_set(struct world *w, const struct world_agenda *agenda)
         part->agenda = agenda;
         part->program = NULL;
         part->several = true;
-        part->ranks_running = part->rank_count; /* no wake is idle, because another kernel may come */
+        part->ranks_running = part->rank_count; /* no wake is idle meanwhile, because another kernel may come */
     }
 }
 

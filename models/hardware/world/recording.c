@@ -9,8 +9,8 @@
 
 #include "sim/timeline.h"
 
-/* Notes the operation that has just been charged to the stepped worker, on `warps` of its warps (0: all).  A host's
- * operation has no lane and began at cursor_ps. */
+/* Notes the operation that has just been charged to the stepped worker, on `warps` of the worker's warps (0: all).  A
+ * host's operation has no lane and began at cursor_ps. */
 static struct causes_place operation_note(struct world_rank *rank, const char *name, uint32_t warps, uint64_t cursor_ps,
                                           uint64_t size_bytes)
 {
@@ -130,7 +130,7 @@ static void recorded_work(struct fabric *f, struct fabric_worker *worker, const 
 static void recorded_watch(struct fabric *f, struct fabric_worker *worker, uint32_t word, uint32_t word_count,
                            uint64_t least)
 {
-    if (rank_of(f)->now.worker) return; /* in a step: a timeline shows every step */
+    if (rank_of(f)->now.worker) return; /* in a step: with a timeline, a worker takes every step */
     causes_watch(rank_of(f)->world->record->causes, f->rank, worker->index, word, word_count);
     world_watch(f, worker, word, word_count, least);
 }

@@ -38,8 +38,8 @@ void world_wake_at(struct fabric *f, struct fabric_worker *w, uint64_t time_ps)
 
 static void wake_schedule(struct world_worker *ww);
 
-/* Wakes a worker. Does nothing if the wake's launch is over, or if the worker has stepped since then and now wants a
- * later wake or none. */
+/* Wakes a worker.  Does nothing if the wake's launch is over.  Also does nothing if the worker has stepped since then
+ * and now wants no wake or a later one. */
 void stepping_wake_run(struct sim *sim, struct sim_event *event)
 {
     struct world_wake *wake = fabric_container_of(event, struct world_wake, event);
@@ -155,9 +155,10 @@ static enum worker_step turn_take(struct world_worker *ww)
 
 /* ---- awaited words ---- */
 
-/* Returns whether the worker's next step is left out until the awaited word has its value.  due_ps is when a step that
- * would find nothing is due; 0: no step is due.  A letter changes its word only when a step reads it, so a worker that
- * may get letters takes every step.  So does a core, because each step takes some of its time. */
+/* Returns whether the worker's next step is left out until the awaited word has its value.  That step is due at due_ps
+ * and would find nothing; 0: no step is due.  A letter changes its word only when a step reads it, so a worker that may
+ * get letters takes every step.  So does a core, because each step takes some of its time, and so does a worker with
+ * other work under way. */
 static bool await_begin(struct world_worker *ww, uint64_t due_ps)
 {
     const struct world_rank *rank = worker_rank(ww);

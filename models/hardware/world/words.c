@@ -33,7 +33,7 @@ void world_mail_read(struct world_worker *ww, uint64_t now_ps)
         struct letter *const next = l->next;
         uint64_t *place = &rank->fabric.words[l->word];
         if (l->add) *place += l->value;
-        else if (l->value > *place) *place = l->value; /* else an earlier letter brought a newer value */
+        else if (l->value > *place) *place = l->value; /* otherwise an earlier letter brought a newer value */
         pool_put(&rank->world->letters, l);
         l = next;
     }
@@ -117,8 +117,8 @@ static uint32_t row_wake(struct world_rank *rank, uint32_t last, uint32_t most)
 }
 
 /* Handles the change of a word that a worker watches while its next step is left out.  Returns true if the change wakes
- * the worker as usual.  Returns false if a step would still find nothing, or if the step left out is not due yet; in
- * the second case, schedules that step. */
+ * the worker as usual.  Returns false if a step would still find nothing.  Also returns false if the step that was left
+ * out is not due yet, and then schedules that step. */
 static bool await_ends(struct world_worker *ww, uint64_t seen_ps)
 {
     struct world_rank *rank = worker_rank(ww);
@@ -177,13 +177,13 @@ bool world_counter_hold(struct world_rank *rank, uint32_t word, uint64_t value, 
     if (*place >= counter->least) return false;
     counter->held_ps = *time_ps = later(counter->held_ps, *time_ps);
     if (*place + value >= counter->least) return false;
-    *place += value; /* the word changes too early, but nobody reads it while it is below the value that its watcher
-                      * waits for */
+    *place += value; /* the word changes too early, but its only reader waits for a larger value */
     return true;
 }
 
-/* Whether the rank's own addition at time_ps needs no event, although the sum reaches the awaited value by it.  If so,
- * the worker makes the sum when it reads the word at that time or later.  Nobody else reads such a word. */
+/* Whether an addition at time_ps that makes the sum reach the awaited value needs no event.  Only an addition by a
+ * worker of the rank itself can do without one.  The worker that waits then makes the sum when it reads the word at
+ * time_ps or later.  Nobody else reads such a word. */
 static bool counter_reach(struct world_rank *rank, uint32_t word, uint64_t value, uint64_t time_ps)
 {
     const struct world *w = rank->world;
@@ -199,7 +199,8 @@ static bool counter_reach(struct world_rank *rank, uint32_t word, uint64_t value
     return true;
 }
 
-/* Frees the rank's counters.  If that is much memory, it goes back to the system, because other arrays may need it. */
+/* Frees the rank's counters.  Once much memory has been freed in the whole world, it goes back to the system, because
+ * other arrays may need it. */
 static void counters_free(struct world_rank *rank)
 {
     enum { MUCH_BYTES = 16 * 1024 * 1024 };
@@ -265,8 +266,8 @@ static void letter_send(struct world_rank *target, struct world_worker *ww, uint
     w->mail_ps = later(w->mail_ps, time_ps);
 }
 
-/* Sends a letter to each running worker that watches the word.  Returns false if there is none, or if several workers
- * watch a word that is added to, because the sum must be made once. */
+/* Sends a letter to each running worker that watches the word.  Returns false if there is no such worker.  Also returns
+ * false for an addition to a word that several workers watch, because its sum must be made once. */
 static bool letters_send(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps)
 {
     const uint32_t head = target->watch_head[word];

@@ -52,7 +52,7 @@ struct watch {
     uint64_t least;         /* the value that they wait for; 0: any */
 };
 struct counter {
-    uint64_t held_ps; /* when the additions so far are all done */
+    uint64_t held_ps; /* when all additions so far are done */
     uint32_t word, worker, least;
     uint32_t due; /* what the worker has to add to the word when it reads it at held_ps or later; 0: nothing */
 };
@@ -76,15 +76,15 @@ void world_word_ahead(const struct fabric *f, uint32_t word);
  * possible. */
 void world_word_event(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps);
 void world_word_schedule(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps);
-/* The worker reads the letters that have arrived by now_ps. */
+/* Makes the worker read the letters that have arrived by now_ps. */
 void world_mail_read(struct world_worker *ww, uint64_t now_ps);
-/* Begins a step of a worker that has letters or a counter that is due: it reads what has come by now_ps. */
+/* Reads, when a step begins, the letters and the counter's sum that have come to the worker by now_ps. */
 void words_read(struct world_worker *ww, uint64_t now_ps);
-/* Schedules the next step of a worker that waits: letters and additions that are still on their way wake it. */
+/* Schedules the next step of a worker that waits, for when the next letter or the counter's sum comes. */
 void words_wait(struct world_worker *ww);
 /* Runs an event that changes words. */
 sim_handler words_change_run;
-/* Prefetch what an event that changes a word will read.  They leave other events alone. */
+/* Both prefetch what an event that changes a word will read.  They ignore other events. */
 void words_look_far(const struct sim *sim, const struct sim_event *event);
 void words_look_near(const struct sim *sim, const struct sim_event *event);
 

@@ -102,8 +102,8 @@ static void rank_ports_init(struct world_rank *rank)
     }
 }
 
-/* How many bytes of a message a NIC sends at a time.  0: all.  A window is given back in pieces of this size.  They are
- * small compared with the window, because acknowledgements are of packets, not of messages. */
+/* How many bytes of a message a NIC sends at a time.  0: all.  A window is given back in pieces of this size.  The
+ * pieces are small compared with the window, because acknowledgements are of packets, not of messages. */
 static uint32_t quantum_of(const struct world *w)
 {
     const uint64_t window_bytes = w->transport.window_bytes, mtu_bytes = w->cluster->nic.mtu_bytes;
@@ -238,7 +238,7 @@ static void handlers_set(struct sim *sim)
     for (uint32_t kind = 0; kind < EVENT_KINDS; kind++) sim_handler_set(sim, kind, handler[kind]);
 }
 
-/* The most ranks of a world that a core's caches hold, so that it prefetches nothing. */
+/* A world of at most this many ranks fits the caches of a core, so it prefetches nothing. */
 enum { CACHED_RANKS = 16 };
 
 /* Makes the engine and the memory of a part, or of a world that is not divided. */
@@ -293,7 +293,7 @@ static void parts_make(struct world *w)
     w->boxes = memory_new(w->parts, sizeof w->boxes[0]);
     w->ways_shared = w->network->leaf_count > 1 || w->dcqcn.parameters;
     for (uint32_t p = 0; p < w->parts; p++) w->part[p] = part_new(w, p, of_a_part);
-    w->box = mailbox_new(w->parts); /* for the mail of all parts, where they share ways */
+    w->box = mailbox_new(w->parts); /* collects the mail of all parts, where parts share ways */
 }
 
 static struct world_timeline *record_new(const struct world *w)

@@ -77,7 +77,7 @@ struct world_result {          /* of one rank and kernel */
     uint64_t time_ps;          /* kernel duration */
     uint64_t let_ps;           /* from the kernel's begin until the next may be launched; at most time_ps */
     uint64_t counts_ps;        /* from the kernel's begin until the host knows how many rows come; 0: equal to let_ps */
-    uint64_t wait_ps;          /* wait before the kernel for the rank's first turn on a core of a host */
+    uint64_t wait_ps;          /* how long the rank waits, before the kernel, for its first turn on a core of a host */
     uint64_t begin_ps, end_ps; /* the launch, and the end of its last worker, on the world's clock */
     uint64_t arrived_ps;       /* when data or a change of a word last came to the rank, on the world's clock */
     struct world_use use[WORLD_RESOURCE_COUNT];
@@ -119,12 +119,12 @@ struct world_program {
                                   * at once */
     struct world_result *result; /* [kernels][ranks] */
 };
-/* Works like world_run().  On failure *kernel is the kernel that cannot end.  The program must stay until the next
- * run. */
+/* Works like world_run(), but runs all kernels of a program.  On failure *kernel is the kernel that cannot end.  The
+ * program must stay until the next run. */
 bool world_run_program(struct world *world, const struct world_program *program, uint32_t *kernel, char *text,
                        size_t text_size);
 
-/* Records a kernel called name (kept as a pointer) with result[ranks] in the world's timeline, if it has one. */
+/* Records a kernel with result[ranks] in the world's timeline, if it has one. `name` is kept as a pointer. */
 void world_timeline_note(const struct world *world, const char *name, const struct world_result *result);
 /* Records in the world's timeline, which must exist, that a rank's worker has waited for what the text says, and
  * what ended the wait.  If no other kernel has run since, world_timeline_note() then also records the kernel's

@@ -158,8 +158,9 @@ struct world_rank {
     uint32_t *nic; /* [nic_count] ports that it uses */
     uint32_t nic_count;
     struct network_local *local;        /* [nic_count] the links between the rank's ports and its GPU */
-    uint32_t slow;                      /* how long its GPU takes for work for which other GPUs take WORLD_SLOW_ONE */
-    uint32_t egress_slow, ingress_slow; /* likewise for its NVLink, which a fault may slow */
+    uint32_t slow;                      /* how long its GPU or core takes for work that takes WORLD_SLOW_ONE where
+                                         * nothing is slowed */
+    uint32_t egress_slow, ingress_slow; /* likewise for the two directions of its NVLink, which a fault may slow */
     uint64_t staging_bps;               /* rate of copies to the host and back; 0: they take no time */
     struct port *sm;                    /* [sms] */
     struct port *far;                   /* [sms] serves the SM's loads from memory for sums */
@@ -246,15 +247,15 @@ struct work_rates {
     rate_q20 warp, sm;
 };
 
-/* A world, or a part of one (parts.h).  In a part, the members under the heading "a part's own" belong to the part; the
- * others equal the whole's. */
+/* A world, or a part of one (parts.h).  In a part, the members under the heading "a part's own" belong to the part.
+ * The other members equal those of the whole. */
 struct world {
     struct world *whole;          /* the world that this is a part of; else itself */
     struct world **part;          /* [parts] the parts of the whole; a world that is not divided is its only part */
     uint32_t parts, part_ranks;   /* ranks of each part but the last, which may have fewer */
     struct mailbox **boxes;       /* [parts]; NULL: the world is not divided */
-    bool ways_shared;             /* one thread plans the ways of all mail, because it goes over links between switches,
-                                   * or DCQCN may mark it */
+    bool ways_shared;             /* one thread plans the ways of all mail, because mail goes over links between
+                                   * switches, or DCQCN may mark it */
     pthread_mutex_t launching;    /* held while a rank launches its next kernel */
     _Atomic uint64_t freed_bytes; /* bytes of counters that were freed since memory last went back to the system */
     const struct cluster *cluster;
@@ -314,7 +315,8 @@ struct world {
     uint64_t mail_ps;  /* when the last letter arrives */
     uint32_t ranks_running;
     uint32_t wakes_pending; /* how many wakes are scheduled */
-    uint32_t idle;          /* events that nobody needs: all wakes once all ranks are done, and the looks of usage.h */
+    uint32_t idle;          /* how many pending events nobody needs: all wakes once all ranks are done, and the look of
+                             * usage.h */
 };
 
 /* The clock of a world between programs, which is that of its furthest part. */
@@ -354,8 +356,8 @@ static inline void *entries_grow(void *entry, uint32_t count, uint32_t *max, siz
     return memory_grow(entry, *max, size_bytes);
 }
 
-/* The loop of an operation; NULL: the operation names no site.  If its kernel gives sizes, the first such operation of
- * a launch makes the loop. */
+/* The loop of an operation; NULL: the operation names no site.  If the operation's kernel gives sizes, the first
+ * operation of a launch with these sizes makes the loop. */
 static inline const struct loop *world_loop(struct world_rank *rank, uint8_t site, struct fabric_given *given)
 {
     if (!site) return NULL;
