@@ -303,7 +303,7 @@ struct reader {
     const char *path, *at, *end; /* the file's path; the next character; the end of the line */
     uint32_t number, nested, size_count;
     enum site site;  /* of the last line, if it was a site's */
-    enum site other; /* the site that was due when a line was last another's; 0: none */
+    enum site other; /* where a line last named a site out of order: the site that was due; 0: none */
     bool program;    /* inside a program */
     char size[LOOP_SIZES][NAME_BYTES];
     struct line *line;
@@ -429,8 +429,8 @@ static bool expression_read(struct reader *r)
     return good;
 }
 
-/* Refuses a value, written at `begin`, that the word's field cannot hold, and `chase` without its cycles.  A value that
- * depends on sizes is not known yet, so it passes. */
+/* Refuses a value that the word's field cannot hold, and `chase` without its cycles.  The value is written at `begin`.
+ * A value that depends on sizes is not known yet, so it passes. */
 static bool value_fits(struct reader *r, const struct clause *clause, const char *begin)
 {
     static const uint64_t most[] = { [FLAG] = UINT64_MAX, [U8] = UINT8_MAX,   [U16] = UINT16_MAX,
@@ -624,7 +624,7 @@ static bool line_read(struct reader *r, struct loops *loops)
     const char *begin = r->at;
     if (!name_read(r, "the name of a site", name)) return false;
     const enum site next = r->site + 1 < SITES ? r->site + 1 : SITE_NONE + 1; /* most sheets have the sites' order */
-    const bool back = r->other && !strcmp(site_names[r->other], name); /* sites that read nothing interrupt the order */
+    const bool back = r->other && !strcmp(site_names[r->other], name); /* sites that read nothing come out of order */
     r->site = !strcmp(site_names[next], name) ? next : back ? r->other : loops_site_find(name);
     if (r->site != next) r->other = next;
     if (r->site) return site_read(r, loops, r->site);
@@ -634,8 +634,8 @@ static bool line_read(struct reader *r, struct loops *loops)
     return refuse(r, "a site of `eptwin kernel show`, library, source, commit or compiler");
 }
 
-/* Returns where the line that begins at `at` ends, with the lines that continue it because they begin with a blank.
- * *lines is the number of these lines. */
+/* Returns where a line ends.  The line begins at `at` and includes the lines after it that continue it, which begin
+ * with a blank. *lines is the number of all these lines. */
 static const char *line_end(const char *at, const char *end, uint32_t *lines)
 {
     *lines = 0;
@@ -709,8 +709,8 @@ const struct loops *loops_shipped(void)
     return shipped;
 }
 
-/* The form of a line.  A world finds the cost of each form in another way.  The forms are a program; `copy-engine`,
- * `await`, `launch` or `host-waits`, all of which a host requests; `from-shared`; and any other words. */
+/* The form of a line.  A world finds the cost of each form differently.  Each of `copy-engine`, `await`, `launch`,
+ * `host-waits` and `from-shared` makes a form of its own, and so does a program.  All other words make one form. */
 static const char *line_form(const struct line *line)
 {
     if (line->step_count) return "a program, { ... }";

@@ -75,7 +75,8 @@ enum loop_code {
     LOOP_BULK_LEFT, /* waits until every other warp of the team has at most n BULK_IN requests left that it works on or
                      * waits for */
     LOOP_BULK_OUT,  /* asks the bulk copy engine to store n bytes from shared memory */
-    LOOP_BULK_READ, /* waits until the engine still has to read shared memory for at most n of the BULK_OUT stores */
+    LOOP_BULK_READ, /* waits until the engine has at most n BULK_OUT stores left for which it must still read shared
+                     * memory */
     LOOP_FENCE,     /* orders earlier stores of the SM's warps to shared memory before what the engine reads of them */
     LOOP_REPEAT,    /* does the operations up to its END n times */
     LOOP_FIRST,     /* only the first n warps of the team do the operations up to its END */
@@ -142,9 +143,9 @@ struct loops;
 /* The loops of the sheets that ship with the program. */
 const struct loops *loops_shipped(void);
 /* Returns the shipped loops, with the lines that a sheet has in place of theirs.  Each line must have the form of the
- * shipped line: a program, `copy-engine`, `from-shared`, or other words. path is where text comes from, for messages.
- * Returns NULL and sets *error, "path:line: ...", if the text is no such sheet. loops_load() reads the text from the
- * file. */
+ * shipped line: a program, one of `copy-engine`, `await`, `launch`, `host-waits` and `from-shared`, or other words.
+ * path is where text comes from, for messages.  Returns NULL and sets *error, "path:line: ...", if the text is no such
+ * sheet. loops_load() reads the text from the file. */
 struct loops *loops_parse(const char *path, const char *text, size_t size_bytes, GError **error);
 struct loops *loops_load(const char *path, GError **error);
 void loops_free(struct loops *loops);

@@ -213,7 +213,7 @@
     SITES_DEEPEP_V1(X) \
     SITES_DEEPEP_V2(X) SITES_NCCL(X) SITES_TENSORRT_LLM(X) SITES_MORI(X) SITES_DEEPGEMM(X) SITES_PPLX(X) SITES_UNREAD(X)
 
-/* SITE_NONE: no sheet describes the loop.  A row takes one access after another, wherever it lies. */
+/* SITE_NONE: no sheet describes the loop.  A GPU then moves its rows at the rates of plain rows. */
 enum site {
     SITE_NONE,
 #define SITE(name) SITE_##name,
