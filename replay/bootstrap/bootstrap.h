@@ -15,16 +15,16 @@
 #include "sim/text.h"
 
 #define BOOTSTRAP_ERROR (g_quark_from_static_string("eptwin-bootstrap"))
-/* Another process reports the failure, so this rank need not print it. */
+/* The code of an error that another process reports, so that this rank need not print it. */
 enum bootstrap_error { BOOTSTRAP_PEER_FAILED = ERROR_RUN };
 
 enum { BOOTSTRAP_WAIT_PEERS = 24 };
 
-/* What a stalled rank waits for. */
+/* What a rank waits for.  A stalled rank sends this, and the other ranks answer with theirs. */
 struct bootstrap_wait {
     uint64_t serial; /* number of the rank's current run, from 1, equal on all ranks; 0 between runs */
     uint32_t peer_count;
-    uint16_t peer[BOOTSTRAP_WAIT_PEERS]; /* the ranks that it waits for, or the first of them if there are more */
+    uint16_t peer[BOOTSTRAP_WAIT_PEERS]; /* ranks that this rank waits for; if they do not all fit, the first ones */
     uint32_t anybody;                    /* not 0 if the rank waits for something that any rank may send */
     char text[144];
 };
@@ -76,10 +76,11 @@ static inline bool bootstrap_check(struct bootstrap *b, GError **error)
     return !b->ops->check || b->ops->check(b, error);
 }
 
-/* A rank that has waited too long calls this function.  It asks every rank what it waits for, ends the run for all,
- * sets *error to a text that names the rank at fault, and returns false.  A rank that does not answer is at fault.
- * If all answer, it is a rank that waits for nobody.  If all ranks wait in a circle, it is the rank in the earliest
- * run.  Other ranks answer while they wait in an exchange, or when they call bootstrap_check(). */
+/* A rank that has waited too long calls this function.  The function asks all ranks what they wait for, ends the run
+ * for all, sets *error to a text that names the rank at fault, and returns false.  The rank at fault is the caller, or
+ * a rank that the caller waits for, directly or through others.  Among these, a rank that does not answer is named
+ * first, then a rank that waits for nobody, then the rank in the earliest run.  Other ranks answer while they wait in
+ * an exchange, or when they call bootstrap_check(). */
 static inline bool bootstrap_hang(struct bootstrap *b, const struct bootstrap_wait *wait, GError **error)
 {
     if (b->ops->hang) return b->ops->hang(b, wait, error);
@@ -98,7 +99,7 @@ static inline void bootstrap_free(struct bootstrap *b)
  * exchanges and watches them.  Returns the run's exit status: 0 if all children returned 0, else that of the first
  * failure.  After a failure the parent ends the other children, and reports which rank failed and how (exit status or
  * signal).  No child outlives the parent.  When SIGHUP, SIGINT or SIGTERM comes, the parent ends its children and
- * returns 1.  b belongs to bootstrap_fork_run (freeing it is harmless). */
+ * returns 1.  bootstrap_fork_run() owns b, but a child may free it. */
 int bootstrap_fork_run(uint32_t rank_count, uint32_t timeout_ms, int (*child)(struct bootstrap *b, void *context),
                        void *context);
 
@@ -126,7 +127,7 @@ struct bootstrap_tcp_options {
 struct bootstrap *bootstrap_tcp_new(const struct bootstrap_tcp_options *options, GError **error);
 
 /* Connects ranks that mpirun or srun started.  NULL and *error if neither started this process, or if this build is
- * without PMIx (the message says which). */
+ * without PMIx. */
 struct bootstrap *bootstrap_pmix_new(uint32_t timeout_ms, GError **error);
 /* Whether mpirun or srun seems to have started this process. */
 bool bootstrap_pmix_detected(void);

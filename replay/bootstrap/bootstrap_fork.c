@@ -1,8 +1,8 @@
 /* bootstrap_fork.c - ranks that are children of one parent, connected to it by socket pairs.
  *
  *     rank 0 ──┐
- *     rank 1 ──┼── parent: gathers the shares of an exchange, hands all of them to all,
- *     rank 2 ──┘           watches the clock and the children, ends all when one fails
+ *     rank 1 ──┼── parent: gathers the shares of an exchange, sends all shares to every rank,
+ *     rank 2 ──┘           watches the clock and the children, ends all children when one fails
  *
  * The parent sleeps while no exchange is under way.  It does not know the meaning of the bytes that it passes on. */
 #include "replay/bootstrap/bootstrap_internal.h"
@@ -19,8 +19,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* After a failure, the other ranks have GRACE_LEAVE_MS to report it and end.  Those that still run get SIGTERM, and
- * have GRACE_TERMINATE_MS to obey it. */
+/* After a failure, the other ranks have GRACE_LEAVE_MS to end by themselves.  Ranks that still run get SIGTERM.  Ranks
+ * that still run GRACE_TERMINATE_MS later get SIGKILL. */
 enum { GRACE_LEAVE_MS = 700, GRACE_TERMINATE_MS = 500 };
 /* After a child's socket has closed, the child may take ENDING_MS to end.  The parent checks every REAP_TICK_MS. */
 enum { REAP_TICK_MS = 2, ENDING_MS = 300 };
@@ -174,7 +174,7 @@ struct fork_rank {
     bool came;            /* `share` holds its share of the current exchange */
     bool closed;          /* its end of the socket is closed */
     bool stopped;         /* a signal has stopped it, so it neither answers nor leaves */
-    bool answered;        /* `wait` holds its answer to what it waits for */
+    bool answered;        /* `wait` holds what the rank has said that it waits for */
     struct bootstrap_wait wait;
     GByteArray *in; /* received bytes that are not yet a whole message */
     GByteArray *share;

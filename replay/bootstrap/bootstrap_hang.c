@@ -1,7 +1,6 @@
-/* bootstrap_hang.c - finds the rank that holds up a run, from the answers of all ranks to the question what they
- * wait for.
+/* bootstrap_hang.c - finds the rank that holds up a run, from what all ranks say that they wait for.
  *
- * It does not depend on how ranks are connected: bootstrap_fork.c and bootstrap_tcp.c gather the answers. */
+ * This file does not depend on how ranks are connected: bootstrap_fork.c and bootstrap_tcp.c gather the answers. */
 #include "replay/bootstrap/bootstrap_internal.h"
 
 struct bootstrap_wait bootstrap_wait_of(const struct bootstrap *b)
@@ -36,8 +35,8 @@ static void hang_follow(const struct bootstrap_wait *wait, const bool *answered,
 }
 
 /* The rank with the smallest result is named as the cause of the hang.  Ranks that did not answer have the smallest
- * results, then come ranks that wait for nobody, then all others.  Within a group, the rank in the earliest run
- * comes first. */
+ * results, then come ranks that wait for nobody, then all others.  In the last two groups, the rank in the earliest
+ * run comes first. */
 static uint64_t hang_distance(const struct bootstrap_wait *wait, bool answered)
 {
     if (!answered) return 0;

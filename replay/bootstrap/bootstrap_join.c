@@ -20,7 +20,7 @@
 
 enum {
     CALLERS_MAX = 64,   /* callers served at a time; one more replaces the one that has been connected longest */
-    GREETING_MS = 5000, /* the longest time that a caller may take to greet; less if the time for joining is short */
+    GREETING_MS = 5000, /* limit of a caller's greeting; lower if the whole time for joining is short */
     GREETING_SHARE = 4,
     CONNECT_RETRY_MS = 50,
     CONNECT_SHARE_MS = 2000, /* how long each address is tried if there are several */

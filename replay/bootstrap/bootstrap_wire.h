@@ -45,7 +45,7 @@ enum wire_verdict {
 };
 
 struct wire_welcome {
-    uint32_t verdict, rank_count; /* rank_count and build are the root's */
+    uint32_t verdict, rank_count; /* rank_count and build are those of the root */
     char build[WIRE_BUILD_BYTES];
     uint8_t mac[WIRE_MAC_BYTES];
 };
