@@ -39,9 +39,9 @@
 /* Bits of ARG_FLAGS, as PTX tests them. */
 #define FLAG_IN           1  /* bulk: loads to shared memory */
 #define FLAG_OUT          2  /* bulk: stores from shared memory */
-#define FLAG_EVERY_WARP   4  /* each warp waits for its own stores; else one thread does, after a barrier */
+#define FLAG_EVERY_WARP   4  /* each warp waits for its own stores; without the flag, one thread of the block waits */
 #define FLAG_WHOLE        16 /* bulk: a stage is reused once its store is complete, not once the store has read it */
-#define FLAG_PAIRS        8  /* flags: blocks 2i and 2i + 1 of one grid exchange flags; else blocks i of two GPUs */
+#define FLAG_PAIRS        8  /* flags: blocks 2i and 2i + 1 of one grid are a pair; without it, blocks i of two GPUs */
 
 /* The result of a warp: 4 words of 8 bytes in the table at ARG_OUT. */
 #define RESULT_BYTES      32

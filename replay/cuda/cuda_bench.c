@@ -279,8 +279,8 @@ bool cuda_bench_launch(struct cuda_bench *b, const struct cuda_run *run, GError 
     return CALL(context_set, b->gpu[run->gpu].context) && run_launch(b, run, error);
 }
 
-/* Keeps GPU 0 busy for `us` microseconds.  Kernels launched meanwhile then run one after another, without waiting for
- * this process to launch them. */
+/* Keeps GPU 0 busy for `us` microseconds.  Kernels that are launched in this time then run one after another, without
+ * waiting for their launches. */
 static bool bench_delay(struct cuda_bench *b, double us, GError **error)
 {
     struct cuda_run run = { .kernel = "spin", .blocks = 1, .threads = 32, .args = { .cycles = cuda_cycles(b, us) } };

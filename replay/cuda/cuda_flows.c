@@ -69,8 +69,8 @@ struct cuda_run cuda_flow_run(struct cuda_bench *b, const struct cuda_flow *f)
     return run;
 }
 
-/* Flows with small footprints run twice, because the first run brings the rows into L2.  Flows beyond L2 run once,
- * and begin at another row each time. */
+/* If all footprints fit into L2, the flows run twice, because the first run brings the rows into L2.  If one does not,
+ * all flows run once, and those beyond L2 begin at another row each time. */
 bool cuda_flows_outcome(struct cuda_bench *b, const struct cuda_flow *flows, uint32_t count,
                         struct cuda_outcome *outcome, GError **error)
 {

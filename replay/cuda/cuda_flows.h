@@ -23,8 +23,8 @@ struct cuda_flow {
     bool packed;                /* a row begins at the next multiple of 16 bytes after the previous row; otherwise,
                                  * at the next 128-byte line */
     uint32_t rows;              /* rows of each warp; 0: as many as the time allows */
-    /* For bulk copies, as in struct cuda_args.  For logs and exps, shared_offset is the least amount of shared
-     * memory of a block. */
+    /* For bulk copies, as in struct cuda_args.  For logs and exps, a block gets at least shared_offset
+     * bytes of shared memory. */
     uint32_t flags, fan, stages, ahead, shared_offset;
     /* For sums: the rows of each sum, and whether a whole block makes one sum. */
     uint32_t count, team;
@@ -44,9 +44,9 @@ bool cuda_flows_run(struct cuda_bench *b, const struct cuda_flow *flows, uint32_
 bool cuda_flows_outcome(struct cuda_bench *b, const struct cuda_flow *flows, uint32_t count,
                         struct cuda_outcome *outcome, GError **error);
 
-/* Measures the rate at which the flow reads rows that GPU `writer` has just written.  Each row is read once.  It is
- * in the slice of L2 that belongs to its address, which may be far from the SM that reads it.  flow->source and
- * flow->target are not used. */
+/* Measures the rate at which the flow reads rows that GPU `writer` has just written.  Each row is read at most once.
+ * A row lies in the slice of L2 that belongs to its address, and this slice may be far from the SM that reads the row.
+ * flow->source is not used. */
 bool cuda_flow_fresh(struct cuda_bench *b, const struct cuda_flow *flow, uint32_t writer, double *rate_gbs,
                      GError **error);
 /* Makes GPU `writer` write rows of `footprint` bytes in all into the target area of GPU `gpu`.  Sets *place to their

@@ -95,8 +95,8 @@ static bool lt_check(const struct gemm *g, int status, const char *call, GError 
                      (unsigned)g->rows, (unsigned)g->k, (unsigned)g->n);
 }
 #define LT(function, ...) lt_check(g, lt->function(__VA_ARGS__), #function, error)
-/* Describes the GEMM to cuBLASLt.  cuBLASLt stores matrices column by column.  So W is given as its transposed
- * matrix A, and its result has n rows.  FP8 runs only in this form. */
+/* Describes the GEMM to cuBLASLt, which stores matrices column by column.  So W is its transposed matrix A, and the
+ * result has n rows.  FP8 runs only in this form. */
 static bool gemm_describe(const struct lt *lt, struct gemm *g, GError **error)
 {
     const int transposed = 1;
@@ -122,7 +122,7 @@ static void gemm_forget(const struct lt *lt, const struct gemm *g)
 
 static uint64_t weight_bytes(const struct gemm *g) { return g->k * g->n * (g->type == TYPE_FP8 ? 1 : 2); }
 
-/* Times many GEMMs in sequence, after a kernel that runs until the host has launched them all. */
+/* Times many GEMMs in sequence.  A kernel before them keeps the GPU busy while the host launches them. */
 static bool gemm_time(struct cuda_bench *b, const struct lt *lt, const struct gemm *g, double *time_us, GError **error)
 {
     const struct cuda_gpu *gpu = &b->gpu[0];
@@ -155,8 +155,8 @@ static bool gemm_keep(struct cuda_bench *b, const struct lt *lt, struct gemm *g,
     return fine;
 }
 
-/* Measures the GEMMs of DeepSeek-V3's shared expert and of its feed-forward, up and down.  Also measures a square
- * GEMM, which shows the peak rate. */
+/* Measures the up and down GEMMs of DeepSeek-V3's shared expert and of its dense feed-forward layers.  Also measures
+ * GEMMs with k = n, which show the peak rate. */
 static bool gemms_keep(struct cuda_bench *b, const struct lt *lt, GError **error)
 {
     static const struct {

@@ -8,7 +8,7 @@
 
 enum { MANY = 32, FEW = 16, CALL_US = 20, LINE_BYTES = 128 };
 
-/* Times many copies of one size in sequence, after a kernel that runs until the host has launched them all. */
+/* Times many copies of one size in sequence.  A kernel before them keeps the GPU busy while the host launches them. */
 static bool copies_time(struct cuda_bench *b, uint64_t target, uint64_t source, size_t size, double *time_us,
                         GError **error)
 {
@@ -90,8 +90,8 @@ static bool handing(struct cuda_bench *b, uint32_t to, uint32_t *value, double *
     return true;
 }
 
-/* Times a stream's writes of a word or, if `await`, its waits for a word that is already set.  *time_us is the time
- * on the GPU, and *call_us that of the call on the host. */
+/* Times a stream's writes of a word or, if `await`, its waits for a word that is already set.  *time_us gets the time
+ * of one operation on the GPU, and *call_us the time of one call on the host. */
 static bool words_alone(struct cuda_bench *b, uint32_t *value, bool await, double *time_us, double *call_us,
                         GError **error)
 {

@@ -107,7 +107,8 @@ static bool pair_by_size(struct cuda_bench *b, GError **error)
     return true;
 }
 
-/* Measures rows whose source and target are both outside L2, and rows that begin within a 128-byte line. */
+/* Measures rows whose source and target are both outside L2.  Then measures rows that begin within a 128-byte line of
+ * the target. */
 static bool pair_by_place(struct cuda_bench *b, GError **error)
 {
     const uint32_t sms[] = { 1, 8, 24, b->sms };
@@ -159,8 +160,8 @@ static bool pair_unaligned(struct cuda_bench *b, GError **error)
     return true;
 }
 
-/* The targets are the GPU itself and its peers.  By "fan", each row is loaded once and stored to all of them.  By
- * "blocks" or "warps", successive blocks or warps take the targets in rotation. */
+/* The targets are the GPU itself and its peers.  By "fan", each row is loaded once and stored to all targets, at most
+ * four.  By "blocks" or "warps", successive blocks or warps take the targets in rotation. */
 static const struct mix {
     const char *name;
     uint32_t warps, row_bytes;
@@ -268,7 +269,7 @@ static uint32_t pattern_flows(const struct cuda_bench *b, enum pattern pattern, 
         for (uint32_t i = 1; i < gpus; i++) /* each GPU begins with a different peer */
             if (sends(pattern, g, (g + i) % gpus, gpus)) target_add(b, &f, (g + i) % gpus);
         if (!f.target_count) continue;
-        f.blocks = MIN(sms * f.target_count, b->sms); /* `sms` SMs for each target */
+        f.blocks = MIN(sms * f.target_count, b->sms); /* `sms` SMs for each target, if the GPU has so many */
         flow[count++] = f;
     }
     return count;
@@ -302,8 +303,8 @@ static bool patterns(struct cuda_bench *b, GError **error)
     return true;
 }
 
-/* Measures flows of equal sizes until the last one has ended.  This shows how unevenly links are shared, which rates
- * over a fixed time do not show.  The rate of a single flow is taken over the time until that flow ends. */
+/* Measures flows of equal sizes until the last one has ended.  Unlike rates over a fixed time, this shows how unevenly
+ * links are shared.  The rate of a single flow is taken over the time until that flow ends. */
 static bool whole_flows_keep(struct cuda_bench *b, const struct mover *m, uint32_t gpus, uint32_t sms,
                              uint32_t row_bytes, bool packed, GError **error)
 {

@@ -142,7 +142,7 @@ static bool words_by_warps(struct cuda_bench *b, GError **error)
     return true;
 }
 
-/* Measures messages of the low-latency kernels, one after another: with rows alone, and with rows and their atomics. */
+/* Measures messages of the low-latency kernels, first rows alone, then rows in L2 with their atomics. */
 static bool messages(struct cuda_bench *b, GError **error)
 {
     static const char *const kernels[] = { "copy_8", "message" };
@@ -173,7 +173,7 @@ static const struct {
     { "out", FLAG_OUT },
     { "both", FLAG_IN | FLAG_OUT },
 };
-/* How many stages a warp has in shared memory, and how many rows before the stored one it loads. */
+/* How many stages a warp has in shared memory, and how many rows ahead of the stored row it loads. */
 static const struct {
     uint32_t stages, ahead;
 } rings[] = { { 1, 0 }, { 2, 1 }, { 3, 1 }, { 4, 3 } };
@@ -354,8 +354,8 @@ static bool fresh(struct cuda_bench *b, GError **error) { return cuda_fresh_from
 /* ---- code ---- */
 
 /* Keeps the time of code that an SM runs for the first time in its kernel or, in the pass "again", for the second
- * time. In the passes "after-code", other code has first filled the SM's caches, so that they do not hold this code.
- * In "after-code+data", the SM has also read so much data that L2 does not hold the code either. */
+ * time.  Before the passes "after-code" and "after-code+data", other code fills the SM's caches, so that they do not
+ * hold this code.  Before "after-code+data", the SMs also read so much data that L2 does not hold the code either. */
 static bool code_keep(struct cuda_bench *b, const char *kernel, uint32_t sms, uint32_t pass, GError **error)
 {
     static const char *const passes[] = { "again", "first", "after-code", "after-code+data" };
@@ -409,9 +409,9 @@ static bool casts(struct cuda_bench *b, GError **error)
     return true;
 }
 
-/* Measures sums.  Rates count the sums that are written, and each sum reads `count` rows.  The record has a row for
- * each number of warps.  With `teams`, it has one more row, in which all warps of the largest block make each sum
- * together. */
+/* Measures sums.  Rates count the bytes of the sums that are written, and each sum reads `count` rows.  The record has
+ * a row for each number of warps.  With `teams`, it has one more row, in which all warps of the largest block make
+ * each sum together. */
 static bool sums_of(struct cuda_bench *b, const char *kernel, bool teams, GError **error)
 {
     static const uint32_t counts[] = { 1, 2, 3, 4, 6, 8 }, warps[] = { 1, 8, 24 }, sizes[] = { 4096, ROW_BYTES };
@@ -454,9 +454,9 @@ static bool sums_shared(struct cuda_bench *b, GError **error)
     return true;
 }
 
-/* Measures LogFMT.  Rates count the bytes of BF16 that are turned into logarithms, or back.  Shared memory and L1
- * are one memory.  The less shared memory a block asks for, the more L1 is left for the local memory of its loops.
- * The low-latency kernels use most of that memory as shared memory. */
+/* Measures LogFMT.  Rates count the bytes of BF16 that are turned into logarithms, or back.  Shared memory and L1 are
+ * parts of one memory, so a block that asks for less shared memory leaves more L1 for the local memory of its loops.
+ * The low-latency kernels ask for most of that memory, as the rows "shared=208KiB" do. */
 static bool logarithms(struct cuda_bench *b, GError **error)
 {
     static const char *const kernels[] = { "logs", "exps" };

@@ -90,8 +90,8 @@ next: \
     setp.lo.u64 p, c1, limit; \
     @p bra next;
 
-/* Waits until go_count blocks of all GPUs together have reached this point, then starts the clocks.  If the kernel
- * has no word that counts the blocks, it does not wait. */
+/* Adds this block to the word at `go`, waits until the word is at least go_count, and starts the clocks.  The word
+ * counts the blocks of all GPUs and of all runs so far.  If `go` is 0, the block does not wait. */
 #define GO { \
     .reg .pred alone, other; \
     .reg .b32 seen, need; \
@@ -118,7 +118,7 @@ begin: \
     START \
     }
 
-/* Sets p to whether rows are left and there is time for them.  p is equal in all lanes. */
+/* Sets p to whether rows are left and there is time for them.  p is equal in all lanes of a warp. */
 #define TIME_LEFT(rows) \
     mov.u64 c1, %clock64; \
     sub.u64 c1, c1, c0; \

@@ -24,16 +24,16 @@
 #define LOAD_REST(n, offset)  ALIKE(offset, LOAD(n, offset))
 #define STORE_REST(n, offset) WITHIN(offset, STORE(n, offset))
 
-/* DO_n makes n loads or stores of 512 bytes.  A warp has all n loads in flight before it uses the first. */
+/* With DO_n, a warp makes n loads or stores of 512 bytes.  All n loads are in flight before the first one is used. */
 #define DO_1(does) does(0, 0)
 #define DO_2(does) does(0, 0) does(1, 512)
 #define DO_5(does) DO_2(does) does(2, 1024) does(3, 1536) does(4, 2048)
 #define DO_8(does) DO_5(does) does(5, 2560) does(6, 3072) does(7, 3584)
 
 /* A kernel whose warps move rows as in the public kernels.  A row is moved in pieces, and all loads of a piece are
- * in flight together.  The last piece of a row is shorter.  The macros `first` and `second` load and use a full
- * piece; first_rest and second_rest do this with the last one.  The macros `before` and `after` run before and after
- * each row.  A warp's target has the index block * by_block + warp * by_warp, modulo the number of targets. */
+ * in flight together.  The macros `first` and `second` load and use a full piece.  first_rest and second_rest load and
+ * use what is left of the row when it is less than a piece.  The macros `before` and `after` run before and after each
+ * row.  A warp's target has the index block * by_block + warp * by_warp, modulo the number of targets. */
 #define ROWS_KERNEL(name, piece, first, second, first_rest, second_rest, before, after) \
 ENTRY(name) { \
     HEAD \
@@ -116,8 +116,8 @@ moved: \
 #define STORE_KERNEL(n, piece) \
     ROWS_KERNEL(store_##n, piece, NOTHING, DO_##n(STORE), NOTHING, DO_##n(STORE_REST), NOTHING, NOTHING)
 
-/* What a message of low-latency dispatch needs besides its row.  Before the row, the warp awaits the value of an
- * atomic, which is the message's slot.  After the row, one lane adds to a counter. */
+/* What a message of low-latency dispatch needs besides its row.  Before the row, the warp awaits the result of an
+ * atomic, which gives the message's slot.  After the row, one lane adds to a counter. */
 #define PLACE_TAKE { \
     .reg .pred other; \
     .reg .b32 old; \
@@ -140,7 +140,7 @@ moved: \
     @!other atom.release.gpu.global.add.u32 old, [word + 64], 1; \
     }
 
-/* Loads of 4 bytes a lane, as kernels read arrays of indices.  No other load is in flight at the same time. */
+/* Loads of 4 bytes a lane, as kernels read arrays of indices. */
 #define LOAD_4(n, offset) ld.global.nc.L1::no_allocate.L2::256B.u32 x##n, [s + offset];
 #define LOAD_4_REST(n, offset) ALIKE(offset, LOAD_4(n, offset))
 #define FOLD_4(n, offset) xor.b32 folded, folded, x##n;
@@ -148,10 +148,10 @@ moved: \
 /* ---- bulk copies ---- */
 
 /* One lane of each warp brings rows to shared memory and, from there, to `fan` targets.  A warp has `stages` stages
- * of shared memory.  It loads rows up to `ahead` rows before the one that it stores.  stages - ahead - 1, which is 0
- * or 1, is the number of stores that may still read their stage when the next load begins.
+ * of shared memory.  When it stores row r, it has begun to load the rows up to r + ahead.  When the next load begins,
+ * stages - ahead - 1 stores, which is 0 or 1, may still read their stages.
  *
- *     shared: | 32 warps x 4 mbarriers, 1024 B | shared_offset | warp 0: stage 0, stage 1, ... | warp 1: ... */
+ *     shared: | 32 warps x 4 mbarriers, 1024 B | shared_offset B unused | warp 0: stage 0, stage 1, ... | ... */
 #define BULK_IN { \
     .reg .b32 at, bar; \
     .reg .b64 s; \
@@ -338,7 +338,7 @@ sent:
         setp.lo.and.u32 p, done, rows, p;
         @p bra next;
 
-        /* Waits for the loads in flight, because they must end before the kernel gives up their stages. */
+        /* Waits for the loads in flight, because they must end before the kernel ends and loses its shared memory. */
 late:
         .pragma "nounroll";
         setp.eq.u32 p, asked, 0;

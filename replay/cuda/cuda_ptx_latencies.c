@@ -40,8 +40,8 @@ next: \
 #define FOLLOW_NEAR add.u32 near, near, v;
 
 /* A kernel of dependent loads.  Each address is that of one of 2^(32 - team) lines, which are source_stride bytes
- * apart.  A pseudo-random sequence chooses the line.  The last loaded value, which is 0, is added to it, so that
- * each load waits for the previous one.  The sequence may choose a line more than once, or never. */
+ * apart.  A pseudo-random sequence chooses the line.  Each loaded value, which is 0, is added to the sequence's state,
+ * so that the next load waits for this one.  The sequence may choose a line more than once, or never. */
 #define CHASE_KERNEL(name, ...) \
 ENTRY(name) { \
     HEAD \
@@ -70,8 +70,9 @@ next: \
 /* ---- ends of stores ---- */
 
 /* A kernel that times the wait for the end of stores.  In each round, each warp stores row_bytes to its target.
- * Then a thread executes the operation that waits for these stores.  It is thread 0, after a barrier of the block,
- * or one lane of each warp.  Cycles count only this operation. */
+ * Then the block meets at a barrier, and its thread 0 executes the operation that waits for the stores.  With
+ * FLAG_EVERY_WARP, one lane of each warp executes the operation, without a barrier before it.  Cycles count only this
+ * operation. */
 #define AFTER_KERNEL(name, ...) \
 ENTRY(name) { \
     HEAD \
@@ -227,7 +228,7 @@ over: \
 #define NEXT_flag_relaxed_sys add.u32 value, i, 1;
 #define NEXT_flag_add_sys     mov.u32 value, 1;
 
-/* 2048 multiplications in four dependent chains: 32 KiB of code without a branch. */
+/* 2048 multiply-adds in four dependent chains: 32 KiB of code without a branch. */
 #define CODE_4 \
     mad.lo.u32 v, v, v, lane; mad.lo.u32 w, w, w, lane; \
     mad.lo.u32 x, x, x, lane; mad.lo.u32 y, y, y, lane;
@@ -362,7 +363,7 @@ met:
     })
 
     /* The barrier of all GPUs, as in the public kernels.  Thread t adds 1 to word t of its own GPU and subtracts 1
-     * from its GPU's word in GPU t's memory.  Then it waits until its own word is at most 0. */
+     * from its GPU's word in GPU t's memory.  Then it waits until word t of its own GPU is at most 0. */
     PTX(ENTRY(gpu_barrier) {
         HEAD
         .reg .pred taking;

@@ -16,10 +16,10 @@
     shfl.sync.bfly.b32 h, most, distance, 0x1f, 0xffffffff; \
     max.f32 most, most, h;
 
-/* SUM_PLACE computes the address of row n of a token.  If the token has more than n rows, SUM_LOAD loads the team's
- * column of this row.  The loads of all rows are in flight together.  Kernels that must find out which rows a token
- * has keep the addresses in local memory, and read them again for each column.  SUM_PLACE_LOCAL and LOOKED_UP do the
- * same. */
+/* SUM_PLACE computes the address of row n of a token.  If the token has more than n rows, SUM_LOAD loads the lane's 16
+ * bytes of row n.  The loads of all rows are in flight together.  Public kernels that look up which rows a token has
+ * keep the addresses in local memory, and read them again for each load.  Like them, SUM_PLACE_LOCAL writes the
+ * addresses there, and LOOKED_UP reads them. */
 #define SUM_PLACE(n) \
     and.b32 at, row, source_mask; \
     mad.wide.u32 s##n, at, source_stride, source; \
@@ -103,8 +103,8 @@ loaded: \
     STORE_16 [wide], {x0, y0, z0, w0};
 #define TOKEN_DIRECT
 /* Stores a sum with the bulk engine, from shared memory.  A warp has 8 places of 512 bytes there, so rows must be
- * multiples of 512 bytes.  The warp waits until a place has been stored before it reuses the place.  Before the next
- * token, it waits for all stores. */
+ * multiples of 512 bytes.  The warp reuses a place only after the place has been stored.  Before the next token, the
+ * warp waits for all stores. */
 #define KEEP_STAGED { \
     .reg .pred others; \
     .reg .b32 place, mine16, base; \
@@ -133,9 +133,10 @@ stored: \
     bar.warp.sync 0xffffffff;
 
 /* A kernel of sums.  A team, which is a warp or a whole block, sums `count` rows, at most eight, for each of its
- * tokens.  All loads of a column are in flight at once.  The rows of a token are next to each other, and each has
- * the weight 1/8.  The macros `where` and `load` choose the memory, and `place` and `look` compute addresses of
- * rows.  `begin` runs before each token.  `bias`, `adding`, `packing` and `keep` run for each piece of its sum. */
+ * tokens, in pieces of 16 bytes a lane.  All loads of a piece are in flight at once.  The rows of a token are next to
+ * each other, and each has the weight 1/8 (PLAIN_ADD adds it without a weight).  The macros `where` and `load` choose
+ * the memory, and `place` and `look` compute addresses of rows.  `begin` runs before each token.  `bias`, `adding`,
+ * `packing` and `keep` run for each piece of a sum. */
 #define SUM_KERNEL(name, where, load, place, look, begin, bias, adding, packing, keep) \
 ENTRY_UP_TO(768, name) { \
     HEAD \
@@ -226,7 +227,7 @@ ended: \
     fma.rn.f32 h, h, inverse, rounding; \
     max.f32 h, h, 0f00000000; \
     cvt.rmi.u32.f32 code, h;
-/* Computes the LogFMT numbers e<even> and e<odd> from word n of those that the loop has reached. */
+/* Computes the LogFMT numbers e<even> and e<odd> from the two values of word n after `place`. */
 #define LOGS_NUMBERS(n, even, odd) \
     ld.local.u32 x, [place + 4 * n]; \
     UNPACK(low, high, x) \

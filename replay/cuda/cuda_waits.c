@@ -41,8 +41,8 @@ static struct cuda_run launch_run(const struct launch_kind *kind, const char *ke
                               .shared_bytes = kind->shared_kb << 10 };
 }
 
-/* Measures empty kernels.  time_us is the time of each of many kernels in sequence, by events.  call_us is the time
- * of the call on the host.  wait_us also contains the wait for the kernel's end. */
+/* Measures empty kernels.  time_us is the mean time of a kernel when many run in sequence, by events.  call_us is the
+ * time of the launching call on the host.  wait_us is that time and the wait for the kernel's end. */
 static bool launches_time(struct cuda_bench *b, const struct launch_kind *kind, uint32_t blocks, GError **error)
 {
     enum { MANY = 64, FEW = 16, CALL_US = 20 };
@@ -68,8 +68,8 @@ static bool launches_time(struct cuda_bench *b, const struct launch_kind *kind, 
     return true;
 }
 
-/* Measures the time of a kernel, many in sequence, that reads an address from memory and then the word at this
- * address. */
+/* Measures a kernel that reads an address from memory and then the word at this address: the mean time when many run
+ * in sequence. */
 static bool launches_lookup(struct cuda_bench *b, const struct launch_kind *kind, uint32_t blocks, GError **error)
 {
     enum { MANY = 64, CALL_US = 20 };
@@ -88,8 +88,8 @@ static bool launches_lookup(struct cuda_bench *b, const struct launch_kind *kind
     return true;
 }
 
-/* Measures how long after the first block the last block starts.  Also measures the time from the end of one kernel
- * to the start of the next. */
+/* Measures how long after the first block the last block starts, how long the whole kernel takes, and how long the gap
+ * between two kernels is. */
 static bool launches_look(struct cuda_bench *b, const struct launch_kind *kind, uint32_t blocks, GError **error)
 {
     struct cuda_run run = launch_run(kind, "stamp", blocks);
@@ -208,8 +208,8 @@ static bool chase_keep(struct cuda_bench *b, const char *kernel, uint32_t gpu, u
     return true;
 }
 
-/* Measures loads of places that are 2 MiB apart.  A kernel reads 16 of them, each for the first time.  So the time
- * is that of the load and of the search for the page. */
+/* Measures loads of places that are 2 MiB apart, each in another page.  A kernel reads 16 of them, most for the first
+ * time.  So the time is that of the load and of the search for the page. */
 static bool pages_keep(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char *place, GError **error)
 {
     struct cuda_run run = { .kernel = "chase_sys",
