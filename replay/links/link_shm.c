@@ -2,8 +2,9 @@
  *
  * It behaves like a NIC with RC queue pairs, so that programs which run over it also run over a NIC.  Each (peer,
  * queue) has a queue of limited depth, to which puts and signals are posted.  Nothing moves before the doorbell has
- * rung.  Later calls of progress() complete the operations.  Within a queue they complete in order; the order of the
- * queues is drawn from a seed.  The CPU of the posting rank copies the bytes.  The caller maps the peers' memory. */
+ * rung.  Later calls of progress() complete the operations.  Operations of one queue complete in order, but the order
+ * between queues is random, from a fixed seed.  The CPU of the posting rank copies the bytes.  The caller maps the
+ * peers' memory. */
 #include "replay/live.h"
 
 #include <assert.h>

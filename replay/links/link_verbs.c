@@ -42,8 +42,8 @@ enum {
     VERBS_RECEIVES_POSTED_MAX = 32, /* receive requests of one doorbell */
 };
 
-/* The bytes that a signal leaves in a slot.  WRITE: the value, at the sender.  ATOMIC: the old value, at the
- * sender.  IMM: both fields, in the receiver's ring. */
+/* The contents of a slot.  At the sender, WRITE sends the value from it, and ATOMIC gets the old value back into it.
+ * IMM sends the whole slot into the receiver's ring. */
 struct verbs_slot {
     uint64_t value;
     uint32_t word, add; /* add 1: value is added to the word */
@@ -210,8 +210,8 @@ static int verbs_ring(struct link_verbs *v, struct verbs_qp *qp)
     return rc ? verbs_post_fail(v, qp, rc) : 0;
 }
 
-/* Whether the QP has room for `count` more work requests, with at most outstanding_max in flight.  If it has none,
- * *rc is 0, or an error. */
+/* Whether `count` more work requests fit into the QP, so that at most outstanding_max are in flight.  If they do not
+ * fit, the function rings the doorbell, polls once and looks again.  *rc is 0, or the error of this attempt. */
 static bool verbs_room(struct link_verbs *v, struct verbs_qp *qp, uint32_t count, uint32_t outstanding_max, int *rc)
 {
     *rc = 0;
@@ -231,9 +231,9 @@ static void verbs_completion_ask(struct verbs_qp *qp, struct ibv_send_wr *wr)
     qp->nic->completions_free--;
 }
 
-/* Adds a work request to the QP's chain.  The request asks for a completion if signal_every requests have been
- * posted since the last one that asked.  It also asks if no other request is in flight, because then the caller
- * probably waits for it. */
+/* Adds a work request to the QP's chain.  Every request whose number is signal_every or more after the last one that
+ * asked for a completion also asks for one.  So does a request without others in flight, because the caller probably
+ * waits for it. */
 static struct ibv_send_wr *verbs_next(struct link_verbs *v, struct verbs_qp *qp, enum ibv_wr_opcode opcode)
 {
     const uint16_t at = qp->chained++;
@@ -405,9 +405,9 @@ static int verbs_flush(struct live_link *link, uint16_t peer, uint16_t queue)
     return qp->completed == qp->posted ? 0 : -EAGAIN;
 }
 
-/* Sends a probe on the first queue of each peer, unless a request is in flight there.  A probe to a dead peer fails.
- * A rank that only waits has no other request that would fail.  Puts and signals leave a place in the queue for the
- * probe. */
+/* Sends a probe on the first queue of each peer, unless a request that asked for a completion is in flight there.  A
+ * probe to a dead peer fails.  A rank that only waits has no other request that would fail.  Puts and signals leave a
+ * place in the queue for the probe. */
 static int verbs_probe(struct link_verbs *v)
 {
     struct timespec now;

@@ -81,8 +81,8 @@ struct ofi_port {
     struct fid_ep *ep;
     struct fid_mr *memory_mr, *arena_mr;
     enum ofi_carrier carrier;
-    /* Whether the provider delivers a write or message after all earlier ones to the same peer.  Otherwise it must
-     * be posted only when they are known to be delivered. */
+    /* Whether the provider delivers a write or message after all earlier ones to the same peer.  If not, a
+     * signal may be posted only when the earlier puts of its queue are known to be delivered. */
     bool ordered;
     uint32_t send_count, receive_count; /* operations in flight */
     struct ofi_message *arena;          /* [1 + send_count + receive_count] */

@@ -13,8 +13,8 @@
 #    include <dlfcn.h>
 
 static struct ofi_library library;
-static GMutex signals_lock; /* held by the thread that loads a library; another thread could take a handler that the
-                             * library has just installed for the earlier one */
+static GMutex signals_lock; /* held by the thread that loads a library; otherwise another thread could save a handler
+                             * that the library has just installed, as if it were the earlier one */
 
 void ofi_signals_hold(struct ofi_signals *s)
 {
@@ -28,7 +28,7 @@ void ofi_signals_hold(struct ofi_signals *s)
 void ofi_signals_release(const struct ofi_signals *s)
 {
     for (int number = 1; number < NSIG; number++)
-        if (s->known[number]) (void)sigaction(number, &s->action[number], NULL); /* SIGKILL and SIGSTOP have none */
+        if (s->known[number]) (void)sigaction(number, &s->action[number], NULL); /* fails for SIGKILL and SIGSTOP */
     pthread_sigmask(SIG_SETMASK, &s->mask, NULL);
     g_mutex_unlock(&signals_lock);
 }

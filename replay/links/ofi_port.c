@@ -99,8 +99,8 @@ static struct fi_info *ofi_hints(const struct ofi_library *library, const char *
     return hints;
 }
 
-/* Whether `found` is a provider that makes datagrams reliable, and `asked` does not name it.  Such a provider is for
- * networks that have no better one.  So it is used only if it is named, or if there is no other. */
+/* Whether `found` is a provider that makes datagrams reliable (ofi_rxd), and `asked` is neither udp nor names ofi_rxd.
+ * Such a provider is for networks that have no better one.  So it is used only if it is asked for. */
 static bool is_second_choice(const char *asked, const char *found)
 {
     return strstr(found, "ofi_rxd") && !g_str_has_prefix(asked, "udp") && !strstr(asked, "ofi_rxd");
@@ -117,8 +117,9 @@ static struct fi_info *ofi_pick(const struct ofi_library *library, struct fi_inf
     return NULL;
 }
 
-/* Tells libfabric the number of ranks, by an environment variable, because providers size their queues by it.  Their
- * default is more than some devices have room for.  libfabric reads the variable at its first call. */
+/* Tells libfabric the number of ranks, because providers size their queues by it.  Their default is more than some
+ * devices have room for.  libfabric reads the environment variable at its first call.  A value that the user has set
+ * stays. */
 static void ofi_tell_rank_count(uint32_t rank_count)
 {
     static gsize told;
@@ -148,7 +149,7 @@ static bool ofi_is_ordered(const struct fi_info *info, uint64_t size_bytes_max)
 }
 
 /* Chooses the provider.  A provider may drop an order that it could keep, unless the order is requested.  So full
- * order is requested first, although it may cost speed, and then less. */
+ * order is requested first, although it may cost speed.  If no provider has it, less order is requested. */
 static bool ofi_choose_provider(struct ofi_port *p, const char *provider, const char *device,
                                 const struct live_options *o, uint64_t size_bytes_max)
 {
