@@ -39,7 +39,7 @@ struct measure_row {
 /* The rows of the record.  They are in memory that rank 0 shares with the process that writes the record. */
 struct measure_rows {
     char nvlink_carrier[LIVE_CARRIER_BYTES], network_carrier[LIVE_CARRIERS_BYTES];
-    struct contention contention; /* of the counted pass in which others used most CPU time */
+    struct contention contention; /* of the counted pass in which others and the hypervisor took most CPU time */
     uint32_t passes_disturbed, passes_repeated;
     uint32_t count;
     struct measure_row row[MEASURE_ROWS_MAX];
@@ -53,7 +53,7 @@ struct measure {
     struct live_command *command;
     struct bootstrap *bootstrap;
     uint32_t repeat, sample_ms;
-    bool memory; /* whether this run measures memory: the first run with a rank for every CPU, else the last run */
+    bool memory; /* whether this run measures memory: the first with a rank for every CPU or, without one, the last */
     bool most;   /* whether this run has the most ranks of all runs */
     struct measure_rows *rows;
 

@@ -42,7 +42,7 @@ static struct live_world *world_open(const struct measure *m, bool link, enum li
 }
 
 /* Opens the worlds.  The link's world is necessary.  The store world is missing if the ranks are on several hosts.
- * Only 2 ranks on a link other than shm have an atomic world, and only if the device has atomics. */
+ * The atomic world needs 2 ranks, a store world, a link other than shm, and a device that has atomics. */
 static bool worlds_open(struct measure *m, GError **error)
 {
     g_autoptr(GError) absent = NULL;

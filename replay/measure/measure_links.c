@@ -271,7 +271,8 @@ static enum worker_step beside_step(struct fabric_worker *w)
 
 static const struct worker_role beside_role = { .step = beside_step };
 
-/* The time from the first rank's start until the first rank ends, and the work of all ranks in this time. */
+/* The time from the first rank's start until the first rank ends, and the work of all ranks in this time.  If the ranks
+ * are on several hosts, whose clocks differ, each rank counts time from its own start. */
 struct besides {
     double time_us, rounds;
 };
@@ -279,7 +280,7 @@ struct besides {
 static bool besides_gather(struct measure *m, const struct beside *b, struct besides *all, GError **error)
 {
     const uint32_t ranks = m->bootstrap->rank_count;
-    const double base_us = live_world_local_ranks(m->link_world) == ranks ? 0 : b->start_us; /* hosts' clocks differ */
+    const double base_us = live_world_local_ranks(m->link_world) == ranks ? 0 : b->start_us;
     const double last_us = g_array_index(b->round_us, double, b->round_us->len - 1);
     const double mine[2] = { b->start_us - base_us, last_us - base_us };
     double(*interval)[2] = g_malloc(sizeof mine * ranks), *rounds = g_new(double, ranks);

@@ -347,7 +347,7 @@ static bool test_switch(struct measure *m, uint32_t size, uint32_t count, double
 }
 
 /* Measures how long the scheduler lets a rank run at a time: its CPU time divided by the number of its
- * interruptions.  As many ranks share one CPU as in the run. */
+ * interruptions.  As many ranks share one CPU as in the run, but at least two. */
 static bool test_slice(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     enum { LOOK_US = 8000 };

@@ -2,10 +2,10 @@
  * that the loop touches.
  *
  * A row that is touched again is still in L2, in the shared cache, or only in memory.  Other virtual machines also
- * use the shared cache.  Their effect shows only in rows that stay there as long as a kernel's rows do.  So the
- * ranks pass rows on as these kernels do: they cast rows and store them to all ranks, copy them, turn them into an
- * expert's output, store this back, and sum it.  The loop has only this order in common with the protocol.  It has
- * no words, workers or routing. */
+ * use the shared cache.  Their effect shows only in rows that stay there as long as a kernel's rows do.  So
+ * ranks pass rows on as these kernels do.  A rank casts its rows and stores them to all ranks.  The receivers copy the
+ * rows, turn them into the output of experts, and store this output back.  Then the rank sums what has come back.  The
+ * loop has only this order in common with the protocol.  It has no words, workers or routing. */
 #include "replay/measure/measure.h"
 
 #include <string.h>
@@ -159,7 +159,8 @@ static void experts_run(struct round *r)
                             HIDDEN, r->loop->expert + (size_t)place * HIDDEN);
 }
 
-/* The slot of a choice.  Two rows of a token are as far apart as the slots of their experts. */
+/* The slot of a choice.  The choices with one number, of all tokens, have adjacent slots, as the tokens of one expert
+ * have in a kernel.  So the rows that are summed for one token are far apart. */
 static uint32_t choice_slot(const struct round *r, uint32_t choice)
 {
     return choice % TOPK * r->tokens + choice / TOPK;

@@ -122,8 +122,8 @@ static enum probe_near near_of(const struct probe_pci *a, const struct probe_pci
     uint32_t same = 0;
     while (same < a->bridge_count && same < b->bridge_count && !strcmp(a->bridge[same], b->bridge[same])) same++;
     if (!same) return PROBE_NEAR_PHB;
-    /* Counts the bridges from the last common one down to each device.  If there is at most one, both are on one
-     * PCIe switch. */
+    /* Counts the bridges from the last common one down to the devices, and takes the larger count.  If it is at most
+     * one, both devices are on one PCIe switch. */
     const uint32_t down = MAX(a->bridge_count, b->bridge_count) - same;
     return down <= 1 ? PROBE_NEAR_PIX : PROBE_NEAR_PXB;
 }
