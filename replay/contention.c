@@ -156,8 +156,8 @@ bool contention_disturbed(const struct contention_effort *effort, uint32_t ranks
     return false;
 }
 
-/* What a rank tells the others about its host.  A rank knows only the CPUs that it is bound to.  The places of all
- * ranks of a host together give the CPUs that these ranks use, and their CPU time. */
+/* What a rank tells the others about its host: the CPUs that this rank may use, and the CPU time that it has used.
+ * From these, each rank learns the CPUs and the CPU time of all ranks of its host. */
 struct rank_place {
     char host[HOST_NAME_MAX + 1];
     cpu_set_t cpus;

@@ -24,11 +24,11 @@ struct contention_reading {
     uint32_t cpus;            /* how many of the requested CPUs the host has */
 };
 
-/* Shares are fractions, 0 to 1, of the time of all CPUs that were read. */
+/* `others` and `steal` are fractions, 0 to 1, of the time of all CPUs that were read. */
 struct contention {
     double others;   /* used by processes other than the ranks */
-    double steal;    /* given to others by the hypervisor */
-    double pressure; /* share of the time in which some process waited for a CPU */
+    double steal;    /* taken by the hypervisor */
+    double pressure; /* fraction of the time in which some process waited for a CPU */
     double running;  /* processes that run or could run: the larger of the two readings */
     double mhz_min, mhz_max;
 };
@@ -55,9 +55,10 @@ struct contention_effort {
     double wall_us, cpu_us;
     bool slept; /* whether the rank slept, so that its CPU may have been idle */
 };
-/* Whether other processes used more than a tenth of the CPU time of the ranks' CPUs.  Ranks that do not sleep keep
- * their CPUs busy, so the CPU time that they did not get was used by others.  If `bound`, rank r stays on CPU r
- * modulo cpus.  Otherwise all ranks share `cpus` CPUs. */
+/* Whether other processes used more than a tenth of the time of the ranks' CPUs.  Ranks that do not sleep keep their
+ * CPUs busy, so the CPU time that they did not get was used by others.  CPUs on which a rank slept do not count.  If
+ * `bound`, rank r stays on CPU r modulo cpus, and one disturbed CPU is enough.  If not `bound`, the ranks share `cpus`
+ * CPUs, which are judged together. */
 bool contention_disturbed(const struct contention_effort *effort, uint32_t ranks, uint32_t cpus, bool bound);
 
 /* The CPUs that each rank watches: all CPUs that the ranks of its host may use, because each rank may be bound to
@@ -67,8 +68,8 @@ struct contention_watch {
     struct contention_reading from;
     double own_us; /* CPU time of this process at the beginning */
 };
-/* These two functions begin and end a watch.  Both are collective.  worst gets the contention of the host where
- * others used most CPU time since contention_begin(). */
+/* These two functions begin and end a watch.  Both are collective.  *worst gets the contention of the host where other
+ * processes and the hypervisor together took the largest share of CPU time since contention_begin(). */
 bool contention_begin(struct bootstrap *b, struct contention_watch *watch, GError **error);
 bool contention_end(struct bootstrap *b, const struct contention_watch *watch, struct contention *worst,
                     GError **error);

@@ -162,8 +162,8 @@ static int live_flush(struct fabric *f, struct fabric_worker *w, uint16_t peer, 
     return live_broken(world, world->link->ops->flush(world->link, peer, queue));
 }
 
-/* Calls work->run(), if there is one, and spins for the time of compute.  Any other work does nothing in a live
- * world.  It does not count as progress, because a worker that only polls may request it again and again. */
+/* Calls work->run(), if there is one, and spins for the time of compute.  Other work without run() does nothing in a
+ * live world, and does not count as progress, because a worker that only polls may request it again and again. */
 static void live_work(struct fabric *f, struct fabric_worker *w, const struct fabric_work *work)
 {
     (void)w;

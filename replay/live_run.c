@@ -9,14 +9,14 @@
 #include "sim/units.h"
 
 enum {
-    LIVE_SPIN_ROUNDS = 300, /* rounds without progress, some us, until a rank yields a CPU that no other rank uses */
-    LIVE_CLOCK_ROUNDS = 64, /* rounds without progress until the clock is read */
+    LIVE_SPIN_ROUNDS = 300, /* rounds without progress, some us, after which a rank with a CPU of its own yields */
+    LIVE_CLOCK_ROUNDS = 64, /* rounds without progress from one reading of the clock to the next */
     LIVE_SLEEP_SHARE = 16,  /* the rank sleeps for 1/16 of the time that it has been idle */
 };
 static const uint64_t LIVE_SLEEP_AFTER_PS = 5000 * PS_PER_US;   /* after this idle time the rank may sleep */
 static const uint64_t LIVE_SLEEP_MAX_PS = 1000 * PS_PER_US;     /* longest sleep at a time */
-static const uint64_t LIVE_CHECK_AFTER_PS = 100000 * PS_PER_US; /* after this idle time the rank asks whether a rank
-                                                                 * has died */
+static const uint64_t LIVE_CHECK_AFTER_PS = 100000 * PS_PER_US; /* idle time from one check whether a rank has died
+                                                                 * to the next */
 
 const char *live_world_failure(const struct live_world *world)
 {
@@ -44,10 +44,10 @@ bool live_worlds_progress(struct live_world *first)
 void live_world_time_polls(struct live_world *world, bool on) { world->polls_timed = on; }
 uint64_t live_world_polled_ps(const struct live_world *world) { return world->polled_ps; }
 
-/* Waits after a round without progress.  If every rank has a CPU, the rank spins at first, because the awaited data
- * may come within a few hundred nanoseconds.  Otherwise it yields to the ranks for which it waits.  After a long
- * idle time it sleeps.  Each waking takes a CPU from a rank that works, so the longer it has been idle, the longer
- * it sleeps. */
+/* Waits after a round without progress.  If the host has a CPU for every rank, the rank spins at first, because the
+ * awaited data may come within a few hundred nanoseconds.  After that, or if ranks share CPUs, the rank yields to the
+ * ranks for which it waits.  After a long idle time it sleeps.  A rank that wakes up takes a CPU from a rank that
+ * works, so it sleeps the longer, the longer it has been idle. */
 static void live_wait(const struct live_world *world, uint64_t idle_rounds, uint64_t idle_ps)
 {
     if (world->local_ranks <= world->cpu_count && idle_rounds < LIVE_SPIN_ROUNDS) {
@@ -93,8 +93,8 @@ static void live_peer_add(struct bootstrap_wait *wait, uint16_t peer)
     if (wait->peer_count < BOOTSTRAP_WAIT_PEERS) wait->peer[wait->peer_count++] = peer;
 }
 
-/* Sets the peers for which the workers wait.  The text describes the first worker that names a peer or, if there is
- * none, the first worker. */
+/* Tells which peers the workers wait for.  The text describes the first worker that names a peer or, if no worker does,
+ * the first worker. */
 static void live_tell(void *context, struct bootstrap_wait *wait)
 {
     const struct live_world *world = context;

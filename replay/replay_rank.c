@@ -26,11 +26,11 @@ struct replay_rank {
     struct progress *progress;
     double *time_us, *start_us;       /* [phase][repeat] of this rank */
     struct contention_effort *effort; /* [phase][repeat] of this rank */
-    bool watched; /* whether ranks only share memory, so that CPU time which they lack was used by other processes */
+    bool watched; /* whether ranks communicate only by shared memory; CPU time that they lack was then used by others */
     struct waits *waits;
     struct replay_timeline *timeline; /* NULL if not wanted */
-    double *waits_us;                 /* [phase][rank] sum over the counted iterations so far; NULL if not wanted */
-    uint32_t waits_count;             /* number of iterations in these sums */
+    double *waits_us;     /* [phase][rank] sum over counted iterations and repetitions; NULL if not wanted */
+    uint32_t waits_count; /* number of iterations in these sums */
 };
 
 /* Makes the rank's world and kernels for its item.  Collective.  False and *error on failure. */

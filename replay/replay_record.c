@@ -1,10 +1,12 @@
 /* replay_record.c - makes the rows of a record (reports/record.h) from the times of all ranks.
  *
- * A rank has four rows of times: the median over the repetitions, the 90th percentile and the minimum of all times,
- * and how long after the first rank it began.  If there are several steps or layers, the first row is the mean of
- * their medians.  Rows for all ranks give the mean over the ranks.  Rows with _median, _max, _min and _p90 give
- * other statistics over the ranks.  If there are several steps or layers, slowest_us is the mean over them of the
- * slowest rank's time.  Bandwidths are the bytes that the public tests count, divided by the rank's time. */
+ * Rows of one rank: time_us is the median over the repetitions.  time_us_p90 and time_us_min are the 90th percentile
+ * and the minimum of all times.  arrival_us is how long after the first rank this rank began, again the median.  If
+ * there are several steps or layers, time_us and arrival_us are the means of their medians.
+ *
+ * Rows of all ranks: time_us is the mean of the ranks' time_us.  Rows with _median, _max, _min and _p90 give other
+ * statistics of these.  With --steps or --layers, slowest_us is the mean, over steps and layers, of the slowest rank's
+ * time.  Bandwidths are the bytes that the public tests count, divided by time_us. */
 #include "replay/replay.h"
 
 #include <math.h>

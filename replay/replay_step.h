@@ -18,11 +18,12 @@ struct replay_step_span {
     double begin_us, end_us;
 };
 
-/* Sums over the kernels of one iteration. */
+/* What is computed from the kernels of one iteration. */
 struct replay_step_sum {
     double step_us;   /* from the first start to the last end */
     double delay_us;  /* sum over all ranks: how long they waited for CPUs that others used */
-    double waited_us; /* mean over ranks: time in communication kernels until the last rank had begun the same kernel */
+    double waited_us; /* mean over ranks: time in communication kernels until all ranks had begun the same kernel
+                       * or, for a receive, the send before it */
     double mean_us[STEP_COMPUTE_OPS + UINT8_MAX],
         waiting_us[STEP_COMPUTE_OPS + UINT8_MAX]; /* waiting in each kind of kernel: by op, then by phase */
     uint32_t kernels[STEP_COMPUTE_OPS + UINT8_MAX];
