@@ -1,7 +1,7 @@
 /* error.h - which exit status follows from the code of an error.
  *
  * Codes from ERROR_RUN on say that the input was good and the run failed (exit status 1).  All other codes, and GLib's,
- * say that the input is wrong: a file, an option, a case (status 2).  So the code that reports an error decides the
+ * say that the input is wrong: a file, an option, a case (status 2).  So the function that sets an error decides the
  * status, and no command needs to guess.  A module whose callers tell its errors apart has a domain and codes of its
  * own. */
 #ifndef SIM_ERROR_H

@@ -103,7 +103,8 @@ static int flush_output(int status)
     return status;
 }
 
-/* Chooses the user's encoding for words on the command line.  If the environment names none ("C"), that is UTF-8.
+/* Chooses the user's encoding for words on the command line.  If the environment names no encoding ("C"), UTF-8 is
+ * chosen.
  * Numbers, sorting and messages are not localised. */
 static void encoding_choose(void)
 {

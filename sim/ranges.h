@@ -14,10 +14,10 @@ struct ranges {
 /* The name of the grammar in help and errors. */
 #define RANGES_GRAMMAR "N, A:B (B excluded), A:B:STEP, all, or a list of these"
 
-/* Reads a comma-separated list.  A word is one of: a number; A:B, which excludes B as in Python, and where A defaults
- * to 0 and B to limit; A:B:STEP or A:B:xFACTOR, which leave out numbers; "all", which is "0:".  The text must name 1 to
- * `most` numbers, each once and below limit.  Otherwise returns false and leaves *ranges empty.  Free *ranges with
- * ranges_free(). */
+/* Reads a comma-separated list of numbers and ranges.  A range A:B excludes B, as in Python.  A defaults to 0, and B to
+ * limit.  In A:B:STEP each number is STEP more than the one before, and in A:B:xFACTOR it is FACTOR times the one
+ * before.  "all" is "0:".  The text must name 1 to `most` numbers, each once and below limit.  Otherwise returns false
+ * and leaves *ranges empty.  Free *ranges with ranges_free(). */
 bool ranges_parse(const char *text, uint32_t limit, uint32_t most, struct ranges *ranges);
 /* Makes a list of one number. */
 void ranges_one(uint32_t number, struct ranges *ranges);

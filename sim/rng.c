@@ -22,8 +22,8 @@ void rng_seed(struct rng *rng, uint64_t seed)
     for (int i = 0; i < 4; i++) rng->state[i] = splitmix64(&seed);
 }
 
-/* Lemire's multiplication: the high word of next * limit.  The 2^64 mod limit products with the smallest low words are
- * drawn again, so that each result keeps equally many products. */
+/* Lemire's multiplication: the high word of next * limit.  A product whose low word is below 2^64 mod limit is
+ * drawn again, so that equally many products give each result. */
 uint64_t rng_below(struct rng *rng, uint64_t limit)
 {
     assert(limit > 0);

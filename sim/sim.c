@@ -11,11 +11,12 @@
  *                 v  a slot of many is dealt out to the levels below
  *     run <== [ sooner, later, ... ] front            everything sooner than front_end_ps
  *
- * An event moves down at most once a level, in practice once or twice, and always in streams.  Nothing depends on how
- * times are distributed.  Events of one instant run in the order of scheduling, without sequence numbers: they differ
- * from base in the same digit, so they share a slot.  Every move keeps the order within a slot, and the sort is stable.
- * The queue moves records (time, pointer) instead of events.  So the memory of an event is untouched until the event
- * reaches the front, where it is prefetched tens of events ahead.
+ * An event moves down at most once a level, in practice once or twice.  Events move many at a time, in the order of
+ * memory.  No constant must be adapted to how times are distributed.  Events of one instant run in the order of
+ * scheduling, without sequence numbers: they differ from base in the same digit, so they share a slot.  Every move
+ * keeps the order within a slot, and the sort is stable.  The queue moves records (time, pointer) instead of events.
+ * So the memory of an event is untouched until the event reaches the front, where it is prefetched tens of events
+ * ahead.
  *
  * This file does not know what an event does.  README.md has measurements of this and other queues. */
 #include "sim/sim.h"
@@ -115,7 +116,7 @@ struct sim {
     void *owner;
     sim_handler *handler[SIM_KINDS + 1];
     uint32_t pending_count;
-    uint32_t left_count; /* queue entries whose event was moved to another time; it may have run since */
+    uint32_t left_count; /* queue entries whose event was moved to another time; the event may have run since */
 
     /* Every time in the front is < front_end_ps, and no time in the trie is.  There is one exception: the front may
      * hold a part of a slot whose events share one instant.  Then that instant is front_end_ps, in the front as in the
@@ -300,7 +301,7 @@ static void trie_mark_empty(struct sim *sim, unsigned level, unsigned digit)
     if (sim->word_mask[level] == 0) sim->level_mask &= ~(1u << level);
 }
 
-/* The digit of the first slot in use of a level that has one. */
+/* Returns the digit of the first slot in use.  The level must have one. */
 static unsigned trie_first(const struct sim *sim, unsigned level)
 {
     const unsigned word = (unsigned)__builtin_ctz(sim->word_mask[level]);
@@ -326,7 +327,7 @@ static void trie_deal_out(struct sim *sim, unsigned level, unsigned digit)
 
 /* ---- the front ---- */
 
-/* The place of an event behind the front's events of its time, which were scheduled earlier. */
+/* Returns the place in the front for a new event: behind events of the same time, which were scheduled earlier. */
 static uint32_t front_place(const struct sim *sim, uint64_t time_ps)
 {
     const struct entry *first = &sim->front[sim->front_head];
@@ -406,8 +407,8 @@ static void slot_look_ahead(const struct slot *slot)
     for (uint32_t i = 0; i < fill; i++) entry_look_ahead(&entries[i]);
 }
 
-/* Prefetches the first events of a front that was just filled, because event_run() reaches them before it could
- * prefetch them. */
+/* Prefetches the first events of a front that was just filled.  event_run() prefetches only events that are further
+ * behind. */
 static void front_look_ahead(const struct sim *sim)
 {
     const struct entry *const first = &sim->front[sim->front_head];

@@ -88,7 +88,7 @@ double stats_interpolate(const double *xs, const double *ys, size_t count, doubl
     return ys[i - 1] + (ys[i] - ys[i - 1]) * (x - xs[i - 1]) / (xs[i] - xs[i - 1]);
 }
 
-/* For sorted values x_1 ... x_n: the sum of (2 i - n - 1) x_i, over n times their sum. */
+/* For sorted values x_1 ... x_n: the sum of (2 i - n - 1) x_i, divided by n and by the sum of x_i. */
 double stats_gini(const double *values, size_t count)
 {
     const double sum = stats_sum(values, count);

@@ -23,9 +23,9 @@ double stats_interpolate(const double *xs, const double *ys, size_t count, doubl
 
 /* How unequally values (>= 0, such as loads of experts or ranks) share their sum; NAN if the sum is 0.
  *
- * Gini: mean absolute difference of all pairs over twice the mean, from 0 (all equal) to 1 - 1/count (one has all).
- * Entropy: -sum p log2 p of the shares p, in bits, from 0 (one has all) to log2(count) (all equal).  Imbalance: max
- * over mean, from 1 (all equal) to count (one has all). */
+ * Gini: mean absolute difference of all pairs, divided by twice the mean, from 0 (all equal) to 1 - 1/count (one has
+ * all).  Entropy: -sum p log2 p of the shares p, in bits, from 0 (one has all) to log2(count) (all equal).  Imbalance:
+ * maximum divided by mean, from 1 (all equal) to count (one has all). */
 double stats_gini(const double *values, size_t count);
 double stats_entropy_bits(const double *values, size_t count);
 double stats_imbalance(const double *values, size_t count);
