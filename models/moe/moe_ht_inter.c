@@ -145,7 +145,7 @@ static void workers_alloc(struct inter_rank *r)
     r->reduce_keeper = kernel_keep(r, g->channels, sizeof r->reduce_keeper[0]);
 }
 
-/* Counts the tokens of the rail's ranks that have an expert on this node.  Only with a cached handle. */
+/* Counts the tokens of the rail's ranks that have an expert on this node.  Needed only with a cached handle. */
 static void rail_before_make(struct inter_rank *r)
 {
     const struct ht_geometry *g = &r->ht.g;

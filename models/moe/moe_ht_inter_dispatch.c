@@ -243,8 +243,8 @@ static bool chunk_tell(struct inter_coordinator *k, uint32_t node)
     return true;
 }
 
-/* Sends a chunk to each node for which one is ready, in rotation.  Ranks and channels begin with different nodes, so
- * that they do not all send to the same one. */
+/* Sends a chunk to each node for which a chunk is ready, in rotation.  Channels begin with different nodes, and so do
+ * the ranks of different nodes, except in old versions of DeepEP.  So they do not all send to the same node. */
 static enum worker_step coordinator_step(struct fabric_worker *w)
 {
     struct inter_coordinator *k = fabric_container_of(w, struct inter_coordinator, worker);

@@ -132,7 +132,7 @@ static struct kernel_rank *pp_create(const struct kernel_job *job, struct fabric
 
 /* ---- phases ---- */
 
-/* Does the experts' work: each row goes back as it came. */
+/* Does the experts' work: each row goes back as it came, in BF16. */
 static void rows_give(struct pp_rank *r)
 {
     struct ht_rank *h = &r->ht;

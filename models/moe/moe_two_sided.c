@@ -54,8 +54,8 @@ static uint32_t flagged_bytes(const struct ht_slot *slot)
     return (lines + ceiling(lines, TS_LINES_FLAGGED)) * TS_LINE_BYTES;
 }
 
-/* Makes the grid.  A block has as many peers as its shared memory has room for.  The number of channels is such that
- * the blocks fill half of the SMs. */
+/* Makes the grid.  A block has as many peers as its shared memory has room for.  There are as many channels as half of
+ * the SMs have room for, but at least one. */
 static void grid_make(const struct moe_options *o, struct ts_fifo *f)
 {
     const uint32_t blocks = ceiling(o->ranks, TS_PEERS_MOST), most = o->num_sms / 2 / blocks;

@@ -10,10 +10,11 @@
  *
  * Hybrid kernels have C channels, with one warp of each role in a channel.  Token t of a rank belongs to channel t % C.
  * A kernel begins with a barrier, after which its peers' areas are free.  It ends with a barrier, after which all rows
- * have come.  While warps move rows, notify warps count how many rows will come.  The next kernel, the epilogue, copies
- * the rows that have come into the output, sorted by source rank and token.  Combine takes the rows back to the same
- * places in its own areas, and its epilogue sums them.  In direct mode all ranks count as one node, whichever links
- * connect them.
+ * have come.  Hybrid combine has no barrier at its end: it ends when the words of all nodes have come.  While
+ * dispatch's warps move rows, its notify warps count how many rows will come; a cached dispatch has none.  The next
+ * kernel, the epilogue, copies the rows that have come into the output, sorted by source rank and token.  Combine takes
+ * the rows back to the same places in its own areas, and its epilogue sums them.  In direct mode all ranks count as one
+ * node, whichever links connect them.
  *
  * Heap: up and combine_up [local][C][up_slots].  C is 1 in direct mode.  Hybrid kernels also have out_send [tokens],
  * out, combine_out_send and combine_out [N][C][out_slots].  Direct kernels over several nodes also have out_send and

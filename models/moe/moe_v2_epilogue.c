@@ -72,8 +72,8 @@ static void copy_run(void *context, uint64_t argument)
     }
 }
 
-/* Where a target's sum for the token lies; in direct mode, where its row lies.  If the target returns several rows,
- * `place` tells which one. */
+/* Where the token's sum from a target lies; in direct mode, where the target's row lies.  If the target returns several
+ * rows, `place` tells which one. */
 static const uint8_t *back_slot(const struct v2_rank *r, uint32_t token, uint32_t target, uint32_t place)
 {
     const uint32_t at = r->position[(size_t)token * r->ht.layout.targets + target], channel = token % r->channels;
@@ -181,7 +181,7 @@ void v2_reduce_launch(struct v2_rank *r)
     const struct ht_rank *h = &r->ht;
     const uint32_t biases = h->base.options->num_bias, tokens = h->g.tokens ? h->g.tokens : 1;
     uint64_t rows = 0;
-    bool several = biases > 0; /* without bias, one or two rows are added without conversion */
+    bool several = biases > 0; /* without a bias, a sum of one or two rows needs no conversion */
     for (uint32_t t = 0; t < h->g.tokens; t++) {
         const uint32_t back = back_rows(r, t);
         rows += back;

@@ -62,8 +62,8 @@ static bool gate_arrived(struct v2_gate *k)
     return true;
 }
 
-/* Charges for an access to the barrier's count of its uses, which tells which word is in use.  The count is read when
- * the barrier begins, and raised when it ends. */
+/* Charges for a barrier's count of its uses, which tells which word is in use.  The count is read when the barrier
+ * begins, and raised when the barrier ends. */
 static bool gate_phase(struct v2_gate *k)
 {
     ht_scan_here(&k->worker, SITE_V2_BARRIER_LOOK, 1, 8);
