@@ -80,7 +80,7 @@ static void row_append(GString *out, const struct record *record, double dispatc
 }
 
 /* Appends a JSON member with the value of the header's key, as a number or as text.  The value is null if the header
- * lacks the key. */
+ * lacks the key, or if a number is wanted and the key's value is none. */
 static void header_append(GString *out, const struct record *record, const char *name, const char *key, bool number)
 {
     const char *value = record_get(record, key);

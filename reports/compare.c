@@ -13,8 +13,8 @@ bool compare_record_predicted(const struct record *record)
     return g_strcmp0(kind, "simulate") == 0 || g_strcmp0(kind, "step") == 0;
 }
 
-/* The value of a header key, whose name may be written with dashes or underscores.  An absent key gives "", because an
- * empty option means none, too. */
+/* The value of a header key, whose name may be written with dashes or underscores.  An absent key gives "", like an
+ * empty option, because both mean that there is no value. */
 static const char *compare_header_value(const struct record *record, const char *key)
 {
     const char *value = record_get(record, key);
@@ -25,7 +25,7 @@ static const char *compare_header_value(const struct record *record, const char 
     return value ? value : "";
 }
 
-/* The value of a case key.  A record of several steps or layers may give them as "steps" and "layers". */
+/* The value of a case key.  For "step" and "layer" it is the value of "steps" and "layers", if the record has these. */
 static const char *compare_key_value(const struct record *record, const char *key)
 {
     const char *several = "";
@@ -52,7 +52,7 @@ double compare_slowest_us(const struct record *record, const char *phase)
     const struct record_row *row = record_find(record, phase, RECORD_ALL, "slowest_us");
     if (!row && !compare_record_several(record)) row = record_find(record, phase, RECORD_ALL, "time_us_max");
     return row ? row->value
-               : NAN; /* over layers, time_us_max is the largest mean of a rank, not the mean of slowest ranks */
+               : NAN; /* over layers, time_us_max is the largest mean of a rank, not the mean of slowest ranks' times */
 }
 
 char *compare_value_plain(const char *key, const char *value)
@@ -64,7 +64,7 @@ char *compare_value_plain(const char *key, const char *value)
     return g_strdup_printf("%.*s%s", colon ? (int)(colon + 1 - value) : 0, value, slash + 1);
 }
 
-/* The digest of the file that is the key's value; "" if the record has none. */
+/* The digest of the file that the key names; "" if the record has none. */
 static const char *compare_key_digest(const struct record *record, const char *key)
 {
     g_autofree char *name = g_strconcat(key, "-digest", NULL);
@@ -72,7 +72,7 @@ static const char *compare_key_digest(const struct record *record, const char *k
 }
 
 /* Whether the key has the same value in both records.  Files are compared by the digests of their contents if both
- * records give them.  If a record does not list its keys, a missing key counts as the same. */
+ * records give them.  A key that is missing counts as the same, unless its record lists the keys of its case. */
 static bool compare_key_same(const struct record *a, const struct record *b, const char *key)
 {
     const char *x = compare_key_value(a, key), *y = compare_key_value(b, key);
@@ -113,7 +113,8 @@ static char **compare_keys_join(const char *const *lists, size_t count)
     return (char **)g_ptr_array_free(keys, FALSE);
 }
 
-/* The key's value, such as "routing.npy".  If both records have this value, the digest of the file follows it. */
+/* The key's value, such as "routing.npy", or "none".  If the other record has the same value, the digest of the file
+ * follows. */
 static char *compare_key_text(const struct record *record, const struct record *other, const char *key)
 {
     const char *value = compare_key_value(record, key), *digest = compare_key_digest(record, key);
@@ -130,8 +131,8 @@ static bool compare_settings_free(const struct record *a, const struct record *b
            record_get(b, RECORD_WORK_KEYS);
 }
 
-/* The keys that make the case of either record, in order.  For two predictions, only the keys that describe the
- * work. */
+/* The keys that make the case of either record, in order.  For two predictions that list the keys of their work, the
+ * result is only these keys. */
 static char **compare_case_keys(const struct record *a, const struct record *b)
 {
     const char *which = compare_settings_free(a, b) ? RECORD_WORK_KEYS : RECORD_CASE_KEYS;
@@ -212,7 +213,7 @@ GPtrArray *compare_phases(const struct record *record)
 
 /* Whether the metric is compared in addition to the slowest rank's time.  Times and bandwidths are, but not the shares
  * and bounds that explain them.  If a record covers several steps or layers, time_us_median and the like are not
- * compared either: they may be over ranks in one record and over layers in the other. */
+ * compared, because one record may have them over ranks and the other over layers. */
 static bool compare_metric_comparable(const char *metric, bool several)
 {
     /* rates of parts explain results, but are not results */
@@ -243,7 +244,7 @@ static void compare_worst_find(const struct record *measured, const GPtrArray *r
     }
 }
 
-/* Adds the slowest rank's time, which decides what the phase costs. */
+/* Adds a row with the slowest rank's time, which decides what the phase costs. */
 static void compare_slowest_add(struct compare *compare, const char *phase)
 {
     const double predicted = compare_slowest_us(compare->predicted, phase);
@@ -276,8 +277,8 @@ static void compare_row_add(struct compare *compare, const struct record_row *a,
     g_array_append_val(compare->rows, row);
 }
 
-/* Adds the comparable rows of a phase of the prediction: first the rows for all ranks, then, if by_rank, each
- * rank's. */
+/* Adds the rows of a phase that both records have: the slowest rank's time, the rows for all ranks and, if by_rank, the
+ * rows of each rank.  If there are none, notes the phase as one that only one record has. */
 static void compare_phase_add(struct compare *compare, const char *phase, const GPtrArray *all_rows,
                               const GPtrArray *rank_rows, bool by_rank)
 {

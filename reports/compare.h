@@ -70,11 +70,11 @@ const struct compare_row *compare_headline(const struct compare *compare, const 
  * compared where both records give them.  Of two predictions, only the keys of the work are compared.  Their placement,
  * cluster, backend and kernel may differ, because the comparison is about these.  Freed by the caller. */
 char *compare_case_difference(const struct record *a, const struct record *b);
-/* The header keys in which two predictions differ, in the same form: work, settings, placement and machine.  NULL:
- * none. */
+/* The header keys in which two predictions differ, in the form of compare_case_difference().  Compares the keys of
+ * work, settings, placement and machine.  NULL: no key differs. */
 char *compare_settings_difference(const struct record *a, const struct record *b);
 /* A key's value.  A file's name is given without its folders, which may differ between machines: "file:a/b" becomes
- * "file:b". Other names keep their "/".  Freed by the caller. */
+ * "file:b".  Values that are not files keep their "/".  Freed by the caller. */
 char *compare_value_plain(const char *key, const char *value);
 bool compare_record_predicted(const struct record *record);
 
@@ -82,20 +82,19 @@ bool compare_record_predicted(const struct record *record);
  * it is the mean of their slowest ranks' times.  NAN: the record does not say. */
 double compare_slowest_us(const struct record *record, const char *phase);
 
-/* A phase's time over all ranks.  If slowest, it is the slowest rank's, else the mean.  NAN: the record does not
- * say. */
+/* A phase's time: that of the slowest rank if `slowest`, else the mean over ranks.  NAN: the record does not say. */
 double compare_phase_us(const struct record *record, const char *phase, bool slowest);
 
 /* The time of a layer's dispatch and combine (compare_layer.c), as sums over kernels.  COMPARE_COMBINE sums the kernels
  * with "combine" in their names, and COMPARE_DISPATCH the others (layout, notify, dispatch).  If kernels overlap, the
- * time of their span is counted instead of theirs. */
+ * time of their span is counted instead of their own times. */
 enum compare_half { COMPARE_DISPATCH, COMPARE_COMBINE, COMPARE_HALVES };
 struct compare_layer {
     double us[COMPARE_HALVES], longest_us[COMPARE_HALVES];
     const char *longest[COMPARE_HALVES]; /* the longest kernel or span of the half; NULL: there is none */
 };
 /* Adds up the layer's times. other: a second record; only kernels in both records count (NULL: all count). slowest: see
- * compare_phase_us().  False unless the record has kernels that dispatch and kernels that combine. */
+ * compare_phase_us().  False unless the record has a kernel of dispatch and a kernel of combine. */
 bool compare_layer_find(const struct record *record, const struct record *other, bool slowest,
                         struct compare_layer *layer);
 /* Whether the layer's sums include the phase's time.  Sets *half to the sum that includes it. */
@@ -123,9 +122,10 @@ struct compare_spread {
 };
 void compare_spread_find(const double *error_pct, uint32_t count, struct compare_spread *spread);
 
-/* Appends the first sentence about one record or two.  It gives the slowest rank's time for a layer's dispatch and
- * combine or, if a record lacks one of these, for the longest phase.  Of two records it counts only kernels that both
- * have, unless both are predictions.  Appends nothing if a record lacks the time. */
+/* Appends the first sentence about one record or two.  For a step it gives the step's time.  Otherwise it gives the
+ * slowest rank's time for a layer's dispatch and combine or, if a record lacks one of these, for the longest phase.  Of
+ * two records it counts only kernels that both have, unless both are predictions.  Appends nothing if a record lacks
+ * the time, or for a single record of measure. */
 void compare_verdict_alone_append(const struct record *record, GString *out);
 void compare_verdict_append(const struct compare *compare, GString *out);
 /* Appends what bounds the longest kernels in the first sentence: "dispatch is bound by NIC of rank 3, sending, 87 %
@@ -135,11 +135,12 @@ void compare_verdict_bound_append(const struct record *record, GString *out);
 bool compare_verdict_bounds(const struct record *record, const char *phase);
 /* Appends the second sentence about two predictions, which says in what they differ. */
 void compare_difference_append(const struct compare *compare, GString *out);
-/* Appends, for one record, a line for each of its first count_max phases, with time and bottleneck.  rest: leaves out
- * those whose bottleneck the verdict says (compare_verdict_bounds()). */
+/* Appends a line with time and bottleneck for each of the record's first count_max phases, without single layers and
+ * phases that have neither bottleneck nor bound. rest: also leaves out phases whose bottleneck the verdict says
+ * (compare_verdict_bounds()). */
 void compare_alone_append(const struct record *record, bool rest, guint count_max, GString *out);
-/* These append the table of a comparison, and the paragraph that names what limits each phase.  rest: leaves
- * out bottlenecks of a prediction that the verdict says. */
+/* These append the table of a comparison, and the paragraph that names what limits each phase.  rest: leaves out a
+ * prediction's bottlenecks that the verdict says (compare_verdict_bounds()). */
 void compare_table_append(const struct compare *compare, GString *out);
 void compare_words_append(const struct compare *compare, bool rest, GString *out);
 /* Appends what limits a phase, between `before` and `after`.  Appends nothing if the record does not say. */
@@ -153,8 +154,8 @@ char *compare_limit_text(const struct compare_limit *limit);
 /* The bottleneck's work, such as "77.4 MB at 46.7 GB/s".  If no part is the bottleneck, it is the busiest part's work.
  * "" if the work is not known.  Freed by the caller. */
 char *compare_limit_work(const struct compare_limit *limit);
-/* The ratio of another time to this time in words: "1.80 times faster" for 1.8, "the same" for about 1, and "-" if it
- * is not known.  Freed by the caller. */
+/* A ratio of times in words: "1.80 times faster" for 1.8, "1.80 times slower" for 1 / 1.8, "the same" for about 1, and
+ * "-" if the ratio is not known.  Freed by the caller. */
 char *compare_speedup_text(double ratio);
 /* The second value of a row relative to the first: "1.80 times faster" for times, "1.20 times" for bandwidths. */
 char *compare_change_text(const struct compare_row *row);
@@ -165,7 +166,8 @@ char *compare_metric_name(const char *metric);
 bool compare_row_shown(const struct compare_row *row);
 /* The subject of a row: "slowest rank", "mean over ranks", "time, rank 3", "logical rdma".  Freed by the caller. */
 char *compare_row_name(const struct compare_row *row);
-/* Four significant digits and the unit.  Freed by the caller. */
+/* The value in four digits, or more from 10000 on, and its unit; "-" if the value is not known.  Freed by the
+ * caller. */
 char *compare_value_text(double value, const char *unit);
 
 #endif

@@ -12,8 +12,8 @@ static bool timed(const struct record *record, const char *phase)
 }
 
 /* Whether a phase is a kernel of the layer.  A barrier between iterations or calls is not, because engines have no such
- * barrier or hide it behind other work.  Neither a whole call nor a phase of several kernels is a kernel of the
- * layer. */
+ * barrier or hide it behind other work.  A whole call, a phase of several kernels and one layer of another phase are
+ * not kernels of the layer, either. */
 static bool is_kernel(const struct record *record, const struct record *other, const char *phase)
 {
     return !g_str_has_suffix(phase, "sync") && !strchr(phase, '+') && !g_str_has_suffix(phase, "_call") &&

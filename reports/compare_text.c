@@ -126,12 +126,13 @@ bool compare_limit_waits(const struct compare_limit *limit)
            (strcmp(limit->resource, "latency") == 0 || strcmp(limit->resource, COMPARE_NO_PART) == 0);
 }
 
-/* "NIC of rank 0, sending, 70 %", and the rival if there is one.  Freed by the caller. */
+/* "busiest: NIC of rank 0, sending, 70 %", followed by the rival if there is one.  Freed by the caller. */
 static char *busiest_text(const struct compare_limit *limit)
 {
+    /* the text below begins with "busiest", so the names lose this word */
     const char *name[] = { limit->part, limit->rival };
     for (int i = 0; i < 2; i++)
-        if (name[i] && g_str_has_prefix(name[i], "busiest ")) name[i] += strlen("busiest "); /* written below */
+        if (name[i] && g_str_has_prefix(name[i], "busiest ")) name[i] += strlen("busiest ");
     if (!limit->rival) return g_strdup_printf("busiest: %s, %.0f %%", name[0], limit->busy_pct);
     return g_strdup_printf("busiest: %s, %.0f %%; %s, %.0f %%", name[0], limit->busy_pct, name[1],
                            limit->rival_busy_pct);
@@ -224,8 +225,8 @@ static void busy_append(const struct record *record, const char *name, GString *
     g_string_append_c(out, '\n');
 }
 
-/* The largest ratio of a measured time to its prediction, over all phases.  It is 1 if no phase is slower than
- * predicted. */
+/* The largest ratio of a phase's measured time to the predicted one, both as means over ranks.  Single layers are not
+ * counted.  The result is 1 if no phase is slower than predicted. */
 static double compare_slower(const struct compare *compare)
 {
     double slower = 1;
@@ -257,8 +258,8 @@ static void compare_error_append(double error_pct, const char *before, GString *
         g_string_append_printf(out, "%s%.1f %% too %s", before, fabs(error_pct), error_pct < 0 ? "low" : "high");
 }
 
-/* Appends a phase's time in both records, and how these times differ.  They are the slowest rank's if both records have
- * that, else means over ranks. */
+/* Appends a phase's time in both records, and how these times differ.  They are the slowest rank's times if both
+ * records have these, else means over ranks. */
 static void compare_phase_append(const struct compare *compare, const struct compare_row *row, GString *out)
 {
     const bool slowest = strcmp(row->metric, "slowest_us") == 0;

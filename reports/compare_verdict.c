@@ -23,7 +23,8 @@ static bool of_step(const struct record *record)
     return g_strcmp0(record_get(record, "kind"), "step") == 0 && record_find(record, "step", RECORD_ALL, "time_us");
 }
 
-/* The longest phase that all records have.  NULL: none has a time. */
+/* The phase with the longest mean time in the first record, out of the phases that all records have.  NULL: there is
+ * none. */
 static const char *longest_phase(const struct record *const *records, int count)
 {
     g_autoptr(GPtrArray) all = compare_phases(records[0]);
@@ -38,7 +39,7 @@ static const char *longest_phase(const struct record *const *records, int count)
     return longest;
 }
 
-/* Finds the layer's times in all records.  False: a record has none. */
+/* Finds the layer's times in all records.  False if a record lacks them. */
 static bool verdict_layers(const struct record *const *records, int count, bool together, struct verdict *v)
 {
     bool good = true;
@@ -159,7 +160,8 @@ static void verdict_step_append(const struct record *record, GString *out)
 void compare_verdict_alone_append(const struct record *record, GString *out)
 {
     struct verdict v;
-    if (g_strcmp0(record_get(record, "kind"), "measure") == 0) return; /* its operations have no total */
+    /* the operations in a record of measure have no total */
+    if (g_strcmp0(record_get(record, "kind"), "measure") == 0) return;
     if (of_step(record)) {
         verdict_step_append(record, out);
         return;
@@ -259,6 +261,7 @@ void compare_alone_append(const struct record *record, bool rest, guint count_ma
         else g_string_append_printf(out, "%s: %s (slowest rank), %s (mean over ranks).  ", phase, slowest, text);
         const gsize told = out->len;
         compare_limit_append(record, phase, out, "", "\n");
-        if (out->len == told) g_string_truncate(out, before); /* the table shows the time, too */
+        /* without a limit, the line would only repeat the table */
+        if (out->len == told) g_string_truncate(out, before);
     }
 }

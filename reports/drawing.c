@@ -191,7 +191,8 @@ static char *name_alike(const struct drawing *d, const char *name)
     return g_strjoinv("-", end);
 }
 
-/* Whether the link has this name.  A link from a to b has the names "a-b" and "b-a", and those of its resources. */
+/* Whether the link has this name.  A link from a to b has its own name, the names "a-b" and "b-a", and the names of its
+ * resources. */
 static bool link_is(const struct drawing *d, const struct joint *link, const char *name)
 {
     const char *const a = part_at(d, link->a)->name, *const b = part_at(d, link->b)->name;
@@ -256,7 +257,8 @@ static bool word_marked(const char *words, const char *const *marks)
 
 /* ---- layout ---- */
 
-/* Chooses the parts of a long row that are shown: the first, the last, marked ones, and the ends of marked links. */
+/* Chooses the parts of a long row that are shown: the first ones, the last one, parts that a mark names, and the ends
+ * of links that a mark names. */
 static void row_choose(const struct drawing *d, const struct row *row, const char *const *marks)
 {
     const guint count = row->parts->len;

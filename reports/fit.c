@@ -17,8 +17,8 @@ static double fit_cost(const struct fit_point *points, uint32_t count, double fi
     return cost;
 }
 
-/* Sets *line to fixed + n * slope, and *cost to its sum of deviations, if neither cost is negative and the sum is less
- * than *cost. */
+/* Tries the line fixed + n * slope.  If neither number is negative, and the line's sum of deviations is less than
+ * *cost, sets *line to this line and *cost to this sum. */
 static void fit_try(const struct fit_point *points, uint32_t count, double fixed, double slope, double *cost,
                     struct fit_line *line)
 {

@@ -1,10 +1,10 @@
 /* fit.h - fits straight lines to measured times: t = fixed + n * slope, the cost of an operation plus the cost of its
  * bytes.
  *
- * The fit is robust.  Of the lines through two of the points, it takes the line with the least sum of |log(line /
- * measured)|.  If such a line has a negative cost, a line through one point with that cost 0 takes its place.  So a
- * message of 4 us counts as much as one of 4 ms, a time that is twice too long counts as much as one that is twice too
- * short, and a few outliers change nothing.
+ * The fit is robust.  It tries the lines through two of the points, and those through one point with one cost 0.  Of
+ * the lines without a negative cost, it takes the one with the least sum of |log(line / measured)|.  So a message of
+ * 4 us counts as much as one of 4 ms, a time that is twice too long counts as much as one that is twice too short, and
+ * a few outliers change nothing.
  *
  * Knows only numbers, not records, units or cluster files. */
 #ifndef REPORTS_FIT_H
@@ -35,8 +35,8 @@ struct fit_bent {
 /* Finds the line.  False unless there are 2 to FIT_POINTS_MAX points, all finite, with at least two different n. */
 bool fit_line_find(const struct fit_point *points, uint32_t count, struct fit_line *line);
 
-/* Finds two lines.  False if there are fewer than 6 points, or if two lines are not clearly better than one.  They are
- * if one line has a mean error of at least 5 %, and two lines have less than half its sum of deviations. */
+/* Finds two lines, each for at least 3 points.  False if two lines are not clearly better than one.  They are if one
+ * line has a mean error of at least 5 %, and two lines have less than half its sum of deviations. */
 bool fit_bent_find(const struct fit_point *points, uint32_t count, struct fit_bent *bent);
 
 #endif

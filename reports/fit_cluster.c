@@ -1,13 +1,13 @@
 /* fit_cluster.c - a table that says which measured rows become which key of a cluster file, and the code that applies
  * it.
  *
- * A key is a header's count, a row's value, or one coefficient of a line through the rows METRIC_BYTES of one
- * operation.  Costs of CPUs are fitted from CPU times.  If a phase was measured on several numbers of ranks at once
- * (PHASE_xN), the rows of the largest N are preferred.  Such a crowd is as busy as the ranks of a replay: they share
- * CPUs in turns, and drive each other's data out of caches.  Rows of data that pass between ranks are preferred even to
- * these, because data that a peer has just written or read cost more than a rank's own.  The speed of a link shows only
- * in streams that wait for the link.  Other streams show how fast the CPU posts.  Knows the names of keys and rows;
- * knows no simulation and no file. */
+ * A key is made of a header's count, of one row, or of the rows METRIC_BYTES of one operation: a coefficient of a line
+ * through these rows, or a value at each size.  Costs of CPUs are fitted from CPU times.  If a phase was measured on
+ * several numbers of ranks at once (PHASE_xN), the rows of the largest N are preferred.  Such a crowd is as busy as the
+ * ranks of a replay: they share CPUs in turns, and drive each other's data out of caches.  Rows of data that pass
+ * between ranks are preferred even to the rows of a crowd, because data that a peer has just written or read cost more
+ * than a rank's own.  The speed of a link shows only in streams that wait for the link.  Other streams show how fast
+ * the CPU posts.  Knows the names of keys and rows; knows no simulation and no file. */
 #include "reports/fit_cluster.h"
 
 #include <assert.h>
@@ -24,13 +24,13 @@ enum fit_kind {
     FIT_COUNT,       /* a header key's whole number */
     FIT_TIME,        /* one row: a time */
     FIT_FIXED,       /* rows by size: the cost of an operation without its bytes */
-    FIT_RATE,        /* rows by size: the rate of its bytes */
+    FIT_RATE,        /* rows by size: the rate of an operation's bytes */
     FIT_POLL,        /* one row: a signal's time through shared memory, minus the time of the key `step` */
     FIT_LATENCY,     /* one row: a signal's time over the link, minus the CPU times of both ends */
     FIT_INTERRUPT,   /* rows by size: the extra cost of a put that is posted alone */
     FIT_PUT,         /* rows by size: the cost of a put without a doorbell, at each size */
     FIT_LINK_FIXED,  /* rows by size: the time of streams that wait for the link, without the time of their bytes */
-    FIT_LINK_RATE,   /* rows by size: bytes over time, between the two longest of these streams */
+    FIT_LINK_RATE,   /* rows by size: bytes over time, between the two longest streams that wait for the link */
     FIT_LINK_SIGNAL, /* one row: the extra cost of a signal on the link */
     FIT_LOOP,        /* rows by bytes touched: the cost of an operation at each size; older records lack these rows */
 };
@@ -45,7 +45,7 @@ struct fit_key {
 };
 
 /* The keys in the order of the file. [host] is always written, and another section if the record has the rows of its
- * first key.  The record must have the rows of all keys in a section that is written. */
+ * first key.  The record must have the rows of all keys in a section that is written, except those of FIT_LOOP. */
 static const struct fit_key fit_keys[] = {
     { "host", "cores", FIT_COUNT, "", "cpus", NULL, NULL, 1 },
     { "host", "step", FIT_TIME, "step", "time_us", NULL, NULL, 1 },
@@ -89,7 +89,7 @@ struct fit_work {
     GKeyFile *file;
     double value[G_N_ELEMENTS(fit_keys)]; /* us, GB/s, or a count */
     struct fit_curve put, loop;           /* of FIT_PUT and FIT_LOOP; put: the CPU time of one end */
-    GString *doubts;                      /* the keys whose rows lie far from their line, or NULL */
+    GString *doubts;                      /* the rates (FIT_RATE) whose rows lie far from their line; or NULL */
 };
 
 /* Where a key's rows are: the phase's name, and how many ranks ran the phase at once. */
@@ -198,8 +198,8 @@ static bool fit_header_count(const struct fit_work *work, const char *name, uint
                        least, text ? text : "");
 }
 
-/* By what to multiply a row's time so that it is the CPU time of one end.  A row of many ranks (phase `crowd`_xN) has
- * the time of all ends together.  1 if no such row was measured. */
+/* The factor from a row's time to the CPU time of one end.  A row of many ranks (phase `crowd`_xN) has the time of all
+ * its ends together.  For other rows the factor is 1. */
 static double fit_share(const struct fit_key *key, const struct fit_place *place)
 {
     return place->ranks ? 1.0 / key->ends : 1;
@@ -325,7 +325,7 @@ static bool fit_loop(const struct fit_point *points, uint32_t count, struct fit_
     return count > 0;
 }
 
-/* The CPU time in us of a put of size_bytes, both ends together. fit_signal_us() gives that of a signal. */
+/* The CPU time in us of a put of size_bytes, both ends together. fit_signal_us() gives the CPU time of a signal. */
 static double fit_put_us(const struct fit_work *work, double size_bytes)
 {
     const struct fit_curve *put = &work->put;
@@ -351,8 +351,8 @@ static double fit_link_slope(const struct fit_point *points, uint32_t count)
     return before ? (last->t - before->t) / (last->n - before->n) : 0;
 }
 
-/* The median over streams of the time without the time of the bytes.  A link that lets bursts pass would give less than
- * 0, and gets 0. */
+/* The median over streams of the time without the time of the bytes.  For a link that lets bursts pass this would be
+ * less than 0, and the result is 0. */
 static double fit_link_fixed(const struct fit_point *points, uint32_t count, double slope)
 {
     double fixed[FIT_POINTS_MAX];
@@ -362,7 +362,7 @@ static double fit_link_fixed(const struct fit_point *points, uint32_t count, dou
 
 /* Fits the link to the streams that wait for it.  A stream waits for the link if it takes longer than FIT_WAITS times
  * the CPU times of both its ends together.  Other streams give an upper bound of the link's cost without bytes.  If
- * fewer than two streams wait, the fit only gives a lower bound of the link's speed. */
+ * fewer than two streams wait, this cost is 0, and the rate is that of the fastest stream, a lower bound. */
 static bool fit_link(const struct fit_work *work, const struct fit_key *key, const struct fit_point *points,
                      uint32_t count, double *value, GString *comment)
 {
@@ -421,7 +421,7 @@ static bool fit_by_size_of(struct fit_work *work, const struct fit_key *key, dou
 static const struct record_row *fit_row_find(const struct fit_work *work, const struct fit_key *key,
                                              struct fit_place *place)
 {
-    /* the smallest sample of a wait is taken, because other processes ran during longer ones */
+    /* of a wait the smallest sample is taken, because longer ones include the work of other processes */
     char least[64];
     g_snprintf(least, sizeof least, "%s_min", key->metric);
     const bool wait = key->kind == FIT_POLL || key->kind == FIT_LATENCY;

@@ -10,7 +10,7 @@
 
 /* The text of the cluster file, which the caller frees.  NULL and *error if rows are missing or unusable. path names
  * the record in comments and messages. name is the cluster's name (NULL: the machine's). doubts (or NULL) gets the
- * names of the keys whose rows are off their line by more than 25 % in the median. */
+ * names of the rates whose rows are off their line by more than 25 % in the median. */
 char *fit_cluster_text(const struct record *record, const char *path, const char *name, GString *doubts,
                        GError **error);
 

@@ -29,7 +29,8 @@ enum gpu_kind {
                      * of flows that run for a given time */
     GPU_LINE_FIXED, /* from rates by size: the fixed time of a row */
     GPU_LINE_RATE,  /* from rates by size: the rate of a row's bytes, without the row's fixed time */
-    GPU_TURNS_RATE, /* the rate of the work by which a row takes longer than another: 1 / (1 / rate - 1 / other rate) */
+    GPU_TURNS_RATE, /* the rate of the extra work of a row that takes longer than another: 1 / (1 / rate - 1 / other
+                     * rate) */
     GPU_ROW_LESS,   /* a row's time at one warp's rate, minus its time at the largest rate of other rows */
     GPU_SHARE_READ, /* from rows of one warp and of `factor` warps: the rate at which all of them together read */
     GPU_SHARE_MADE, /* from the same rows: the rate at which all of them together write */
@@ -144,8 +145,8 @@ static const struct {
 /* GPU_LINE_LEAST_BYTES: in shorter rows, some lanes of a warp have nothing to load */
 enum { GPU_DOUBT_PCT = 25, GPU_SUMS_MOST = 16, GPU_LINE_LEAST_BYTES = 512 };
 
-/* Keys whose samples lie far apart even on idle machines. pct is added to GPU_DOUBT_PCT.  It is the largest distance,
- * in percent of the value, among seven records of idle machines. */
+/* Keys whose samples lie far apart even on idle machines. pct is added to GPU_DOUBT_PCT.  It is the largest distance
+ * between smallest and largest sample, in percent of the value, among seven records of idle machines. */
 static const struct {
     const char *name;
     uint32_t pct;
@@ -490,7 +491,8 @@ static void gpu_text_add(GString *text, const struct gpu_key *key, const char *v
     g_string_append_printf(text, "#%s\n%s = %s\n", comment, key->name, value);
 }
 
-/* Whether the value's smallest and largest samples lie further apart than this key's do on idle machines. */
+/* Whether the value's smallest and largest samples lie further apart than GPU_DOUBT_PCT of the value, or than the
+ * larger limit that gpu_wide gives this key. */
 static bool gpu_is_doubtful(const char *name, const struct gpu_value *v)
 {
     double pct = GPU_DOUBT_PCT;

@@ -6,8 +6,8 @@
 #include "sim/stats.h"
 
 /* A burst waits for its link if a put of a lone rank's stream takes longer than FIT_LINK_SLOW times the CPU time of the
- * burst's put, and longer than FIT_LINK_BUSY times its wall time.  Ranks whose CPUs never idle give the wall time,
- * which includes the cost of waiting. */
+ * burst's put, and longer than FIT_LINK_BUSY times its wall time (fit_puts.h: busy).  FIT_LINK_BUSY is below 1 because
+ * the wall time includes what waiting costs the CPUs. */
 static const double FIT_LINK_SLOW = 1.25, FIT_LINK_BUSY = 0.75;
 
 static double fit_point_at(const struct fit_point *points, uint32_t count, double n)
@@ -28,7 +28,7 @@ static int fit_extra_order(const void *a, const void *b)
     return (x->more > y->more) - (x->more < y->more);
 }
 
-/* The weighted median.  Weights fall with a put's time, because a difference has an error as large as the numbers from
+/* The weighted median.  Weights fall with a put's time, because the error of a difference grows with the numbers from
  * which it is computed. */
 static double fit_extra_median(struct fit_extra *extra, uint32_t count)
 {
@@ -89,8 +89,8 @@ double fit_puts_interrupt(const struct fit_puts *puts, double doorbell, uint32_t
     return *count ? fmax(fit_extra_median(extra, *count), 0) : 0;
 }
 
-/* Makes costs never fall as sizes grow.  Neighbours of which the second costs less get their mean, until there are
- * none. */
+/* Makes costs never fall as sizes grow.  If a size costs less than the one before, both get their mean.  This goes on
+ * until no cost falls. */
 static void fit_points_level(struct fit_point *points, uint32_t count)
 {
     uint32_t start[FIT_POINTS_MAX], runs = 0; /* start: the first index of each run of equal values */

@@ -35,11 +35,12 @@ double fit_puts_doorbell(const struct fit_puts *puts);
 
 /* The CPU time that a single put takes beyond a put in a burst without a doorbell: its interrupts and its doorbell.
  * The result is the median over sizes, and at least 0.  If the bursts of some sizes did not wait for the link, only
- * those sizes count.  *count is the number of sizes used; the result is 0 if there is none. */
+ * those sizes count.  *count is the number of sizes used.  If it is 0, so is the result. */
 double fit_puts_interrupt(const struct fit_puts *puts, double doorbell, uint32_t *count);
 
 /* The CPU time of puts without doorbells and interrupts, multiplied by share, at each size of burst (the smallest
- * FIT_CURVE_MAX sizes).  *waited is the number of sizes that waited for the link.  False if there is no size. */
+ * FIT_CURVE_MAX sizes).  *waited is the number of sizes whose bursts waited for the link.  False if there is no
+ * size. */
 bool fit_puts_curve(const struct fit_puts *puts, double doorbell, double interrupt, double share,
                     struct fit_curve *curve, uint32_t *waited);
 

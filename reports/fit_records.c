@@ -45,7 +45,7 @@ static bool fit_rows_match(const struct record *first, const char *first_path, c
     return error_input(error, "%s: expected %u rows as in %s, found %u", path, count, first_path, others);
 }
 
-/* Adds the median of the records' i-th rows or, if one of them is not a number, its text. */
+/* Adds the median of the records' i-th rows.  If one of these rows is not a number, adds its text instead. */
 static void fit_row_add(struct record *all, struct record *const *records, uint32_t count, uint32_t i, double *values)
 {
     for (uint32_t r = 0; r < count; r++) {

@@ -44,7 +44,7 @@ static struct report_case *report_case_pair(const struct record *predicted, cons
     return c;
 }
 
-/* Makes cases of predictions that have no measurement.  Each is paired with the first one of equal work. */
+/* Makes cases of predictions that have no measurement.  Each is paired with the first such prediction of equal work. */
 static void report_cases_what_if(GPtrArray *cases, const struct record *const *records, const char *const *paths,
                                  bool *used, guint count)
 {

@@ -127,7 +127,7 @@ static GPtrArray *bandwidth_rows(const struct record *record)
 
 static void html_bandwidths(const struct report_case *c, GString *out)
 {
-    if (c->series_count == 2) return; /* two series are in the table of errors */
+    if (c->series_count == 2) return; /* the table of errors has the bandwidths of two series */
     g_autoptr(GPtrArray) rows = bandwidth_rows(c->series[0].record);
     bool meant = false;
     for (guint i = 0; i < rows->len; i++)
@@ -262,7 +262,7 @@ static void html_provenance(const struct report_case *c, GString *out)
         const struct record *record = c->series[s].record, *other = c->series[c->series_count - 1 - s].record;
         for (uint32_t i = 0; i < record_key_count(record); i++) {
             const char *key = record_key(record, i), *theirs = record_get(other, key);
-            if (s == 1 && theirs) continue; /* this key has its row already */
+            if (s == 1 && theirs) continue; /* the key has its row from the first series */
             const char *ours = record_get(record, key);
             const char *cells[] = { s == 0 ? ours : "", s == 0 ? (theirs ? theirs : "") : ours };
             const bool differs = c->series_count == 2 && strcmp(cells[0], cells[1]) != 0;

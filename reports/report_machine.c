@@ -18,7 +18,8 @@ static void mark_add(GPtrArray *marks, const struct drawing *drawing, const char
     if (!g_ptr_array_find_with_equal_func(marks, name, g_str_equal, NULL)) g_ptr_array_add(marks, (gpointer)name);
 }
 
-/* Marks the part that bounds a phase.  If links bound it, marks the busiest link. */
+/* Marks the kind of part that bounds a phase or, if links bound the phase, the busiest link.  Marks nothing if latency
+ * or no part alone bounds the phase. */
 static void phase_mark(const struct record *record, const char *phase, const struct compare_limit *limit,
                        GPtrArray *marks, const struct drawing *drawing)
 {

@@ -54,8 +54,8 @@ struct report_figure {
  * only. */
 extern const char *const report_colours[PLOT_COLOURS];
 struct report_line *report_line_add(struct report_figure *figure, const char *class);
-/* Adds a point to a line, which joins its points from left to right.  radius: of the point's dot; 0: no dot.  class:
- * the dot's; NULL: the last word of the line's class.  Takes tip, which may be NULL. */
+/* Adds a point to a line, which joins its points from left to right.  radius: the dot's radius; 0: no dot.  class: the
+ * dot's class; NULL: the last word of the line's class.  Takes tip, which may be NULL. */
 void report_point_add(struct report_line *line, double x, double y, double radius, const char *class, char *tip);
 guint report_line_count(const struct report_line *line); /* how many points it has */
 /* The least and most values of all points; from INFINITY to -INFINITY if there are none. */

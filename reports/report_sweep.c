@@ -1,8 +1,8 @@
 /* report_sweep.c - a sweep as figures: curves in small multiples, the front of SMs against time, the best points.
  *
- * The values of one swept name run along the axis: SMs if they were swept, else the name with the most numbers.  Each
- * value of a second name is a line.  The other names give panels.  All panels have one axis of time, so that they can
- * be compared.  Knows nothing of the page around it. */
+ * The values of one swept name run along the axis: SMs if they were swept, else the name with the most values, and
+ * names whose values are numbers come first.  Each value of a second name is a line.  The other names give panels.  All
+ * panels have one axis of time, so that they can be compared.  Knows nothing of the page around it. */
 #include "reports/report_plot.h"
 
 #include <math.h>
@@ -77,8 +77,8 @@ static int along_choose(const struct sweep_table *table)
     return best;
 }
 
-/* The name whose values give the lines.  It is the name that is compared if there are few enough values, else the
- * innermost name with few enough values. */
+/* The name whose values give the lines.  It is the name that is compared if this has at most PLOT_COLOURS values, else
+ * the innermost other name with 2 to PLOT_COLOURS values.  -1: there is none. */
 static int lines_choose(const struct sweep_table *table, int along)
 {
     if (table->compare >= 0 && value_count(table, table->compare) <= PLOT_COLOURS) return table->compare;
@@ -150,7 +150,8 @@ static void layout_clear(struct sweep_layout *l)
 
 /* ---- curves ---- */
 
-/* The number at which a value stands on the axis: its own number, or its index if not all values are numbers. */
+/* The number at which a value stands on the axis: its own number, or its index if the values are not all numbers of one
+ * unit. */
 static double along_number(const struct sweep_layout *l, const char *value)
 {
     guint place = 0;
@@ -447,9 +448,9 @@ static void best_row(const struct sweep_measure *m, const struct sweep_point *po
     g_string_append(out, "</tr>\n");
 }
 
-/* The points to show.  If work and settings were swept, it shows the best point for each combination of work.  If only
- * settings were swept, it shows all points, the best first.  If only work was swept, it shows all points in the order
- * of the file. */
+/* The points that the table shows.  If work and settings were swept, these are the best points for each combination of
+ * work.  If only settings were swept, they are all points, the best first.  If only work was swept, they are all points
+ * in the order of the file. */
 static GArray *best_choose(const struct sweep_measure *m)
 {
     g_autofree char *work = names_of(m->table, true), *settings = names_of(m->table, false);

@@ -145,7 +145,7 @@ static gint waited_order(gconstpointer a, gconstpointer b)
     return x->rank < y->rank ? -1 : 1;
 }
 
-/* Lists for each rank how long other ranks wait for it: the mean over the ranks that wait. */
+/* Lists how long each rank is waited for, longest first: the mean over the ranks that wait for it. */
 static GArray *waited_find(const struct wait_matrix *m)
 {
     GArray *list = g_array_new(FALSE, FALSE, sizeof(struct waited));

@@ -177,7 +177,8 @@ void svg_scale_range(struct svg_scale *scale, double pixel_from, double pixel_to
 {
     assert(tick_count > 0 && tick_count < SVG_TICKS_MAX / 2);
     double span = most - least;
-    if (span > most * 1e-6 && span < 0.05 * most) { /* so close that a reader cannot tell the two apart */
+    /* to a reader such values are about equal, so the scale does not enlarge their distance */
+    if (span > most * 1e-6 && span < 0.05 * most) {
         const double middle = (least + most) / 2;
         span = 0.05 * most;
         least = middle - span / 2;

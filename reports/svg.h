@@ -62,8 +62,8 @@ void svg_text_apart(GString *out, struct svg_texts *texts, double x, double y, c
 void svg_scale_set(struct svg_scale *scale, double pixel_from, double pixel_to, double value_max, int tick_count);
 /* Sets a scale from 0 to value_max, with ticks at whole numbers. */
 void svg_scale_count(struct svg_scale *scale, double pixel_from, double pixel_to, double value_max, int tick_count);
-/* Sets a scale between round numbers around two values.  It begins at 0 unless the values are close together.  For
- * values that cannot be drawn, it is from 0 to 1. */
+/* Sets a scale between round numbers around two values.  It begins at 0 if the smaller value is less than a fifth of
+ * the larger, or if the two are equal.  If the larger value cannot be drawn, the scale is from 0 to 1. */
 void svg_scale_range(struct svg_scale *scale, double pixel_from, double pixel_to, double least, double most,
                      int tick_count);
 /* Sets a logarithmic scale, from a little below the smaller of two positive values to a little above the larger.  Ticks

@@ -11,8 +11,8 @@
 #include "sim/unzstd.h"
 
 enum { PART_BYTES = 16384, PLAIN_BYTES_FREE = 4 << 20, PLAIN_TIMES_MAX = 100 };
-/* Bytes that may be decompressed before the ratio is checked, because the beginning of a file may compress better than
- * the whole. */
+/* While compressed bytes are left, this many decompressed bytes are allowed at any ratio, because the beginning of a
+ * file may compress better than the whole. */
 enum { PLAIN_BYTES_BEGIN = 64 << 20 };
 /* A decompressed file may hold VALUES_FREE values of JSON, and VALUES_TIMES_MAX more for each compressed byte. */
 enum { VALUES_FREE = 1 << 20, VALUES_TIMES_MAX = 4 };

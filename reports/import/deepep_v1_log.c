@@ -7,8 +7,8 @@
  *       rank's own node; NVL counts all rows received, including those of the rank itself.  Their tuning loops run
  *       with a cached handle and without top-k.  An internode time is that of a kernel, without its notify.  An
  *       intranode time is that of the whole call, between two events.
- *     - A tuning line does not say what it tunes.  The next "Best" line does.  Lines without a later "Best" line are
- *       left out.
+ *     - A tuning line does not say what it tunes.  The next "Best" line does.  If there is none, the last "Best"
+ *       dispatch tells it (v1_end()).  Without such a dispatch, the line is left out.
  *     - Low latency counts hidden + scales + 16 bytes for each place of top-k in dispatch, and two bytes a value in
  *       combine, in whatever format the tokens travel.  Ten places of each rank are masked.
  *     - If another profiler keeps the tests from timing kernels, they print a time of 1 s, which is left out. */
@@ -181,8 +181,8 @@ static void tuning_numbers(struct import_row *row, const struct tuning *t)
     if (isnan(t->us)) import_row_word(row, IMPORT_METRIC, t->internode ? "logical_rdma_gbs" : "logical_nvl_gbs");
 }
 
-/* Sets the sizes of chunks and of rings (the buffers) in the row of a tuning line.  Rings are constants in the
- * tests. */
+/* Sets the sizes of chunks and of rings (the buffers) in the row of a tuning line.  The sizes of rings are constants in
+ * the tests. */
 static void tuning_options(struct import_row *row, const struct tuning *t, bool combine, uint32_t ranks)
 {
     const bool many = ranks == 24 || ranks == 48 || ranks == 96 || ranks == 144 || ranks == 160;
@@ -388,9 +388,9 @@ static bool ll_take(struct v1_state *s, struct import_log *log, const char *line
     return ll_hook_take(s, log, rank, at);
 }
 
-/* Sets the number of ranks of low latency's rows to the one that the command gives.  Without a command, the ranks seen
- * must be 0 to N-1.  The number is then N, and a note is added, because a console shows only the ranks of its node.
- * Otherwise the number is "?". */
+/* Sets the number of ranks in low latency's rows to the one that the command gives, if the log has no higher rank.
+ * Without a command, the ranks seen must be 0 to N-1, with N above 1.  The number is then N, and a note is added,
+ * because a console shows only the ranks of its node.  In all other cases the number is "?". */
 static void ll_ranks_settle(struct v1_state *s, struct import_log *log)
 {
     if (!s->ll_rows->len) return;
@@ -413,8 +413,8 @@ static void ll_ranks_settle(struct v1_state *s, struct import_log *log)
     s->ranks_seen = 0;
 }
 
-/* Adds a note if a run's number of tokens differs from its options. The bytes that a row counted show how many places
- * of top-k the run had. */
+/* Adds a note if the bytes that combine counted do not fit the row's options, or the test's defaults for options that
+ * the row lacks.  Tokens times top-k, without the masked places, give the expected number of places. */
 static void ll_counted_check(struct import_log *log)
 {
     for (guint i = 0; i < log->rows->len; i++) {
@@ -440,7 +440,7 @@ static void ll_counted_check(struct import_log *log)
 
 /* ---- the reader ---- */
 
-/* Takes lines of these tests that hold no measurement. */
+/* Whether the line belongs to these tests, but holds no measurement. */
 static bool other_take(const char *line)
 {
     static const char *const begins[] = {

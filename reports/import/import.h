@@ -2,9 +2,9 @@
  *
  * A reader knows the output of one program.  It is offered every line of a log and takes those that it knows, so a
  * log may hold the output of several programs.  Nothing is guessed.  A line that no reader knows is counted, and the
- * first such lines are kept to be shown.  An option that the log does not state stays empty.  If the row would
- * mislead without it (such as the number of ranks of a run over several nodes), it is set to "?", which no reader of
- * cases accepts.
+ * first such lines are kept to be shown.  An option that the log does not state stays empty.  If its default would
+ * mislead, the option is set to "?", which no reader of cases accepts.  An example is the number of ranks of a run over
+ * several nodes.
  *
  * Units: times in microseconds, bandwidths in GB/s of 1e9 bytes, whatever the log printed. */
 #ifndef REPORTS_IMPORT_IMPORT_H
@@ -198,9 +198,9 @@ struct import_titles {
 };
 /* Replaces the titles by these words, which the log keeps. */
 void import_titles_set(struct import_titles *titles, struct import_log *log, char **words);
-/* What the values of a column mean.  A column has the meaning of the first entry of a table whose title begins the
- * column's title and whose unit is in it.  If an entry has no unit, its title must be the whole title of the column.
- * An entry without title ends the table. */
+/* What the values of a column mean.  An entry fits a column if its title begins the column's title and its unit is in
+ * the column's title.  An entry without unit fits if its title is the column's whole title.  The first entry of a table
+ * that fits counts.  An entry without title ends the table. */
 struct import_meaning {
     const char *title, *unit;
     enum import_number number;

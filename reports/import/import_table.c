@@ -48,8 +48,8 @@ static void stream_become(struct import_row *row)
     g_clear_pointer(&row->cell[IMPORT_METRIC], g_free);
 }
 
-/* Puts one option into its column.  If that replaces other texts, said gets how many they were, and the first of
- * them. */
+/* Puts one option into its column, except the kernel, which stays.  If rows have another text there, said gets how many
+ * they are, and the first such text. */
 static void option_fill(const GPtrArray *rows, const struct import_given *given, int column, GString *said)
 {
     uint32_t count = 0;

@@ -59,7 +59,7 @@ void json_stream_close(struct json_stream *s)
     g_free(s);
 }
 
-/* Loads the next block.  False at the end of the document, or if that fails, with *error. */
+/* Loads the next block.  False at the end of the document, or with *error if loading fails. */
 static bool block_load(struct json_stream *s, GError **error)
 {
     s->before += s->end;

@@ -2,8 +2,8 @@
  *
  * time is the time of one operation in us. algbw is the size over the time. busbw is algbw times a factor, which makes
  * it the bandwidth that each link must have.  The factor is 2(n-1)/n for all_reduce, (n-1)/n for all_gather,
- * reduce_scatter and alltoall, else 1.  The size of alltoall, all_gather and reduce_scatter is the whole buffer of a
- * rank, its own share included. */
+ * reduce_scatter, alltoall, gather and scatter, else 1.  The size of alltoall, all_gather and reduce_scatter is the
+ * whole buffer of a rank, its own share included. */
 #include "reports/import/import.h"
 
 #include <math.h>

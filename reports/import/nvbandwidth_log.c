@@ -11,7 +11,7 @@ struct nvbandwidth_state {
     char *test, *description;
     uint32_t columns;                  /* number of columns of the matrix that is being read; 0: none */
     int32_t column[IMPORT_FIELDS_MAX]; /* the device of each column */
-    int64_t device_last;               /* device of the last row; a row's device is larger, or the line is not a row */
+    int64_t device_last;               /* device of the last row; a line whose device is no larger is not a row */
 };
 
 static bool unit_known(const char *description)

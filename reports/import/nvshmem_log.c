@@ -64,7 +64,7 @@ static bool has_bus(const struct nvshmem_state *s)
     return false;
 }
 
-/* Ends a table: sets the number of PEs, or drops the rows if there was only one PE. */
+/* Ends a table: sets the number of PEs, or adds a note if the run had only one PE. */
 static void table_end(struct nvshmem_state *s, struct import_log *log)
 {
     if (s->table && s->table->len && has_bus(s)) {

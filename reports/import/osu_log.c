@@ -9,7 +9,7 @@
 struct osu_state {
     char *test, *memory;
     struct import_titles titles;
-    double size_last; /* size of the last row; a row's size is larger, or the line is not a row */
+    double size_last; /* size of the last row; a line whose size is no larger is not a row */
 };
 
 static const struct import_part phases[] = { { "All-to-All", "alltoall" },

@@ -253,7 +253,8 @@ static bool perftest_line(void *state, struct import_log *log, const char *line)
 /* ---- --out_json ---- */
 
 /* Sets the bandwidths.  The file does not name their unit, which is one of two.  The message rate (in millions a
- * second) times the size is the bandwidth.  So the unit is used whose bandwidth is closer to this product. */
+ * second) times the size is the bandwidth.  So the unit is used whose bandwidth agrees with this product.  False:
+ * neither agrees, or a number is missing. */
 static bool json_bandwidth(struct import_row *row, struct import_log *log, const json_t *results)
 {
     const double average = import_json_number(results, "BW_average"), peak = import_json_number(results, "BW_peak");

@@ -85,7 +85,7 @@ static void launches_join(struct profile_builder *b)
     g_array_sort(b->launches, launch_order);
     for (guint i = 0; i < b->kernels->len; i++) {
         struct profile_kernel *kernel = &g_array_index(b->kernels, struct profile_kernel, i);
-        guint low = 0, high = b->launches->len; /* low becomes the first launch after this kernel's */
+        guint low = 0, high = b->launches->len; /* low becomes the index after this kernel's launch */
         while (low < high) {
             const guint middle = low + (high - low) / 2;
             const bool before =

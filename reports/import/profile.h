@@ -1,8 +1,9 @@
 /* profile.h - the kernels and copies that a profiler recorded on a GPU, by stream.
  *
  * They are read from the JSON of PyTorch's profiler (Kineto; plain, gzip or zstd), in bounded memory except 48 bytes
- * for each kernel.  If eptwin is built with libsqlite3, they are also read from the SQLite export of Nsight Systems.
- * The names of kernels tell which of them communicate (profile_phase.c).  Knows no cluster and no prediction.
+ * for each kernel and 16 for each launch.  If eptwin is built with libsqlite3, they are also read from the SQLite
+ * export of Nsight Systems.  The names of kernels tell which of them communicate (profile_phase.c).  Knows no cluster
+ * and no prediction.
  *
  * Times are nanoseconds of the recording host's clock.  Times of several hosts can be compared only as far as their
  * clocks agree. */
