@@ -27,7 +27,7 @@ static bool stream_add(struct stream *stream, GChecksum *checksum)
     return true;
 }
 
-/* Adds the checksums of all parts of an .ept file, in place of its bytes. */
+/* Adds an .ept file's header and the checksums of its frames, in place of the file's bytes. */
 static bool ept_add(const char *path, GChecksum *checksum)
 {
     g_autoptr(trace) trace = trace_open(path, NULL, NULL);

@@ -174,7 +174,7 @@ static double imbalance_at(struct generator *g, double deviation)
     return imbalance_sample(g);
 }
 
-/* Finds the smallest deviation that gives the wanted imbalance.  It raises the deviation until the imbalance is
+/* Finds about the smallest deviation that gives the wanted imbalance.  It raises the deviation until the imbalance is
  * reached, then bisects.  A larger deviation does not always give more imbalance: in the end all tokens choose the same
  * topk experts, which may be on different ranks.  If independent experts never reach the imbalance, the experts of a
  * rank share a random factor. */

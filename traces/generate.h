@@ -30,7 +30,8 @@ enum { ROUTING_RANKS_MAX = 1 << 20, ROUTING_EXPERTS_MAX = 1 << 20, ROUTING_TOPK_
 struct routing_options {
     uint32_t ranks, tokens, topk, experts; /* tokens: of each rank */
     uint32_t groups, topk_groups;          /* group-limited top-k; plain top-k if either is 0 */
-    uint32_t masked_places;                /* this many random places of each rank become ROUTING_NONE */
+    uint32_t masked_places;                /* this many random places of each rank become ROUTING_NONE; a place may be
+                                            * drawn twice */
     bool weights;         /* whether to draw gate weights, which descend and have the sum 1 for a token */
     uint32_t step, layer; /* popularity depends on the layer; draws depend on step and layer */
     double correlation;   /* the share of tokens that keep their experts of the previous step */

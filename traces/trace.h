@@ -32,7 +32,7 @@ struct trace_info {
  *   vllm:FILE       int16 [tokens, layers, topk], as vLLM returns routed experts: one step, one rank
  *   llama@K:FILE    lines "layer,expert", K of them a token
  *   counts:FILE     [steps, layers, experts] or [layers, experts]: how often each expert was chosen; an array of three
- *                   dimensions with 65 to 2048 experts needs no "counts:"
+ *                   dimensions with 65 to 2048 experts needs no "counts:" unless it is int16
  *   routed@K:FILE   JSON lines of SGLang's routed experts, K of them a token
  *   splits@B:FILE   a matrix of all-to-all split sizes, where a token has B bytes (B 1: sizes are in tokens)
  * The bytes of other files tell their format: .npy, .csv, JSON lines of Megatron-Core and of routed experts (each plain

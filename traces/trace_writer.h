@@ -7,11 +7,11 @@
 
 /* What the first pass over the whole trace finds. */
 struct trace_summary {
-    bool none;              /* whether some place is -1 */
-    bool ragged;            /* whether some rank has fewer tokens than another */
+    bool none;              /* whether some place is -1, or becomes -1 where ragged ranks are filled up */
+    bool ragged;            /* whether some rank has fewer tokens than tokens_max */
     bool weights_inexact;   /* whether some weight is not a half-precision number */
     uint32_t *weight_steps; /* [layers] number of steps in which the layer has weights */
-    uint32_t weight_layers; /* number of layers that have weights in every step */
+    uint32_t weight_layers; /* number of layers that have weights in some step */
 };
 
 struct trace_writer {

@@ -28,8 +28,8 @@ struct urn {
     uint32_t token;                           /* number of the current token, from 1 */
 };
 
-/* Initialises an urn.  If groups or groups_max is 0, there is no limit on groups.  Otherwise the number of experts must
- * be a multiple of groups.  Aborts if memory runs out. */
+/* Initialises an urn.  There is no limit on groups if groups or groups_max is 0, or if groups_max is at least groups.
+ * Otherwise the number of experts must be a multiple of groups.  Aborts if memory runs out. */
 void urn_init(struct urn *urn, uint32_t experts, uint32_t groups, uint32_t groups_max, const double *popularity);
 void urn_clear(struct urn *urn);
 

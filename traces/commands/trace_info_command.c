@@ -118,7 +118,8 @@ static void spreads_print(const struct info *info)
                                               info->total.nodes, (uint64_t)info->total.ranks * info->total.ranks };
     printf("\n%-16s %6s %9s %9s %6s %8s   %s\n", "load", "of", "max/mean", "min/mean", "Gini", "entropy",
            "worst max/mean");
-    const int known = trace_info(info->trace)->counts ? RANK_PAIRS + 1 : QUANTITY_COUNT; /* counts have no paths */
+    const int known = trace_info(info->trace)->counts ? RANK_PAIRS + 1 : QUANTITY_COUNT; /* counts do not tell where
+                                                                                          * tokens go */
     for (int q = 0; q < known; q++) {
         const struct spread_sum *const s = &info->spread[q];
         const double n = s->blocks;
@@ -220,7 +221,7 @@ static bool blocks_read(struct info *info, const char *steps_text, const char *l
     return good;
 }
 
-/* Checks --ranks, which is only allowed for counts.  A trace of choices states its number of ranks. */
+/* Checks --num-ranks, which is only allowed for counts.  A trace of choices states its number of ranks. */
 static bool ranks_check(const struct trace_info *i, int ranks, GError **error)
 {
     if (!ranks || (i->counts && ranks > 0 && i->experts % (uint32_t)ranks == 0)) return true;

@@ -3,8 +3,8 @@
  *
  *     header | model | provenance | frame | frame | ... | index | footer
  *
- * A frame is one (step, layer), as a zstd frame with checksum.  The index is a zstd frame, too, and repeats the header
- * before its entries.  So every byte of the file is covered by a checksum or a comparison. */
+ * A frame is one (step, layer), as a zstd frame with checksum.  The index is a zstd frame, too, and repeats header,
+ * model and provenance before its entries.  So every byte of the file is covered by a checksum or a comparison. */
 #ifndef TRACES_EPT_H
 #define TRACES_EPT_H
 

@@ -15,7 +15,7 @@ struct ept_trace {
     ZSTD_DCtx *context;
     struct ept_header header;
     uint64_t frames_start, frames_end;
-    uint8_t *index; /* the decompressed index: a copy of the header, then entries */
+    uint8_t *index; /* the decompressed index: copies of header, model and provenance, then entries */
     const uint8_t *entries;
     uint8_t *stored, *raw; /* buffers, as large as the largest frame read so far */
     size_t stored_size, raw_size;
@@ -139,7 +139,7 @@ static bool index_read(struct trace *trace, GError **error)
     if (!growth_check(trace, footer_at, footer.index_stored_bytes, footer.index_raw_bytes, error)) return false;
     g_autofree uint8_t *stored = g_malloc(footer.index_stored_bytes + 1);
     e->index = g_malloc(footer.index_raw_bytes + e->frames_start + 1);
-    uint8_t *const head = e->index + footer.index_raw_bytes; /* the file's own header, which the copy must equal */
+    uint8_t *const head = e->index + footer.index_raw_bytes; /* what the copies in the index must equal */
     bool good = stream_read_raw(e->stream, footer.index_offset, stored, footer.index_stored_bytes, "index", error) &&
                 frame_inflate(trace, footer.index_offset, stored, footer.index_stored_bytes, e->index,
                               footer.index_raw_bytes, error) &&

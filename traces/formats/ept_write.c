@@ -13,7 +13,7 @@ enum { LEVEL_DEFAULT = 1, LEVEL_FLAT = -5, GAIN_LEAST_PERCENT = 8 };
 
 struct ept_writer {
     ZSTD_CCtx *context;
-    GByteArray *index; /* header, then entries */
+    GByteArray *index; /* header, model and provenance, then entries */
     GByteArray *raw, *stored;
 };
 

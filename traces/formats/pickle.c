@@ -53,7 +53,7 @@ static bool is_inside(const struct pickle_value *value, enum inside what)
     return value->type == PICKLE_INSIDE && value->inside == what;
 }
 
-/* The topmost value, or NULL with an error if there is none. */
+/* The topmost value.  NULL with an error if there is none, or only a mark is there. */
 static struct pickle_value *top(struct pickle *p)
 {
     struct pickle_value *const value = p->stack->len ? g_ptr_array_index(p->stack, p->stack->len - 1) : NULL;

@@ -4,9 +4,9 @@
  *     {"routed_experts": {"data": "AQACAA==", "shape": [1, 1, 2], "dtype": "int16", "start": 0}}
  *     {"meta_info": {"routed_experts": "AQAAAAIAAAA=", "prompt_tokens": 1, "completion_tokens": 1}}
  *
- * vLLM, LightLLM and verifiers state the shape. verifiers states no dtype, which follows from the bytes.  SGLang states
- * neither.  Its integers are int32, it has an entry for each token but the last, and the user must give topk.  Requests
- * follow one another as tokens of one rank. */
+ * vLLM, LightLLM and the library verifiers state the shape.  verifiers states no dtype, which follows from the bytes.
+ * SGLang states neither.  Its integers are int32, it has an entry for each token but the last, and the user must give
+ * topk.  Requests follow one another as tokens of one rank. */
 #include <string.h>
 #include "traces/formats/json_lines.h"
 #include "traces/generate.h"

@@ -36,7 +36,7 @@ static bool split_add(struct splits_reader *r, uint32_t destination, const char 
     const uint64_t tokens = bytes / r->token_bytes;
     if (tokens > SPLITS_TOKENS_MAX || (r->tokens += tokens) > SPLITS_TOKENS_MAX)
         return splits_error(r, error, "split size", "at most 2^26 tokens in all", word);
-    /* A few digits can ask for much memory.  The limit is the one for what a few compressed bytes may expand to. */
+    /* A few digits can ask for much memory.  The limit is the one for decompressed data (stream.h). */
     if (!stream_check_growth(r->stream, r->tokens * sizeof(int32_t), NULL))
         return splits_error(r, error, "split size", "at most 250 tokens a byte of the file", word);
     struct table_rows *const rows = table_rows(r->table, r->step, 0, r->source);
@@ -105,7 +105,7 @@ bool splits_trace_open(struct trace *trace, struct stream *stream, uint32_t toke
     good = good && splits_parse(&reader, text->str, error);
     stream_close(stream);
     if (good) {
-        /* There is one expert a rank unless the user says otherwise, because expert d must be on rank d. */
+        /* There is one expert a rank, because expert d must be on rank d.  Another number from the user is refused. */
         const struct table_claims claims = {
             .steps = reader.step, .layers = 1, .ranks = reader.ranks, .experts = reader.ranks
         };
