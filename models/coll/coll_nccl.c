@@ -20,7 +20,8 @@
  * learns that bytes have come (src/device/prims_*.h).  LL and LL128 have flags among the bytes.  Simple has a release,
  * made by a warp that moves no bytes.
  *
- * ring: within a node, channel c's ring begins with place c, so that rings leave the node by different NICs.
+ * ring: within a node of n ranks, channel c's ring begins with place c % n, so that rings leave the node by different
+ * NICs.
  *
  * tree: the ranks of a node form a chain, whose head changes from channel to channel.  Between nodes the heads form a
  * binary tree.  In half of the channels the nodes are in reverse order.  At the root, all warps take sums and send
@@ -464,7 +465,7 @@ static int emptied_tell(struct block *b, const struct link *link)
     return fabric_signal(&b->worker, &signal);
 }
 
-/* The most places that the block has filled and the receiver has not emptied. */
+/* The most places that the block may have filled while the receiver has not emptied them. */
 static uint32_t places_of(const struct block *b, const struct link *out)
 {
     return by_nic(b, out->peer) ? MADE_PLACES : NCCL_STEPS;

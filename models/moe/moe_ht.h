@@ -180,7 +180,7 @@ uint32_t ht_tokens_between(const struct ht_rank *h, uint32_t source, uint32_t ta
 uint32_t ht_phase_count(const struct kernel_job *job);
 const char *ht_phase_name(const struct kernel_job *job, uint32_t phase);
 /* Whether a loop of the public tests begins with the phase.  The tests time dispatch in one loop and combine in
- * another. The second loop begins with the notify before combine. */
+ * another.  The second loop begins with the notify before combine. */
 bool ht_begins_loop(const struct kernel_job *job, uint32_t phase);
 bool ht_behind_barrier(const struct kernel_job *job, uint32_t phase);
 enum ht_phase { HT_LAYOUT, HT_NOTIFY, HT_CACHED_NOTIFY, HT_DISPATCH, HT_CACHED_NOTIFY_COMBINE, HT_COMBINE };

@@ -1,11 +1,12 @@
 /* moe_ht_inter_combine.c - internode combine (PROTOCOLS.md 1.3): rows go back the way that they came, and are summed
  * twice.
  *
- *     returner, SM 2c           one warp for each rank of the node: returns the channel's rows that came from that
- * rank, into the NVLink ring there; the ring is divided evenly between the nodes of origin merger, SM 2c + 1 some warps
- * for each node: a warp takes a token, sums its rows from this node's ranks, rounds the sum and puts it into the send
- * ring; one write sends a chunk merge keeper, SM 2c + 1   one warp: gives back NVLink slots that the slowest warp of a
- * merger has read reducers, keeper, SM 2c   sum what came from the nodes (moe_ht_reduce.c) */
+ *     returner, SM 2c           one warp for each rank of the node: returns the channel's rows which that rank has
+ *                               forwarded, into its NVLink ring, which is divided evenly between the nodes of origin
+ *     merger, SM 2c + 1         some warps for each node: a warp takes a token, sums its rows from this node's ranks,
+ *                               rounds the sum and puts it into the send ring; one write sends a chunk
+ *     merge keeper, SM 2c + 1   one warp: gives back NVLink slots that the slowest warp of a merger has read
+ *     reducers, keeper, SM 2c   sum what came from the nodes (moe_ht_reduce.c) */
 #include "models/moe/moe_ht_inter.h"
 
 #include <assert.h>

@@ -211,7 +211,7 @@ static uint32_t forwarded(const struct inter_head_keeper *k, uint32_t node, uint
 }
 
 /* How many tokens of the node's ring the slowest forwarder has read.  The search begins with the forwarder that was
- * last the slowest.  If it meets a forwarder below `least`, it stops and returns that forwarder's number. */
+ * last the slowest.  If it meets a forwarder below `least`, it stops and returns how many that one has read. */
 static uint32_t forwarded_min(struct inter_head_keeper *k, uint32_t node, uint32_t least)
 {
     const uint32_t local = k->rank->ht.g.local, first = k->behind[node];

@@ -3,8 +3,7 @@
  * Hybrid-EP's kernels use registered buffers, so its calls copy tensors: dispatch's output, combine's input, and
  * between nodes dispatch's input.  A dispatch without a handle first gathers the routing maps of all ranks, with one
  * byte for each token and expert.  It counts in them how many rows will come.  The host waits for that count, which
- * gives the output's size.  Each row comes with a probability for each expert of the node and, in FP8, with its scales.
- */
+ * gives the output's size.  Each row comes with a probability for each expert of the node and, in FP8, its scales. */
 #include "models/moe/moe_internal.h"
 
 #include <string.h>

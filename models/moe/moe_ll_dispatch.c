@@ -345,8 +345,7 @@ static void send_side_prepare(struct ll_rank *r)
     memset(r->slot_counter, 0, r->g.experts * sizeof r->slot_counter[0]);
     for (uint64_t i = 0; i < (uint64_t)r->own->tokens * r->g.topk; i++)
         if (r->experts[i] != ROUTING_NONE) r->finish_target[r->experts[i]]++;
-    for (uint32_t e = 0; e < r->g.experts; e++)
-        r->finish_target[e] += 2; /* SM 0's counter adds 1, the counter of the expert's SM another 1 */
+    for (uint32_t e = 0; e < r->g.experts; e++) r->finish_target[e] += 2; /* SM 0's counter and its SM's: 1 each */
     r->block_target += 2;
     for (uint32_t i = 0; i < r->g.grid; i++) {
         r->sender[i] = (struct ll_sender){ .rank = r, .token = i };
@@ -387,7 +386,7 @@ struct kernel_launch *ll_dispatch_launch(struct ll_rank *r, bool send, bool rece
 {
     if (send) send_side_prepare(r);
     if (send && receive) ll_gate_add(r); /* one kernel sends and receives, with a grid barrier between the two */
-    /* On average a rank receives as much as it sends. */
+    /* The bytes that come are an estimate: on average a rank receives as much as it sends. */
     r->receive_row =
         (struct fabric_given){ .size = { r->g.scale_count, r->g.scale_count / (r->base.options->ue8m0 ? 4 : 1),
                                          ll_choices(r) * r->g.message_bytes } };

@@ -66,7 +66,8 @@ struct mega_sm {
     bool moved, epilogue_waits, rung, summed;
 };
 
-/* Sizes for the sheet's lines about a linear layer: bytes of the weights and of the rows; rows and depth. */
+/* Sizes for the sheet's lines about a linear layer.  again has the bytes of the weights, rows and rows_awaited have the
+ * bytes of the rows, and multiply[] has rows and depth. */
 struct mega_given {
     struct fabric_given again, rows, rows_awaited, multiply[MEGA_SIXTEENS];
 };
@@ -109,7 +110,8 @@ struct mega_rank {
     uint16_t *combined; /* [tokens][hidden] */
 };
 
-/* moe_mega_tiles.c: launch the tensor warps and the epilogue's warps, and make the sizes for their loops. */
+/* These functions of moe_mega_tiles.c launch the tensor warps and the epilogue's warps, and make the sizes for their
+ * loops. */
 void mega_tensor_launch(struct mega_rank *r, struct mega_sm *s);
 void mega_given_make(struct mega_rank *r);
 void mega_epilogue_launch(struct mega_rank *r, struct mega_sm *s);
@@ -131,7 +133,7 @@ static inline uint32_t mega_choice_of(const struct mega_rank *r, uint32_t row)
     return list[1 + r->ht.g.local_experts + r->choice[row] - list[0]];
 }
 
-/* Whether all ranks have passed the barrier of this number (from 1). */
+/* Whether all ranks have reached the barrier of this number (from 1). */
 static inline bool mega_open(const struct mega_rank *r, uint32_t number)
 {
     return fabric_load(r->ht.base.fabric, mega_word_open(r)) >= r->opens + number;

@@ -835,7 +835,7 @@ static bool gate_come(struct mi_gate *k)
     return true;
 }
 
-/* Whether dispatch's puts are complete, without which dispatch does not end.  Other phases do not wait for puts. */
+/* Whether dispatch's puts are complete.  Dispatch ends only then.  Other phases do not wait for puts. */
 static bool gate_quiet(struct mi_gate *k)
 {
     const struct mi_rank *r = k->rank;

@@ -416,7 +416,7 @@ static void stage_launch(struct os_rank *r)
 /* How many rows came from a rank in the preceding dispatch.  No other kernel may have been launched since. */
 static uint32_t count_from(const struct os_rank *r, uint32_t source) { return ht_word(&r->ht, source) - 1; }
 
-/* Must be called before the next kernel begins, because that changes the epoch of the words. */
+/* Reads the counts of rows.  Must be called before the next launch, which changes the epoch of the words. */
 void os_counts_read(struct os_rank *r)
 {
     for (uint32_t source = 0; source < r->ht.g.ranks; source++)

@@ -34,7 +34,7 @@ struct os_block {
     struct os_rank *rank;
     uint32_t number, token, target; /* the block's index among all blocks; its next token; the next rank that gets this
                                      * token */
-    uint32_t pass;                  /* combine: the current one of a row's passes */
+    uint32_t pass;                  /* combine: the number of the current pass over a row */
     bool chosen;                    /* the token's slots at its ranks have been taken or read */
 };
 
@@ -78,13 +78,13 @@ uint32_t os_slot_at(const struct os_rank *r, uint32_t token, uint32_t rank);
 /* Returns the store of b's token to b's target.  Each of `warps` warps moves a part.  b must outlive the store. */
 struct fabric_write os_token_write(const struct os_block *b, uint8_t warps, uint8_t site);
 void os_gate_launch(struct os_rank *r, bool combine, bool behind);
-/* Must be called before the next kernel begins, because that changes the epoch of the words. */
+/* Reads how many rows came from each rank.  Must be called before the next launch, which changes the words' epoch. */
 void os_counts_read(struct os_rank *r);
 void os_rows_view(struct os_rank *r);
 void os_rows_give(struct os_rank *r);
 void os_traffic_of(const struct os_rank *r, enum os_phase phase, struct kernel_traffic *traffic);
-/* Also used by other kernels within a node.  os_limits_refuse() checks limits that all of them have; text calls the
- * kernels `name`.  os_experts_count() counts the rows that each expert has got. */
+/* Other kernels within a node use these two functions, too.  os_limits_refuse() checks the limits that all these
+ * kernels have; its text calls the kernels `name`.  os_experts_count() counts the rows that each expert has got. */
 const char *os_limits_refuse(const struct moe_options *o, const char *name, char *text, size_t text_size);
 void os_experts_count(struct ht_rank *h);
 

@@ -213,8 +213,7 @@ static uint32_t up_count(const struct v2_rank *r, uint32_t channel, uint32_t fro
     return ht_word(h, v2_word_counts(r, false) + from) - 1;
 }
 
-/* Reads the counts of slots.  Must be called before the next kernel begins, because that changes the epoch of the
- * words. */
+/* Reads the counts of slots.  Must be called before the next launch, which changes the epoch of the words. */
 static void up_counts_read(struct v2_rank *r)
 {
     const uint32_t local = r->ht.g.local;
