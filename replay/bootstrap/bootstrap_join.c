@@ -336,7 +336,7 @@ bool bootstrap_join_root(const struct bootstrap_tcp_options *o, struct wire_chan
     return ok;
 }
 
-/* --- the others --- */
+/* --- other ranks --- */
 
 /* Connects to an address.  Returns the socket, or a negative errno. */
 static int connect_to(const struct addrinfo *a, uint64_t deadline_ms)

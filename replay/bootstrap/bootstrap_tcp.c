@@ -22,7 +22,7 @@ struct bootstrap_tcp {
                                     * channel, to rank 0 */
     uint32_t channel_count;
     uint32_t exchange;
-    char *failure;            /* once set, every later call fails with it */
+    char *failure;            /* text of the first failure, with which every later call fails; NULL: none */
     struct bootstrap_ops ops; /* operations of TCP, with the name that the options give */
     void (*end)(void);
 };
@@ -117,7 +117,7 @@ static bool root_ask(struct bootstrap_tcp *t, uint32_t first, const struct boots
     return root_fail(t, bootstrap_hang_text(waits, answered, rank_count, first), error);
 }
 
-/* Takes the message of a rank that says that it hangs, and tells that rank that rank 0 is alive. */
+/* Takes the report of a rank that hangs, and tells this rank that rank 0 is alive. */
 static bool root_take_hang(struct bootstrap_tcp *t, uint32_t rank, GError **error)
 {
     struct wire_channel *const c = &t->channels[rank];
@@ -221,7 +221,7 @@ static bool root_allgather(struct bootstrap_tcp *t, const void *in, size_t size_
     return ok;
 }
 
-/* --- the others --- */
+/* --- other ranks --- */
 
 static bool member_fail(struct bootstrap_tcp *t, int rc, GError **error)
 {

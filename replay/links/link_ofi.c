@@ -598,8 +598,8 @@ static int ofi_greet_all(struct link_ofi *f, bool *said, uint64_t deadline_ms, G
     }
 }
 
-/* Connects this rank with all peers.  If this fails, it tells all ranks the reason, so that no rank waits for this
- * one. */
+/* Connects this rank with all peers.  If this fails, tells all ranks the reason, so that no rank waits for this rank.
+ */
 static bool ofi_connect(struct link_ofi *f, const struct live_options *o, GError **error)
 {
     g_autofree bool *said = g_new0(bool, f->rank_count);

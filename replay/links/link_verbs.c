@@ -124,7 +124,7 @@ static uint64_t verbs_id(const struct link_verbs *v, const struct verbs_qp *qp, 
     return (uint64_t)verbs_index(v, qp) << 32 | (uint32_t)number;
 }
 
-/* Returns how many completions came, or the failure.  A completion may complete several requests.  Completions of
+/* Returns how many completions came, or a negative errno.  A completion may complete several requests.  Completions of
  * probes are not counted, because they are no progress of the run. */
 static int verbs_sends_poll(struct link_verbs *v, struct verbs_nic *nic)
 {
@@ -138,7 +138,8 @@ static int verbs_sends_poll(struct link_verbs *v, struct verbs_nic *nic)
         assert(qp->nic == nic);
         if (wc[i].status != IBV_WC_SUCCESS) return verbs_completion_fail(v, qp, &wc[i]);
         const uint32_t more = (uint32_t)wc[i].wr_id - (uint32_t)qp->completed;
-        assert(more > 0 && qp->completed + more <= qp->signalled); /* a completion is of a request that asked for one */
+        assert(more > 0 &&
+               qp->completed + more <= qp->signalled); /* only a request that asked for a completion has one */
         qp->completed += more;
         assert(qp->completed <= qp->posted - qp->chained);
         nic->completions_free++;

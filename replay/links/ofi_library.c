@@ -6,7 +6,7 @@
  *
  * The signal handlers of PSM (libinfinipath) write a *.btr file and call exit().  exit() may wait for ever for a
  * lock that the interrupted call holds.  So signals are held back while a library may be loaded, and then their
- * earlier handling is restored.  If a signal kills a rank, it is then reported as the cause of its end. */
+ * earlier handling is restored.  If a signal kills a rank, the signal is then reported as the cause. */
 #ifdef HAVE_OFI
 #    include "replay/links/ofi.h"
 

@@ -8,10 +8,11 @@
 #    include <string.h>
 
 enum {
+    /* Exponents for 17 ms, 1.07 s and 69 s.  With a time below the minimum, a busy host would be taken for a dead one.
+     * Even full queues of a slow link delay an answer by less than the maximum. */
     VERBS_TIMEOUT_EXPONENT_MIN = 12,
-    /* 17 ms; with a shorter time, a busy host would be taken for a dead one */
-    VERBS_TIMEOUT_EXPONENT_MAX = 18,  /* 1.07 s; even full queues of a slow link delay an answer by less */
-    VERBS_TIMEOUT_EXPONENT_SOFT = 24, /* 69 s, the limit for soft-RoCE */
+    VERBS_TIMEOUT_EXPONENT_MAX = 18,
+    VERBS_TIMEOUT_EXPONENT_SOFT = 24, /* the maximum for soft-RoCE */
     VERBS_READS_MAX = 16,             /* reads and atomics in flight of one QP */
     VERBS_RNR_TIMER = 5, /* 60 us: how long a sender waits before it tries again, if the receiver has no receive
                           * request */
