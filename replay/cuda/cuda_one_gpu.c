@@ -1,5 +1,5 @@
 /* cuda_one_gpu.c - benchmarks of one GPU alone.  They measure its clock, launches, loads, atomics, fences, flags and
- * barriers.  They also measure copies by loads and stores and by the bulk engine, quantisation, and weighted sums.
+ * barriers.  They also measure copies by loads and stores and by the bulk engine, quantisation, and sums.
  * replay/README.md explains each row of the record. */
 #include "replay/cuda/cuda_bench.h"
 #include "replay/cuda/cuda_flows.h"

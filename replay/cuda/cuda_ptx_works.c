@@ -1,6 +1,7 @@
-/* cuda_ptx_works.c - PTX of work on rows.  The kernels quantise BF16 to FP8 with a scale for 128 channels, and sum
- * rows with weights in FP32, like the public low-latency and normal kernels.  They also turn BF16 in shared memory
- * into logarithms of 10 bits (LogFMT, models/moe/formats.h) and back.  See cuda_ptx.h for the macros. */
+/* cuda_ptx_works.c - PTX of work on rows.  The kernels quantise BF16 to FP8 with a scale for 128 channels.  They sum
+ * rows in FP32, with weights like the public low-latency kernels, or without like the normal kernels.  They also turn
+ * BF16 in shared memory into logarithms of 10 bits (LogFMT, models/moe/formats.h) and back.  See cuda_ptx.h for the
+ * macros. */
 #include "replay/cuda/cuda_ptx.h"
 
 /* The text below is PTX, not C. */

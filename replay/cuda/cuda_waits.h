@@ -13,15 +13,15 @@ bool cuda_flag_pass(struct cuda_bench *b, GError **error);
 bool cuda_adding_pass(struct cuda_bench *b, GError **error);
 bool cuda_barrier_pass(struct cuda_bench *b, GError **error);
 
-/* These functions measure the same from GPU `gpu` to the memory of GPU `peer`.  `place` names this memory in the
- * rows' phases. */
+/* These functions measure how long GPU `gpu` waits for the memory of GPU `peer`, which may be itself.  `place` names
+ * this memory in the rows' phases. */
 bool cuda_alone_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char *place, GError **error);
 bool cuda_chase_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char *place, GError **error);
 bool cuda_after_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char *place, GError **error);
 bool cuda_adding_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char *place, GError **error);
 
-/* Both measure reads of GPU 0's memory that GPU `writer` has just written: the first of rows, the second of single
- * lines. */
+/* Both measure GPU 0's reads of its own memory that GPU `writer` has just written.  The first reads rows, and then
+ * calls the second, which reads single lines. */
 bool cuda_fresh_from(struct cuda_bench *b, uint32_t writer, const char *place, GError **error);
 bool cuda_chase_fresh(struct cuda_bench *b, uint32_t writer, const char *place, GError **error);
 
