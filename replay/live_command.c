@@ -199,9 +199,9 @@ static const char *reason_text(const struct bootstrap *b, const GError *error)
     return error->message + (g_str_has_prefix(error->message, own) ? strlen(own) : 0);
 }
 
-/* Binds this process to the CPU with number rank, modulo the number of CPUs.  If ranks outnumber the CPUs, an
- * unbound rank is moved, and its times depend on which ranks share its CPU.  Bound ranks take equal times in each
- * run.  A failure is ignored. */
+/* Binds this process to the CPU with number rank, modulo the number of CPUs.  If ranks outnumber the CPUs,
+ * Linux moves unbound ranks, and a rank's times depend on which ranks share its CPU.  A bound rank shares its CPU with
+ * the same ranks in each run.  A failure is ignored. */
 static void rank_bind(uint32_t rank)
 {
     cpu_set_t cpus;

@@ -32,8 +32,8 @@ struct live_command {
     struct bootstrap *bootstrap; /* set before the run if ranks join by TCP or PMIx; NULL if they are forked */
 };
 
-/* Sets the defaults, and returns the options, which write into *c.  The caller frees the array.  It is valid as long
- * as *c is. */
+/* Sets the defaults, and returns the options, which write into *c.  The caller frees the array, which is valid as
+ * long as *c is. */
 GOptionEntry *live_command_entries(struct live_command *c);
 
 /* Checks the values and sets c->live, except ranks_per_node and nvlink_disabled, which the case gives.  If a value

@@ -14,7 +14,7 @@ enum { LIVE_BARRIER_WORDS = 16 }; /* rounds of a barrier of 65,536 ranks */
 
 struct live_barrier {
     struct fabric_worker worker;
-    uint64_t generation;   /* the next value of the barrier words */
+    uint64_t generation;   /* number of the current barrier, and the value that its signals write */
     uint32_t posted, seen; /* rounds of the current barrier whose signal has been posted, and whose signal has come */
 };
 

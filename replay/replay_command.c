@@ -39,8 +39,8 @@ static uint32_t cpu_count(void)
     return sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? (uint32_t)CPU_COUNT(&cpus) : 1;
 }
 
-/* Checks that the timeout of masking is at most half that of barriers.  A rank may wait in a barrier for a rank that
- * still waits for a dead one, and must not give up first. */
+/* Checks that the timeout of masking is at most half that of barriers.  A rank in a barrier may wait for a rank that
+ * still waits for a dead rank.  The rank in the barrier must not give up first. */
 static bool patience_check(const struct replay_plan *plan, const struct kernel_job *job, GError **error)
 {
     const uint64_t most_ps = (uint64_t)plan->command->timeout_s * PS_PER_S / 2;

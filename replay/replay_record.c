@@ -2,7 +2,7 @@
  *
  * Rows of one rank: time_us is the median over the repetitions.  time_us_p90 and time_us_min are the 90th percentile
  * and the minimum of all times.  arrival_us is how long after the first rank this rank began, again the median.  If
- * there are several steps or layers, time_us and arrival_us are the means of their medians.
+ * there are several steps or layers, time_us and arrival_us are means over them.
  *
  * Rows of all ranks: time_us is the mean of the ranks' time_us.  Rows with _median, _max, _min and _p90 give other
  * statistics of these.  With --steps or --layers, slowest_us is the mean, over steps and layers, of the slowest rank's

@@ -36,8 +36,8 @@ void replay_timeline_phase(struct replay_timeline *t, const char *phase, uint64_
 void replay_timeline_wait(void *context, const struct waits_note *note);
 
 /* Collective.  Adds the entries of all ranks to rank 0's `all`, unless it is NULL.  Other ranks ignore `all`.  Times
- * are by one clock, which is 0 at the first entry.  one_clock says that all ranks read the same clock.  Otherwise an
- * exchange compares each rank's clock with rank 0's, and the name of the rank's process states the bounds of the
+ * are by one clock, which is 0 at the first entry.  one_clock says that all ranks read the same clock.  If it is false,
+ * exchanges compare each rank's clock with rank 0's, and the name of the rank's process states the bounds of the
  * error.  False and *error as in bootstrap_allgather(). */
 bool replay_timeline_gather(struct replay_timeline *t, struct bootstrap *b, bool one_clock, struct timeline *all,
                             GError **error);

@@ -1,5 +1,5 @@
-/* text.h - limits on text from outside: it prints without moving the cursor and holds a limited number of JSON
- * values. */
+/* text.h - protects against text from outside: removes what would move the cursor, and counts JSON values before a
+ * parser makes them. */
 #ifndef SIM_TEXT_H
 #define SIM_TEXT_H
 

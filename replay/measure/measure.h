@@ -96,7 +96,7 @@ static inline struct live_world *measure_world(const struct measure *m, enum mea
     return over == MEASURE_STORE ? m->store_world : over == MEASURE_ATOMIC ? m->atomic_world : m->link_world;
 }
 
-/* Takes one sample of `test` at each of its sizes, and rank 0 keeps it.  suffix is appended to the phase. */
+/* Takes one sample of `test` at each of its sizes.  Rank 0 keeps the samples.  suffix is appended to the phase. */
 bool measure_test_run(struct measure *m, const struct measure_test *test, const char *suffix, GError **error);
 /* Calls measure_test_run() for each of the tests whose world exists. */
 bool measure_tests_run(struct measure *m, const struct measure_test *test, uint32_t count, const char *suffix,

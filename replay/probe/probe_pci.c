@@ -302,8 +302,8 @@ static void cpu_read(struct probe_host *host, struct probe_source *source)
     }
 }
 
-/* Finds whether an IOMMU translates DMA.  There are groups only if there is an IOMMU.  It does not translate for
- * groups of type "identity". */
+/* Finds whether an IOMMU translates DMA.  Groups exist only with an IOMMU.  For groups of type "identity", the
+ * IOMMU does not translate. */
 static void iommu_read(struct probe_host *host, struct probe_source *source)
 {
     g_auto(GStrv) group = probe_source_list(source, "/sys/kernel/iommu_groups");
