@@ -5,7 +5,8 @@
  *   n0.nvlink  n0.root0 - n0.root1
  *
  * A link has one direction; one line of a cluster file makes two links.  A rate of 0 says that the link is never the
- * limit.  A graph is built once, before anything runs.  Faults edit it.  It knows no time and no protocol. */
+ * limit.  A graph is built once, before anything runs.  Faults edit it.  This module knows no time and no
+ * protocol. */
 #ifndef MODELS_HARDWARE_GRAPH_H
 #define MODELS_HARDWARE_GRAPH_H
 
@@ -83,8 +84,8 @@ uint32_t graph_node_nics(const struct cluster *cluster, uint32_t gpus);
 struct graph *graph_new(const struct cluster *cluster, uint32_t nodes, uint32_t gpus, GError **error);
 void graph_free(struct graph *graph);
 
-/* Whether every node has a port that is up, and each such port reaches all others.  *error names the node or the port
- * that fails. */
+/* Whether every port has had a link, every node has a port that is up, and all ports that are up reach each other.
+ * Also checks the inside of each node in which a link is down. *error names the node or the port that fails. */
 bool graph_reaches(const struct graph *graph, GError **error);
 
 /* Whether each GPU of a node reaches its ports and, over PCIe, its peers, by at most ROUTE_INSIDE_MAX links. */
@@ -94,10 +95,10 @@ struct part *graph_part(const struct graph *graph, uint32_t part);
 struct link *graph_link(const struct graph *graph, uint32_t link);
 /* The part called `name`, or UINT32_MAX. */
 uint32_t graph_find(const struct graph *graph, const char *name);
-/* The link from one part to another, if it is not down; else UINT32_MAX. */
+/* The link from one part to another.  UINT32_MAX: there is none, or it is down. */
 uint32_t graph_link_between(const struct graph *graph, uint32_t from, uint32_t to);
 
-/* The part number of a node's GPU, of its NIC, and of its port (ports are counted over all NICs of the node). */
+/* The part number of a node's GPU, of its NIC, and of its port.  Ports are counted over all NICs of the node. */
 uint32_t graph_gpu(const struct graph *graph, uint32_t node, uint32_t gpu);
 uint32_t graph_nic(const struct graph *graph, uint32_t node, uint32_t nic);
 uint32_t graph_port(const struct graph *graph, uint32_t node, uint32_t port);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 enum { PARTS_MAX = 1 << 20, LINKS_MAX = 1 << 22, PLACES_MAX = 64 };
-enum { NODES_PER_LEAF = 16, LEAVES_PER_POD = 4, SPINES = 4 }; /* used if the cluster file gives none */
+enum { NODES_PER_LEAF = 16, LEAVES_PER_POD = 4, SPINES = 4 }; /* used for numbers that the cluster file does not give */
 
 /* ---- nodes ---- */
 

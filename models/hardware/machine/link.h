@@ -14,7 +14,8 @@ static inline uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
 /* A server that takes work first come, first served. */
 struct port {
     uint64_t free_ps;        /* when all work asked of it so far will be done */
-    uint64_t busy_ps, bytes; /* time busy and bytes served in this launch */
+    uint64_t busy_ps, bytes; /* time busy and bytes served so far; SMs count since the launch, links since the program
+                              * began */
 };
 
 /* Asks at now_ps for service_ps of the server's time.  Returns when that work is done. */

@@ -1,4 +1,4 @@
-/* route.h - ways through a graph.  It knows parts and links; link.h knows the traffic on them. */
+/* route.h - ways through a graph.  This file knows parts and links; link.h knows the traffic on them. */
 #ifndef MODELS_HARDWARE_ROUTE_H
 #define MODELS_HARDWARE_ROUTE_H
 

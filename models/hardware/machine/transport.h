@@ -17,8 +17,8 @@ enum transport_order {
 
 struct transport {
     const char *name, *what, *source;
-    uint32_t provider; /* enum cluster_provider: the driver of the NICs on which its times were measured; unknown:
-                        * none is named, as for TCP */
+    uint32_t provider; /* enum cluster_provider: the driver of the NICs on which the times were measured; unknown: no
+                        * driver is named, as for TCP */
     enum cluster_posting poster;
     uint64_t post_ps;       /* the poster's time for one request; where a thread posts, the warp's time to hand the
                              * request over */
