@@ -6,11 +6,11 @@
  * A QP has one port.  At a port, the QPs with pending requests take turns: the QP that has waited longest sends a
  * quantum of its first request.  A QP keeps its order because lists and links serve first come, first served.  Where
  * requests take different paths, a signal becomes visible only after the requests before it, and so does a put if the
- * NIC keeps the order.  A quantum's links are all planned when it is sent.  Between parts of a world, they are planned
- * when the window ends.  A doorbell is not an event: a port keeps the coming doorbells by time and reads them when it
- * is free.  Two ranks may share a port.  Their messages to each other turn round inside the NIC and use PCIe, but
- * neither the port's line nor the network.  The QPs of such messages take turns among themselves.  Posting is in
- * nic_doorbell.c, and what happens to requests that arrive is in nic_receive.c. */
+ * NIC keeps the order.  Within a part of a world, a quantum's links are all planned when it is sent.  Between parts,
+ * they are planned when the window ends.  A doorbell is not an event: a port keeps the coming doorbells by time and
+ * reads them when it is free.  Two ranks may share a port.  Their messages to each other turn round inside the NIC and
+ * use PCIe, but neither the port's line nor the network.  The QPs of such messages take turns among themselves.
+ * Posting is in nic_doorbell.c, and what happens to requests that arrive is in nic_receive.c. */
 #include "models/hardware/nic/nic_internal.h"
 #include "models/hardware/world/world_timeline.h"
 

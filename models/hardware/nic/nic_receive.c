@@ -169,7 +169,7 @@ static uint64_t asked_ps(const struct world *w, const struct request *r)
 }
 
 /* Returns when a CPU has taken in a message that comes in at in_ps.  A CPU takes messages in one after another.  Where
- * a CPU copies bytes, a CPU serves each port.  Elsewhere the thread that posts takes messages in, too. */
+ * CPUs copy bytes, each port has a CPU of its own.  Elsewhere the thread that posts takes messages in, too. */
 static uint64_t taken_in_ps(const struct world *w, const struct request *r, uint64_t in_ps)
 {
     const uint64_t copied_ps = r->put || r->answer ? nic_copied_ps(&w->rank[r->target], r->wire_bytes) : 0;
@@ -187,8 +187,8 @@ static uint64_t in_turn_ps(const struct world *from, const struct request *r, ui
     return rest->in_ps = later(in_ps, rest->in_ps);
 }
 
-/* Returns when a request is taken in, in its order, and its signal is applied.  Its last byte is at the peer at
- * in_ps. */
+/* Returns when a request is taken in, in its order, and its signal is applied.  The request's last byte is at the peer
+ * at in_ps. */
 static uint64_t request_in_ps(struct world *w, const struct request *r, uint64_t in_ps)
 {
     const struct world *const from = w->rank[r->source].world;

@@ -86,7 +86,7 @@ static void acks_add(struct world *w, struct qp *qp, uint32_t places, uint64_t t
     assert(qp->unacked >= qp->unknown);
     const bool in_order = w->transport.order == TRANSPORT_WIRE;
     if (qp->unacked > qp->unknown && qp->done_ps <= sim_now_ps(w->sim)) acks_clear(w, qp);
-    if (in_order && qp->unacked > qp->unknown) ack_add(w, qp, qp->done_ps); /* done_ps is no longer the last */
+    if (in_order && qp->unacked > qp->unknown) ack_add(w, qp, qp->done_ps); /* that ack is not the last any more */
     for (uint32_t i = in_order ? 1 : 0; i < places; i++) ack_add(w, qp, time_ps);
 }
 
