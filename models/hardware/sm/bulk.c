@@ -8,7 +8,7 @@
 #include "models/hardware/sm/gpu.h"
 #include "models/hardware/sm/peers.h"
 
-/* The extra passes of a row. `bytes` is its offset in its 128-byte line minus the offset of its place in shared
+/* The extra passes of a row. `bytes` is the row's offset in its 128-byte line minus the offset of its place in shared
  * memory. */
 static uint32_t passes_of(const uint8_t passes[CLUSTER_PLACES], uint32_t bytes)
 {

@@ -218,7 +218,7 @@ static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struc
 }
 
 /* How long the releases of a posting warp wait for stores that the SM's other warps are making.  (DeepEP's code on
- * an H100, with seven more warps that copy rows: a put takes 0.8 to 1.0 us more, an atomic 0.65.) */
+ * an H100, with seven more warps that copy rows: a put takes 0.8 to 1.0 us more, an atomic 0.65 us.) */
 static uint64_t post_releases_ps(const struct world_rank *rank, const struct world_worker *ww, uint64_t start_ps)
 {
     const struct cluster_gpu *gpu = &rank->world->cluster->gpu;
@@ -276,7 +276,7 @@ static bool host_posts(const struct world_rank *rank, const struct loop *p)
     return p && p->by_host && rank->world->transport.poster == CLUSTER_POST_PROXY;
 }
 
-/* Returns when the NIC may see a request that a thread of the host posts as the worker. */
+/* Returns when the NIC may see a request of a worker that is itself a thread of the host. */
 static uint64_t post_by_host(struct world_rank *rank, const struct fabric_write *write)
 {
     const struct transport *t = &rank->world->transport;
@@ -293,7 +293,7 @@ static void copy_charge(struct world_rank *rank, const struct fabric_write *writ
     if (copied_ps) gpu_lane_reach(ww, ww->cursor_ps + copied_ps);
 }
 
-/* The poster's time for a request. */
+/* The poster's time for a put, or for a signal alone. */
 static uint64_t put_post_ps(const struct world_rank *rank, const struct loop *p)
 {
     const struct transport *t = &rank->world->transport;
@@ -316,8 +316,8 @@ static void fence_wait(struct world_rank *rank, const struct fabric_write *write
                        transport_notice_ps(t);
 }
 
-/* Posts a put and a signal: two requests, or one where the peer polls the data, takes a message in or is told.  One
- * doorbell rings for both. */
+/* Posts a put and a signal.  They are one request where the peer polls the data, where CPUs take messages in, or where
+ * a thread tells the peer of the signal.  Elsewhere they are two requests.  One doorbell rings for both. */
 static __attribute__((noinline)) int put_signal(struct world_rank *rank, const struct fabric_write *write,
                                                 const struct fabric_signal *signal)
 {

@@ -14,7 +14,7 @@ bool pressure_known(const struct cluster_gpu *gpu) { return gpu->hbm_queue_ps > 
 
 struct memory {
     double read, write, copy; /* bytes a second */
-    bool l2;                  /* it is the L2, which kernels use whose data stay there; otherwise HBM */
+    bool l2;                  /* true: it is the L2, for kernels whose data stay there; false: HBM */
     double queue_ps, burst_ps;
     double most_ps; /* an upper limit of every wait: how long reads take of all bytes that the SMs can have in flight */
 };
@@ -124,13 +124,13 @@ static struct use settle(const struct memory *m, const struct pressure_load *own
     return use;
 }
 
-/* What the kernels that use one memory cost the kernel itself; all zero if there is none. */
+/* What the kernels that use one memory cost the kernel itself.  All is zero if there are none. */
 struct cost {
-    double load_ps, store_ps; /* how much longer a load waits; a store */
-    double fill_bps;          /* their bytes a second */
+    double load_ps, store_ps; /* how much longer a load waits, and a store */
+    double fill_bps;          /* bytes a second of these kernels */
 };
 
-/* Sets rate[] of the kernels that use memory m. */
+/* Returns what the kernels that use memory m cost, and sets their rate[]. */
 static struct cost cost_of(const struct cluster_gpu *gpu, const struct memory *m, const struct pressure_load *own,
                            const struct pressure_load *load, uint32_t count, double *rate)
 {
@@ -178,7 +178,7 @@ struct pressure pressure_solve(const struct cluster_gpu *gpu, const struct press
     }
     const double fill = hbm.fill_bps + l2.fill_bps, kept = own->read_bps + own->write_bps;
     if (fill <= 0) return (struct pressure){ 0 };
-    double port_ps = 0; /* a pair has one other SM, which one kernel has at a time */
+    double port_ps = 0; /* the other SM of a pair runs one kernel at a time, so the longest wait counts */
     for (uint32_t i = 0; i < count; i++) port_ps = fmax(port_ps, pair_wait_ps(gpu, &load[i], rate[i]));
     return (struct pressure){
         .load_ps = (uint64_t)(hbm.load_ps + l2.load_ps + port_ps),

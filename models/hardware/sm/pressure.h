@@ -12,13 +12,13 @@
  * The cost of a byte in any other mixture follows from the parabola through these three rates.  A kernel's own bytes
  * are a share of all bytes that go through the L2.  The same share of the rows that it has just written stays there.
  *
- * The L2 is another such server, for kernels whose data stay there: all their bytes cost the same, S is [gpu] l2-queue,
- * and T is 0.  All loads of the kernel wait for it, those that miss and those that hit.
+ * The L2 is another such server, for other kernels whose data stay there.  All their bytes cost the same, S is [gpu]
+ * l2-queue, and T is 0.  All loads of the slowed kernel wait for this server, whether they miss the L2 or hit it.
  *
  * The two SMs of a pair have one port, at [gpu] store-sm-rate: they copy together what one of them copies alone.  Where
- * a kernel has one SM of each pair and another kernel the other, its loads and stores wait behind the other's stores.
- * These come in bursts of the bytes that an SM has in flight.  The mean wait is half of a burst, times the share of
- * time in which the port is busy with them.
+ * each of two kernels has one SM of a pair, loads and stores of one kernel wait behind stores of the other.  These
+ * stores come in bursts of the bytes that an SM has in flight.  The mean wait is half of a burst, times the share of
+ * time in which the port is busy with these stores.
  *
  * The other kernels go on asking as fast as the memory's waits let them, and the answer is the fixed point. */
 #ifndef MODELS_HARDWARE_PRESSURE_H
@@ -32,7 +32,8 @@ struct world;
 
 /* What a memory under load costs, relative to an idle one. */
 struct pressure {
-    uint64_t load_ps, near_ps; /* how much longer a load takes that misses the L2; one that hits it */
+    uint64_t load_ps, near_ps; /* how much longer a load that misses the L2 takes; how much longer one that hits it
+                                * takes */
     uint64_t store_ps;         /* how much longer a store takes in the SM's queue */
     uint64_t l2_bytes;         /* bytes of fresh rows that the L2 holds; 0: all */
 };
