@@ -244,7 +244,7 @@ static uint64_t launch_start_ps(const struct world *w)
  * would run them. */
 void launch_begin_run(struct sim *sim, struct sim_event *event)
 {
-    enum { WORKERS_AHEAD = 4, SEEN_AHEAD = 12 }; /* in ranks: prefetch a worker's kernel object, and a worker */
+    enum { WORKERS_AHEAD = 4, SEEN_AHEAD = 12 }; /* ranks ahead to prefetch: a kernel's object, and a worker */
     const struct world *w = fabric_container_of(event, const struct world, begin_event);
     const uint64_t now = sim_now_ps(sim);
     const uint32_t ranks = w->rank_count;

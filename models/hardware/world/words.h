@@ -26,7 +26,7 @@ struct change {
     uint16_t target; /* rank */
     bool add;
 };
-/* The newest train.  It is open while both counts of the engine are as they were when it began. */
+/* The newest train.  It takes further changes while both counts of the engine are as they were when it began. */
 struct change_train {
     struct change *last;
     uint64_t time_ps;

@@ -9,8 +9,8 @@
  *                                (the worker is busy while it posts; a NIC event sends the next request)
  *
  * A store costs no event.  A put costs one (its sending), a signal by RDMA two, and a step of a worker one.  A signal
- * by NVLink costs one event if the world has several NVLink domains, else none.  All signals that a step sends at one
- * time are one event.
+ * by NVLink costs one event in a world of several NVLink domains, and none in a world of one.  All signals that a step
+ * sends at one time are one event.
  *
  * The world knows the cluster's parameters and models/fabric.h.  It knows no protocol. */
 #ifndef MODELS_HARDWARE_WORLD_H

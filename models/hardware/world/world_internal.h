@@ -40,10 +40,10 @@ enum {
     EVENT_RECEIVED, /* a host begins to work on a request that is still coming in */
     EVENT_LANDED,   /* a request's last byte has come in */
     EVENT_RESUME,   /* a QP that had to wait goes on */
-    EVENT_STORED,   /* a bulk engine has made one of the stores that wait for it */
+    EVENT_STORED,   /* a bulk engine may have made the first of its waiting stores */
     EVENT_CORE,     /* a core of a host is free */
     EVENT_BEGIN,    /* a program begins */
-    EVENT_LAUNCH,   /* a rank's next kernel begins */
+    EVENT_LAUNCH,   /* a rank's kernel has ended, so its next one begins or the agenda is told */
     EVENT_LOOK,     /* a look at how busy ports are */
     EVENT_TIMER,    /* the timer of a rank on an agenda */
     EVENT_END,      /* a rank's kernel ends, and busy parts are looked at (busy.h) */
@@ -121,7 +121,7 @@ struct rest {
 
 /* GPU: what rows whose loop is a program need of each part. */
 struct price {
-    uint64_t ps, lead_ps; /* warps: until all rows are moved; until the first byte leaves the SM */
+    uint64_t ps, lead_ps; /* until the warps have moved all rows; until the first byte leaves the SM */
     uint64_t served_ps;   /* how long the rows keep the SM busy */
     uint64_t memory_ps;   /* how long they keep the memory busy */
     uint64_t sm_bytes, memory_bytes;
@@ -205,7 +205,7 @@ struct world_rank {
                                       * does not get the core */
     uint64_t let_ps, counts_ps;      /* when the last worker without WORKER_CLOSES was done; when the last one with
                                       * WORKER_COUNTS was done */
-    struct sim_event launch_event;   /* its next kernel begins */
+    struct sim_event launch_event;   /* its next kernel begins, or its agenda is told that the last one has ended */
     struct sim_event timer_event;    /* its timer, if it runs an agenda */
     struct sim_event end_event;      /* its kernel has ended (busy.h) */
     struct pressure pressure;        /* how other kernels on its GPU slow the memory */
