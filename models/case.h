@@ -104,9 +104,9 @@ char *case_option_text(const struct case_options *c, uint32_t index);
 enum { CASE_TOPICS = 6 };
 void case_topics(struct case_options *c, struct command_topic topic[CASE_TOPICS]);
 
-/* Returns a copy of c with the defaults that depend on other options: tokens, experts and data by kernel, ranks and
- * tokens by traffic matrix.  Values that a trace decides stay 0.  The functions below resolve a copy of c
- * themselves. */
+/* Returns a copy of c with the defaults that depend on other options: tokens, experts and data by kernel, ranks by
+ * traffic matrix or by the list of tokens.  Values that a trace or a matrix file decides stay 0.  The functions below
+ * resolve a copy of c themselves. */
 struct case_options case_resolved(const struct case_options *c);
 
 /* For callers that need a single option.  These functions return the value that the case gives.  If it gives none, they

@@ -292,8 +292,8 @@ static char *names_meant(const char *word, char **names)
     return g_string_free(text, FALSE);
 }
 
-/* Returns the path of a file, or of the shipped file of that name.  If there is neither, returns NULL and sets
- * *error, which lists the searched folders and the shipped names. */
+/* Returns a path with a '/' as it is.  Otherwise returns the path of the file here, or of the shipped file of that
+ * name.  If there is neither, returns NULL and sets *error, which lists the searched folders and the shipped names. */
 static char *find_file(const char *path, GError **error)
 {
     if (g_file_test(path, G_FILE_TEST_EXISTS) || strchr(path, '/')) return g_strdup(path);
@@ -382,8 +382,8 @@ static char *part_path(const char *name)
     return NULL;
 }
 
-/* Returns the path of an included file.  It is relative to the folder of the including file.  If that folder lacks a
- * bare name or a part, the shipped one is included. */
+/* Returns the path of an included file.  Names are relative to the folder of the including file.  If that folder lacks
+ * the file, a shipped file or part of this name is included. */
 static char *include_path(const char *folder, const char *name)
 {
     if (g_path_is_absolute(name)) return g_strdup(name);
@@ -462,8 +462,8 @@ static GPtrArray *keys_lacking(const struct key_file *file)
     return lacking;
 }
 
-/* Reads all files that a file names: first those that it includes, then those that it assumes.  *lacking gets the
- * keys that no included file gives. */
+/* Reads all files that a file names: first those that it includes, then those that it assumes.  *lacking gets the keys
+ * that neither the file nor an included file gives. */
 static bool files_read(struct key_file *file, GPtrArray **lacking, GError **error)
 {
     GQueue assumed = G_QUEUE_INIT;

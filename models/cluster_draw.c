@@ -51,8 +51,8 @@ static void links_place(struct sketch *s, uint32_t from)
 
 /* ---- network ---- */
 
-/* Describes the links from switches of a tier to switches of this tier or a lower one: "32 links of 32 GB/s, 0.45
- * us". */
+/* Describes the links from switches of a tier to switches of this tier or a lower one, in two lines: "32 links, 32
+ * GB/s" and "0.45 us each". */
 static char *tier_words(const struct graph *g, uint32_t tier)
 {
     uint64_t least_bps = UINT64_MAX, most_bps = 0, latency_ps = 0;
@@ -208,8 +208,8 @@ static void nics_place(struct sketch *s)
     }
 }
 
-/* Draws root complexes, PCIe switches and memories.  A PCIe switch is drawn next to its root complex, so the root
- * complexes of several sockets are drawn between their switches. */
+/* Draws root complexes, PCIe switches and memories.  The root complex of a socket is drawn among the socket's PCIe
+ * switches. */
 static void pcie_place(struct sketch *s)
 {
     const struct graph *g = s->graph;
