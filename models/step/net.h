@@ -11,7 +11,7 @@
 
 struct net {
     char *name;                    /* the file's name without its ending, or the folder's name (net.c) */
-    uint32_t layers, dense_layers; /* all layers; those of them, the first ones, that have no experts */
+    uint32_t layers, dense_layers; /* all layers; those that have no experts, which count as the first ones */
     uint32_t hidden, vocabulary;
     uint32_t inter; /* size of a dense layer's feed-forward */
     uint32_t experts, topk, expert_inter;

@@ -144,7 +144,7 @@ static double tokens_mean(const struct routing *routing)
     return tokens / routing->ranks;
 }
 
-/* Whether some rank of the trace has as many tokens as a batch. */
+/* Whether some rank of the trace has as many tokens as a batch.  True without a trace. */
 static bool trace_fills(const struct step_plan *p, GError **error)
 {
     uint32_t most = 0;
@@ -293,11 +293,11 @@ static bool clocks_settle(struct step_plan *p, const char *text, GError **error)
     return true;
 }
 
-/* Sets the number of draws, and how much GPUs and kernels differ.  The user's values count first.  By default there
- * are several draws where two whole batches overlap, because small leads tip such a step into another order of
- * kernels.  In several draws GPUs differ by 2 % and kernels by 1 %.  Sources: two H100s ran one GEMM 2.6 % apart at
- * full clock (1.8 % deviation), two H200s 5.6 % (tests/accuracy/measured, h100-x2-rows; tests/accuracy/steps).
- * There, kernels differ by 1 % from layer to layer. */
+/* Sets the number of draws, and how much GPUs and kernels differ.  The user's values count first.  By default there are
+ * several draws where two whole batches overlap, because small leads tip such a step into another order of kernels.  In
+ * several draws kernels differ by 1 %, and GPUs by 2 % unless their clocks or timed work are given.  Sources: two H100s
+ * ran one GEMM 2.6 % apart at full clock (1.8 % deviation), two H200s 5.6 % (tests/accuracy/measured, h100-x2-rows;
+ * tests/accuracy/steps).  There, kernels differ by 1 % from layer to layer. */
 static bool differ_settle(struct step_plan *p, const struct step_options *o, GError **error)
 {
     const bool tips = p->run.overlap == STEP_TWO_BATCH && !o->work;

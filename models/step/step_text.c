@@ -69,7 +69,8 @@ static void header_record(struct record *record, const struct step_plan *p, cons
     record_set(record, "layers-simulated", "%u of %u", a->simulated, a->layers);
 }
 
-/* Adds a row for each kernel of a rank, over all its runs. */
+/* Adds a row for each rank that is shown and each name of a kernel, with the spans of all kernels of this name on the
+ * rank. */
 static void shown_record(struct record *record, const struct step_answer *a)
 {
     for (guint i = 0; i < a->shown->len; i++) {
