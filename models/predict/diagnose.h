@@ -178,9 +178,9 @@ bool diagnose_agrees(const struct diagnosis *diagnosis);
 /* Whether two causes have equal effects on the rows, so that the rows cannot tell them apart. */
 bool diagnose_alike(const struct verdict *a, const struct verdict *b, uint32_t rows);
 
-/* Reads a table (validate.h) or the record of a replay, whose times become rows (diagnose_record.c).  Programs with
- * enough QPs use all ports of a NIC, so a table's rows of p2p are predicted with all ports.  p2p itself has one QP,
- * which would use one port. */
+/* Reads a table (validate.h) or a record of measurements, such as a replay's, whose times become rows
+ * (diagnose_record.c).  Programs with enough QPs use all ports of a NIC, so a table's rows of p2p are predicted with
+ * all ports.  p2p itself has one QP, which would use one port. */
 #define DIAGNOSE_PORTS_JOINED "nic.ports=1"
 struct validate_table *diagnose_table_read(const char *path, const struct case_options *base, GError **error);
 

@@ -1,7 +1,6 @@
-/* diagnose_record.c - measurements to diagnose: a table, or the record of a replay.
- *
- * A record becomes a table with a row for each phase's slowest, median and fastest rank.  If it says which ranks
- * waited for which, each share of wait_matrix.h becomes a row, too.  Knows no causes. */
+/* diagnose_record.c - measurements to diagnose: a table, or the record of a replay.  A record becomes a table with a
+ * row for each phase's slowest, median and fastest rank.  It has only the slowest if ranks took turns on the CPUs.  If
+ * it says which ranks waited for which, each share of wait_matrix.h becomes a row, too.  Knows no causes. */
 #include "models/predict/diagnose.h"
 
 #include <string.h>
@@ -11,7 +10,8 @@
 #include "reports/record.h"
 #include "reports/wait_matrix.h"
 
-/* Appends the names, or else the values, of the case's options to which the record gives a value. */
+/* Appends the names, or else the values, of the case's options to which the record gives a value, except cluster and
+ * backend. */
 static void options_append(const struct record *record, bool names, GString *out)
 {
     for (uint32_t i = 0; case_option_name(i); i++) {
@@ -70,7 +70,7 @@ static char *busy_warning(const struct record *record, const char *path)
                            path, others ? others : "some");
 }
 
-/* The record as the text of a table.  NULL: the file is no record of a case, and is read as a table. */
+/* The record as the text of a table.  NULL: the file is no record of a measured case, and is read as a table. */
 static char *table_text(const char *path, char **warning)
 {
     g_autoptr(record) record = record_read(path, NULL);
@@ -86,8 +86,8 @@ static char *table_text(const char *path, char **warning)
     return text ? g_string_free(text, FALSE) : NULL;
 }
 
-/* Gives the row's NIC one port with the rate of all its ports.  p2p's stream of puts has one QP, which uses only one
- * port, but the measured program uses all. */
+/* If the row is of p2p, gives its NIC one port with the rate of all the NIC's ports.  p2p's stream of puts has one QP,
+ * which uses only one port, but the measured program uses all. */
 static void ports_join(struct validate_row *row)
 {
     g_autoptr(cluster) cluster =
@@ -138,8 +138,8 @@ static unsigned library_known(const struct validate_table *table, const struct v
     return 0;
 }
 
-/* Sets row->known from the labels.  They say which bytes the bandwidth counts, in which memory the bytes are, and which
- * library in which version sent them. */
+/* Sets row->known.  Labels say which bytes the bandwidth counts, in which memory the bytes are, and which library in
+ * which version sent them.  Options say the backend and when ranks launch. */
 static void row_known(const struct validate_table *table, struct validate_row *row)
 {
     static const char *const gpu[] = { "gpu", "cuda", "rocm", "device", "vram", "hbm", NULL }, *const host[] = {

@@ -203,8 +203,8 @@ static bool nic_bound(const struct record *record, const char *phase)
     return row && g_str_has_prefix(record_row_text(row), "nic");
 }
 
-/* A hint that the kernels have few SMs, if dispatch and combine would be 15 % faster with the default number; else
- * NULL. */
+/* A hint that the kernels have few SMs: with the default number, dispatch and combine would take at least 15 % less
+ * time.  NULL: they would not, or NICs bound both, or the kernels are low latency, or a trace gives the routing. */
 static char *sms_hint(const struct explain_options *o, const struct cluster *cluster, const struct predictions *p)
 {
     struct case_options c = o->c;

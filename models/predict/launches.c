@@ -63,7 +63,7 @@ static bool times_file(const char *path, uint32_t ranks, uint64_t *time_ps, GErr
     return error_input(error, "%s: expected %u times, one for each rank, found %u", path, ranks, count);
 }
 
-/* Reads ranks' starts from a record, which has a row for each rank that survived to the end. */
+/* Reads ranks' starts from a record.  Refuses a record that lacks the row of a rank, as it does if the rank failed. */
 static bool times_record(const char *path, const struct launches_kernel *kernel, uint64_t *time_ps, GError **error)
 {
     g_autoptr(record) record = record_read(path, error);

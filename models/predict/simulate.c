@@ -219,8 +219,8 @@ static void record_rank(struct record *record, const char *phase, int32_t rank, 
                "GB/s");
 }
 
-/* How long a launch and the way of one message take.  For a kernel that sends nothing, how long a launch takes; on a
- * host, how long a step and a poll take. */
+/* How long a launch and one message from sender to receiver take.  For a kernel that sends nothing, how long a launch
+ * takes.  On a host, how long a step and a poll take. */
 static double latency_bound_us(const struct run *run)
 {
     const struct cluster *c = run->cluster;

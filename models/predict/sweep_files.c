@@ -286,8 +286,7 @@ static void row_speedup(struct sweep_results *results, char **cell)
     }
 }
 
-/* Orders rows by the numbers of their points.  Points without a number in the plan follow, in the order in which they
- * came. */
+/* Orders rows by the numbers of their points. */
 static gint row_order(gconstpointer a, gconstpointer b)
 {
     char *const *x = *(char *const *const *)a, *const *y = *(char *const *const *)b;
@@ -300,7 +299,7 @@ bool sweep_results_write(struct sweep_results *results, const struct sweep_plan 
     const uint64_t points = plan ? sweep_plan_points(plan) : 0;
     for (uint64_t i = 0; i < points; i++) point_number(results, plan, i);
     for (guint i = 0; i < results->row->len; i++) row_speedup(results, g_ptr_array_index(results->row, i));
-    g_ptr_array_sort(results->row, row_order); /* the sort is stable */
+    g_ptr_array_sort(results->row, row_order); /* the sort is stable, so the rows of a point keep their order */
     g_autofree char *begin = sweep_results_begin(results);
     g_autoptr(GString) text = g_string_new(begin);
     for (guint i = 0; i < results->row->len; i++) {

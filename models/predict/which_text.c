@@ -42,7 +42,8 @@ static double slower_pct(const struct which *w, const struct which_point *p, uin
     return 100 * (p->answer[p->order[place]].us[w->by] / p->answer[p->order[0]].us[w->by] - 1);
 }
 
-/* Whether the second backend is slower than the first by more than the errors of either's predictions. */
+/* Whether the second backend is slower than the first by more than the error of either prediction (90th percentile).
+ * False if an error is not known. */
 static bool first_sure(const struct which *w, const struct which_point *p)
 {
     struct accuracy first, second;
