@@ -17,7 +17,7 @@
 
 enum { INCREMENT_COUNT = 8192, HOLD_COUNT = 500000, RUN_COUNT_MAX = 99 };
 
-/* An event inside an object of one cache line, which each run touches as a simulator would. */
+/* An event in an object of one cache line.  Each run of the event touches the object, as a simulator would. */
 struct holder {
     struct sim_event event;
     uint64_t run_count;
@@ -52,7 +52,7 @@ static double hold_engine(uint32_t pending_count)
         holders[i].event = (struct sim_event){ .kind = 0 };
         sim_schedule_at(sim, &holders[i].event, increment_next_ps());
     }
-    for (uint64_t i = 0; i < 2 * (uint64_t)pending_count; i++) /* runs until the steady state */
+    for (uint64_t i = 0; i < 2 * (uint64_t)pending_count; i++) /* runs events until the queue is in its steady state */
         sim_step(sim);
     const double start = bench_cpu_seconds();
     for (uint64_t i = 0; i < hold_count; i++) sim_step(sim);
@@ -122,7 +122,7 @@ static inline double hold_heap(uint32_t pending_count, uint32_t arity)
 static double hold_binary(uint32_t pending_count) { return hold_heap(pending_count, 2); }
 static double hold_quaternary(uint32_t pending_count) { return hold_heap(pending_count, 4); }
 
-/* ---- radix heap: bucket b holds the times whose highest bit that differs from the latest time run is bit b-1 ---- */
+/* ---- radix heap: times in bucket b differ from the last time run in bit b-1, and in no higher bit ---- */
 
 static struct bucket {
     struct entry *entries;
@@ -177,7 +177,7 @@ static double hold_radix(uint32_t pending_count)
     return (double)hold_count / seconds;
 }
 
-/* ---- increments: mean about 1 us, in ps ---- */
+/* ---- increments in ps, with means of 1 to 1.5 us ---- */
 
 static double draw_exponential(struct rng *rng) { return -1e6 * log(1 - rng_uniform(rng)); }
 static double draw_uniform(struct rng *rng) { return 2e6 * rng_uniform(rng); }

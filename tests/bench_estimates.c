@@ -1,5 +1,5 @@
-/* bench_estimates.c - how good estimates are.  Divides each estimate by the value that the whole prediction then
- * needed: events by the table alone, events after the pilot, CPU time, memory.
+/* bench_estimates.c - how good estimates are.  Divides each estimate by what the whole prediction then needs.  Events
+ * are estimated by the table alone and after the pilot.  CPU time and memory are estimated after the pilot.
  *
  * bench_estimates [NAME...]: all cases, or those whose names begin with a NAME.  Reads models/clusters below the
  * current folder. */
@@ -78,7 +78,7 @@ static void case_run(const struct bench_case *b, bool whole)
         shared->table = shared->pilot = estimate_case(&c, &load);
         shared->piloted = estimate_pilot(&shared->pilot, &c, &load, cluster);
     }
-    _exit(0); /* without freeing memory */
+    _exit(0); /* ends the child without freeing memory */
 }
 
 static double case_run_apart(const struct bench_case *b, bool whole)

@@ -19,8 +19,8 @@ enum op_kind {
     OP_FILL,         /* fills own heap [source, size) with pattern number value */
     OP_WRITE,        /* writes own [source, size) to the peer's [target, size), by the path to that peer */
     OP_SIGNAL,       /* the peer's word becomes value, or value is added to it */
-    OP_WRITE_SIGNAL, /* as OP_WRITE, then the peer's word becomes raise, or raise is added to it; one operation by
-                      * RDMA */
+    OP_WRITE_SIGNAL, /* as OP_WRITE, then the peer's word becomes raise, or raise is added to it; over RDMA, one
+                      * operation does both */
     OP_GET,          /* reads the peer's [source, size) into own [target, size) */
     OP_WAIT,         /* waits until the worker's word is at least value; the word must never fall */
     OP_CHECK,        /* own [target, size) must have pattern number value, or zeros if value is 0 */
@@ -672,7 +672,7 @@ static void case_counters(struct suite *s)
         for (uint32_t i = 0; i < s->world->rank_count * TURNS; i++)
             suite_check(s, to, 1, target + i * SIZE, SIZE, pattern + i + 1);
         suite_signal(s, to, 1, to, 0, ready, 1);
-        suite_wait(s, to, 2, ready, 1); /* no other event steps this worker */
+        suite_wait(s, to, 2, ready, 1); /* this signal is the only event that steps the worker */
         for (uint32_t kind = 0; kind < 2; kind++) suite_wait(s, to, 2, words + kind, sum[kind]);
     }
     suite_run(s);
@@ -731,7 +731,7 @@ static void case_get(struct suite *s)
  * worker needs any more. */
 static void case_wakes(struct suite *s)
 {
-    enum { NAPS = 3, UNITS = NAPS * (NAPS + 1) / 2 + 1 }; /* the length of all naps of a rank, in units of nap_ps */
+    enum { NAPS = 3, UNITS = NAPS * (NAPS + 1) / 2 + 1 }; /* worker 0's naps and worker 1's last, in units of nap_ps */
     static const uint64_t nap_ps = 300 * PS_PER_US, hour_ps = 3600 * PS_PER_S;
     suite_begin(s, 3);
     const uint32_t word = suite_words(s, 2);

@@ -25,7 +25,7 @@ struct thread_bootstrap {
     struct thread_exchange *exchange;
 };
 
-/* Waits for all ranks, and serves links as bootstraps do.  True on the rank that came last. */
+/* Waits for all ranks, and serves links as bootstraps do.  Returns true on the rank that came last. */
 static bool thread_meet(struct bootstrap *b, struct thread_exchange *x)
 {
     g_mutex_lock(&x->lock);

@@ -284,7 +284,7 @@ static int loop_put(struct fabric *f, struct fabric_worker *w, const struct fabr
     const int rc = put_alone(f, w, write);
     if (rc) return rc;
     const uint32_t percent = loop->options.refuse_percent;
-    loop->options.refuse_percent = 0; /* refuses neither or both */
+    loop->options.refuse_percent = 0; /* the put was not refused, so the signal must not be */
     const int signalled = loop_signal(f, w, signal);
     loop->options.refuse_percent = percent;
     return signalled;
@@ -364,7 +364,7 @@ static void loop_work(struct fabric *f, struct fabric_worker *w, const struct fa
 static void loop_watch(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count, uint64_t least)
 {
     struct loop_rank *r = rank_of(f);
-    if (r->loop->current) return; /* in a step: every step is taken */
+    if (r->loop->current) return; /* watches that a step sets are not needed: this world leaves out no step */
     for (uint32_t i = word; i < word + word_count; i++) {
         if (i >= f->word_count) {
             breach(r->loop, "a watch of no word", f->rank, i);

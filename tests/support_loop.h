@@ -1,12 +1,12 @@
 /* support_loop.h - a group of fabrics in one process, as adversarial as the contract of models/fabric.h allows.
  *
  * Workers are stepped in a seeded random order.  A waiting worker is stepped only when a word that it watches has
- * changed, or when an operation of its last step found no room.  On request, it is now and then stepped without a
- * reason.  Each step moves time by a picosecond.  When nothing else can happen, time moves to the next time at which a
- * worker wants to be woken.  Data and signals arrive late, and out of order wherever the contract promises no order.  A
- * put reads its source only when it arrives.  If the source has changed by then, that is a breach.  Some operations are
- * refused with -EAGAIN.  Breaches of the contract (a word with two writers or lowered, a put from foreign memory, a
- * store to a peer without NVLink, ...) are counted and printed. */
+ * changed, or when an operation of its last step found no room.  With `spurious`, a waiting worker is also stepped now
+ * and then without a reason.  Each step moves time by a picosecond.  When nothing else can happen, time moves to the
+ * next time at which a worker wants to be woken.  Data and signals arrive late, and out of order wherever the contract
+ * promises no order.  A put reads its source only when it arrives.  If the source has changed by then, that is a
+ * breach.  Some operations are refused with -EAGAIN.  Breaches of the contract are counted and printed: a word with two
+ * writers or lowered, a put from foreign memory, a store to a peer without NVLink, and others. */
 #ifndef TESTS_SUPPORT_LOOP_H
 #define TESTS_SUPPORT_LOOP_H
 

@@ -1,9 +1,9 @@
 /* support_moe.h - groups of ranks that dispatch and combine over tests/support_loop.h, on random routings.
  *
- * The programs test_moe_*.c test each kernel family.  They show that every output is right, bit for bit, by the
- * family's checks; that nothing hangs or breaks the contract of models/fabric.h; that steps are the same with and
- * without payload; that each check can fail; and that each limit gives its error.  They draw groups, routings and sizes
- * over the adversarial fabrics, run several iterations in a row, and plant faults into right outputs. */
+ * The programs test_moe_*.c test each kernel family.  By the family's checks, every output must be right, bit for bit.
+ * No group may hang or break the contract of models/fabric.h.  Steps must be the same with and without payload.  Each
+ * check must be able to fail, and each limit must give its error.  The programs draw groups, routings and sizes over
+ * the adversarial fabrics, run several iterations in a row, and plant faults into right outputs. */
 #ifndef TESTS_SUPPORT_MOE_H
 #define TESTS_SUPPORT_MOE_H
 

@@ -4,8 +4,10 @@
 #include "models/hardware/sm/pressure.h"
 #include "tests/unit.h"
 
-/* A GPU whose memory moves 1000 GB/s, be it reads, writes or both.  S is 100 ns, T is 1000 ns, the L2 has 50 MB, moves
- * 4000 GB/s and has an S of 20 ns, and an SM stores at most 50 GB/s. */
+/* A GPU whose memory moves 1000 GB/s, be it reads, writes or both.  The memory's S (hbm-queue) is 100 ns, and its T
+ * (hbm-write-burst) is 1000 ns.  The L2 has 50 MB, moves 4000 GB/s and has an S of 20 ns.  An SM stores at most 50
+ * GB/s.
+ */
 static const struct cluster_gpu gpu = {
     .sms = 100,
     .hbm_rate_bps = UINT64_C(8000000000000),
@@ -23,19 +25,20 @@ static const struct pressure_load nothing;
 TEST("loads that ask for a steady rate")
 {
     double rate;
-    /* Reads at half of the memory's rate wait S rho / (2 (1 - rho)) = 100 * 0.5 / 1 = 50 ns. */
+    /* Reads keep the memory busy for a share rho = 0.5 of the time.  They wait S rho / (2 (1 - rho)) = 100 * 0.5 / 1 =
+     * 50 ns. */
     struct pressure_load l = { .read_bps = 500e9, .sms = 100 };
     struct pressure c = pressure_solve(&gpu, &nothing, &l, 1, &rate);
     CU_ASSERT_DOUBLE_EQUAL((double)c.load_ps, 50000, 10);
     CU_ASSERT_EQUAL(c.store_ps, 0);
     CU_ASSERT_DOUBLE_EQUAL(rate, 1, 1e-9);
-    /* If half of these bytes are writes, loads wait T rho w = 1000 * 0.5 * 0.5 = 250 ns longer, and stores wait 0.5 *
-     * 50 ns. */
+    /* If a share w = 0.5 of these bytes are writes, loads wait T rho w = 1000 * 0.5 * 0.5 = 250 ns longer, and stores
+     * wait w * 50 ns. */
     l = (struct pressure_load){ .read_bps = 250e9, .write_bps = 250e9, .sms = 100 };
     c = pressure_solve(&gpu, &nothing, &l, 1, &rate);
     CU_ASSERT_DOUBLE_EQUAL((double)c.load_ps, 300000, 10);
     CU_ASSERT_DOUBLE_EQUAL((double)c.store_ps, 25000, 10);
-    /* The kernel's own 100 GB/s add to the load's 500 GB/s, and it gets 100 / 600 of the L2. */
+    /* The kernel's own 100 GB/s add to the load's 500 GB/s, so rho is 0.6.  The kernel gets 100 / 600 of the L2. */
     const struct pressure_load own = { .read_bps = 50e9, .write_bps = 50e9 };
     c = pressure_solve(&gpu, &own, &l, 1, &rate);
     CU_ASSERT_DOUBLE_EQUAL((double)c.load_ps, 100000 * 0.6 / 0.8 + 1000000 * 0.6 * 0.5, 10);
@@ -45,7 +48,8 @@ TEST("loads that ask for a steady rate")
 TEST("loads whose data stay in the L2")
 {
     double rate[2];
-    /* Half of the L2's rate, read or written: every load waits 20 * 0.5 / 1 = 10 ns longer, HBM is idle. */
+    /* The other kernel reads or writes at half of the L2's rate, and HBM is idle.  Every load waits S rho / (2 (1 -
+     * rho)) = 20 * 0.5 / 1 = 10 ns longer. */
     for (int writes = 0; writes < 2; writes++) {
         const struct pressure_load l = {
             .read_bps = writes ? 0 : 2e12, .write_bps = writes ? 2e12 : 0, .sms = 50, .l2 = true
@@ -58,7 +62,8 @@ TEST("loads whose data stay in the L2")
         CU_ASSERT_EQUAL(pressure_load_ps(&c, &gpu, false, 0), c.load_ps);
         CU_ASSERT_EQUAL(pressure_load_ps(&c, &gpu, true, 0), c.near_ps); /* a hit waits, too */
     }
-    /* A load of HBM asks for half of its rate.  What misses the L2 then waits for both, what hits it for one. */
+    /* A second kernel asks for half of HBM's rate.  Then loads that miss the L2 wait for HBM and the L2, 50 + 10 ns,
+     * and loads that hit the L2 wait 10 ns. */
     const struct pressure_load both[] = { { .read_bps = 500e9, .sms = 50 },
                                           { .read_bps = 2e12, .sms = 50, .l2 = true } };
     const struct pressure c = pressure_solve(&gpu, &nothing, both, 2, rate);
@@ -68,8 +73,9 @@ TEST("loads whose data stay in the L2")
     CU_ASSERT_DOUBLE_EQUAL(rate[1], 1, 1e-9);
 }
 
-/* An SM of the load stores 10 GB/s, a fifth of the port's rate, in bursts of 50000 bytes, which take 1000 ns.  Only SMs
- * that share a port with the kernel's count, and reads do not. */
+/* An SM of the load stores 10 GB/s, a fifth of the port's rate, in bursts of 50000 bytes, which take 1000 ns.  Behind
+ * them, loads and stores wait half of a burst times that fifth, 100 ns.  Only SMs that share a port with the kernel's
+ * SMs count, and reads do not. */
 TEST("loads on the other SM of a pair")
 {
     double rate;

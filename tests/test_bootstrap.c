@@ -215,7 +215,8 @@ static const struct hang {
     { 0, { "1", "2", "3", "?", ".", "." }, { 0 }, 3 }, /* a chain, whose last rank does not answer */
     { 2, { "1", "2", "3", "?", ".", "." }, { 0 }, 3 },
     { 0, { "1", "2", "3", ".", "?", "?" }, { 0 }, 3 },     /* a rank that no other waits for is not the root */
-    { 0, { "12345", "0", "0", "0", "?", "0" }, { 0 }, 4 }, /* all wait for all, but one does not answer */
+    { 0, { "12345", "0", "0", "0", "?", "0" }, { 0 }, 4 }, /* rank 0 waits for all, and they wait for rank 0; only rank
+                                                            * 4 does not answer */
     { 5, { "1", "0", ".", ".", ".", "0" }, { 3, 2, 9, 9, 9, 3 }, 1 }, /* a circle: the root is the rank that is furthest
                                                                        * behind */
     { 5, { "1", "0", ".", ".", ".", "0" }, { 2, 3, 9, 9, 9, 3 }, 0 },

@@ -1,10 +1,11 @@
 /* test_bounds.c - are the limits that a prediction names real (models/predict/simulate.h, simulate_text.h)?
  *
  * Method: seeded random cases, with drawn kernels, machines, networks, backends, faults, and ranks that come late or
- * are slow.  The tests assert for every phase that no bound and no busy share is above the time.  The part that is
- * named must be busy for at least the efficiency, and must not move more bytes than its rate allows in that time.  The
- * lines of --explain must add up to the time.  If a part is slowed until the time is one and a half times as long, the
- * prediction must name that part and its rate. */
+ * are slow.  The tests assert for every phase that no bound exceeds the time, and no busy share 100 %.  The part that
+ * is named must be busy for three quarters of the time, and its busy share may be at most 5 points below the phase's
+ * efficiency.  The part must not move more bytes than its rate allows while it is busy.  The lines of --explain must
+ * add up to the time.  If a slowed part makes the time more than one and a half times as long, the prediction must name
+ * that part and its rate. */
 #include <glib.h>
 #include <math.h>
 #include <stdio.h>
@@ -87,7 +88,7 @@ static void part_holds(const struct record *record, const char *phase, const cha
     const double bytes = number(record, phase, "bottleneck_bytes"), gbs = number(record, phase, "bottleneck_rate_gbs");
     const char *limit = word(record, phase, "bottleneck");
     const bool tightest = strcmp(word(record, phase, "bound_tightest"), "latency") == 0;
-    if (!*limit) return; /* the phase is several kernels together */
+    if (!*limit) return; /* no limit is named if the phase is several kernels together */
     if (strcmp(limit, "latency") == 0) {
         held(!(busy_pct >= (tightest ? 50 : 25)), text, phase, "a part is busy for long, but latency is named");
     } else if (strcmp(limit, COMPARE_NO_PART) == 0) {

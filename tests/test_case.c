@@ -68,7 +68,8 @@ TEST("every option reads back")
     CU_ASSERT_PTR_NULL(case_option_name(count));
 }
 
-/* Options that do not make a case another one: where and when it ran, and options that do not change its time. */
+/* Options whose change leaves a case the same.  They say where and how the work ran, or which bytes it moved, but not
+ * how much work there was. */
 static bool makes_no_case(const char *name)
 {
     static const char *const names[] = { "cluster", "data",  "launch", "arrival", "slow",
@@ -277,7 +278,7 @@ TEST("defaults by kernel and source")
     CU_ASSERT(c.num_ranks == 2 && c.num_topk_groups == 0);
     CU_ASSERT_PTR_NULL(c.routing);
     c = case_with("trace", "t.npy", NULL);
-    c = case_resolved(&c); /* left open, because the trace decides */
+    c = case_resolved(&c); /* leaves the sizes open, because the trace decides them */
     CU_ASSERT(c.num_ranks == 0 && c.num_tokens == 0 && c.num_topk == 0 && c.num_experts == 0);
 }
 
@@ -289,7 +290,7 @@ static uint32_t experts_valid(const struct routing *routing, uint32_t rank)
     return valid;
 }
 
-/* Defaults that change with the number of ranks are noted, others are not. */
+/* Defaults that change with the number of ranks are noted, and other defaults are not. */
 TEST("notes about defaults")
 {
     static const struct {

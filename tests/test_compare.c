@@ -97,7 +97,8 @@ TEST("the worst rank")
     record_set(m, "kernel", "ll");
     record_set(m, "num-tokens", "128");
     record_set(m, "trace", "t.npy");
-    static const double times[] = { 100, 101, 51, 206 }; /* +0, +0, +100 and -50 % against 100 .. 103 */
+    static const double times[] = { 100, 101, 51, 206 }; /* predictions of 100, 101, 102 and 103 are off by 0, 0, +100
+                                                          * and -50 % */
     for (int rank = 0; rank < 4; rank++) record_add(m, "dispatch", rank, "time_us", times[rank], "us");
     record_add(m, "dispatch", RECORD_ALL, "time_us", 101.5, "us");
     g_autoptr(compare) compare = compared(p, m, true);
@@ -130,7 +131,8 @@ TEST("different cases are refused")
     CU_ASSERT(error_is(&error, "nothing to compare: no phase has a time or bandwidth in both records"));
 }
 
-/* A record may list the keys that make its case.  A record without such a list counts by the keys that it has. */
+/* A record may list the keys that make its case.  If neither of two records does, only the keys count that every case
+ * has. */
 TEST("keys that count only sometimes")
 {
     g_autoptr(record) p = record_of("simulate", 1);
@@ -244,9 +246,9 @@ TEST("files elsewhere")
     }
 }
 
-/* Records of several layers may have the key layer or layers, with one layer or a range.  Only metrics that mean the
- * same are compared.  A metric that ends in _max is the maximum over ranks in one record and over layers in the other.
- * The slowest rank of each layer is "slowest_us" in both records, unless the measurement has only means. */
+/* The layers of a record may be in its key layer or in its key layers, as a number or as a range.  Only metrics that
+ * mean the same are compared.  A metric that ends in _max is the maximum over ranks in one record and over layers in
+ * the other.  The slowest rank of each layer is "slowest_us" in both records, unless the measurement has only means. */
 TEST("several layers")
 {
     g_autoptr(record) p = record_of("simulate", 1);
@@ -267,8 +269,9 @@ TEST("several layers")
     compare_free(compare);
     record_add(p, "dispatch", RECORD_ALL, "slowest_us", 300, "us");
     compare = compared(p, m, false);
-    CU_ASSERT_STRING_EQUAL(compare_headline(compare, "dispatch")->metric, "time_us"); /* only metrics of one kind are
-                                                                                       * compared */
+    CU_ASSERT_STRING_EQUAL(compare_headline(compare, "dispatch")->metric, "time_us"); /* the measurement has no
+                                                                                       * slowest_us, and only equal
+                                                                                       * metrics are compared */
     compare_free(compare);
     record_add(m, "dispatch", RECORD_ALL, "slowest_us", 400, "us");
     compare = compared(p, m, false);

@@ -1,6 +1,6 @@
-/* test_conformance_sim.c - the simulated world keeps the contract of models/fabric.h.  Its GPUs are in one NVLink
- * domain or in nodes, have NVLink disabled, and post by themselves or by a proxy.  One world is a host whose ranks
- * share cores. */
+/* test_conformance_sim.c - the simulated world keeps the contract of models/fabric.h.  Some worlds are one NVLink
+ * domain, others have nodes, or NVLink disabled.  GPUs post by themselves or by a proxy.  One world is a host whose
+ * ranks share cores. */
 #include "sim/units.h"
 #include "tests/support_conformance.h"
 #include "tests/support_sim.h"

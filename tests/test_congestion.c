@@ -129,8 +129,8 @@ TEST("cuts down to the least rate")
     dcqcn_flow_clear(&f);
 }
 
-/* Tests raises by bytes, and the two later stages.  Raises are additive once one of the two counts (by time, by bytes)
- * exceeds `recovery`.  They are hyper once both counts do. */
+/* Tests raises by bytes, and the two later stages.  Raises by time and raises by bytes are counted apart.  Raises are
+ * additive once one of the two counts exceeds `recovery`, and hyper once both do. */
 TEST("stages")
 {
     struct cluster_dcqcn p = paper;

@@ -1,4 +1,5 @@
-/* test_contention.c - how much the rest of a host did, read from its counters.  Folders stand for the hosts. */
+/* test_contention.c - how busy a host's other processes kept it, read from the host's counters.  Folders stand for
+ * hosts. */
 #include <glib.h>
 #include <glib/gstdio.h>
 #include <math.h>

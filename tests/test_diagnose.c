@@ -110,8 +110,8 @@ TEST("a planted cause is named first")
     planted_is_first("across-sockets");
 }
 
-/* Low-latency rows state no SMs, because they have none to state.  The other rows count as if all rows stated
- * theirs. */
+/* Low-latency rows state no SMs, because they have none to state.  The other rows state theirs, which counts as if all
+ * rows did. */
 TEST("rows that state their SMs")
 {
     g_autoptr(validate_table) table = table_new();
@@ -134,8 +134,8 @@ TEST("nothing is wrong")
     CU_ASSERT_PTR_NOT_NULL(strstr(text->str, "there is nothing to explain"));
 }
 
-/* Many causes explain the times equally well.  The waits between ranks show that the cause is a slow rank, although the
- * cause that is planted slows rank 0 and the measurements have a slow rank 5. */
+/* Many causes explain the times equally well.  The waits between ranks show that a rank is slow.  That must be found
+ * although the listed cause slows rank 0, and the measurements have a slow rank 5. */
 TEST("who waited for whom")
 {
     static const char *const metrics[] = { "awaited_max_pct", "awaited_min_pct", "waiting_max_pct", "waiting_min_pct" };
@@ -357,8 +357,9 @@ TEST("what is known before")
     CU_ASSERT(cause_prior(ecmp, &roce) > 2 * cause_prior(ecmp, &plain));
     CU_ASSERT_DOUBLE_EQUAL(cause_prior(ecmp, &loop), cause_prior(ecmp, &plain), 1e-12);
     const struct cause_context messages = { .topic = CAUSE_OF_MESSAGES };
-    CU_ASSERT_DOUBLE_EQUAL(cause_unknown_prior(&plain), 6 + 9 + 0.5, 1e-12); /* causes that were not solved, and causes
-                                                                              * that occurred once */
+    CU_ASSERT_DOUBLE_EQUAL(cause_unknown_prior(&plain), 6 + 9 + 0.5, 1e-12); /* 6 threads without a solution, 9 causes
+                                                                              * that only one thread ended with, and 0.5
+                                                                              * as in every prior */
     CU_ASSERT_DOUBLE_EQUAL(cause_unknown_prior(&messages), 6 + 5 + 0.5, 1e-12);
 }
 

@@ -11,7 +11,7 @@
 
 /* ---- shares ---- */
 
-/* Returns the time at which the bytes up to the mark have left, if no more are asked for. */
+/* Returns the time at which the bytes up to the mark have left, if no more bytes are asked for. */
 static uint64_t out_ps(struct egress *e, uint32_t cpc, uint64_t mark, uint64_t now_ps)
 {
     for (uint64_t again_ps; (again_ps = egress_look(e, cpc, mark, now_ps)); now_ps = again_ps)

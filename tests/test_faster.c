@@ -1,9 +1,9 @@
 /* test_faster.c - the bound that a prediction names for a phase is a claim, which second predictions test.
  *
- * If parts of the named kind are twice as fast, the slowest rank must take less time, and less than with any other
- * kind twice as fast.  If latency is named, no part may gain as much as latencies and the SMs' own steps together.
- * COMPARE_NO_PART makes no such claim.  In addition, every time and rate of a cluster file must change some
- * prediction. */
+ * If parts of the named kind are twice as fast, the slowest rank must take less time.  It must also take less time than
+ * if parts of any other kind were twice as fast.  If latency is named, no part may gain as much as latencies and the
+ * SMs' own steps together.  COMPARE_NO_PART makes no such claim.  In addition, every time and rate of a cluster file
+ * must change some prediction. */
 #include <glib.h>
 #include <math.h>
 #include <stdio.h>

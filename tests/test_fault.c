@@ -38,8 +38,8 @@ static uint64_t port_rate(const struct graph *g, uint32_t node, uint32_t port)
     return up;
 }
 
-/* Asserts that the fault gives ports first to first + count - 1 of the node that share of their rate, and leaves all
- * other ports alone. */
+/* Asserts that the fault multiplies the rates of ports first to first + count - 1 of the node by `factor`, and leaves
+ * all other ports alone. */
 static void expect_ports(const char *fault, uint32_t node, uint32_t first, uint32_t count, double factor)
 {
     g_autoptr(graph) g = graph_with(fault);

@@ -296,7 +296,8 @@ TEST("a planted measurement's cluster file")
     CU_ASSERT_STRING_EQUAL(doubts->str, "cast-rate");
 }
 
-/* Rows that pass between ranks are preferred to larger crowds of rows that do not, but only for their own keys. */
+/* Rows that pass between ranks are preferred to rows of larger crowds that do not, but only for the keys that come from
+ * such rows. */
 TEST("rows that pass between ranks")
 {
     static const char *const expected[][2] = {

@@ -127,7 +127,7 @@ TEST("tuning dialects")
     for (size_t i = 0; i < G_N_ELEMENTS(lines); i++) {
         g_autoptr(import_log) log = log_of(lines[i].line);
         CU_ASSERT_EQUAL_FATAL(log->rows->len, lines[i].rows);
-        /* the row of the kernel comes first, wherever the line names notify */
+        /* The kernel's row comes first, wherever in the line notify is named. */
         const struct import_row *row = row_of(log, 0);
         CU_ASSERT_PTR_NULL(strstr(row->cell[IMPORT_PHASE], "notify"));
         CU_ASSERT(isnan(lines[i].us) ? isnan(row->number[IMPORT_US]) : row->number[IMPORT_US] == lines[i].us);

@@ -141,7 +141,7 @@ static struct world *world_begin(struct cluster *cluster)
 
 #define SEEN(looker, ns) CU_ASSERT_EQUAL((looker)->seen_ps, (uint64_t)(ns)*PS_PER_NS)
 
-/* A worker without others in the queue takes the time of one read.  If it reads two words one after another, it takes
+/* A worker that is alone in the queue takes the time of one read.  If it reads two words one after another, it takes
  * the time of two reads. */
 TEST("a look alone")
 {
@@ -169,8 +169,8 @@ TEST("a line")
     }
 }
 
-/* Each poller sees a changed word after the time of half the queue, but at least after the time of one read.  Then it
- * leaves the queue. */
+/* Each poller sees a changed word after the time of half of the queue's reads, but not before the time of one read.
+ * Then the poller leaves the queue. */
 TEST("looks in vain")
 {
     struct cluster cluster;

@@ -86,8 +86,8 @@ static struct quiet_watch {
     bool notifies[WATCHED_RANKS];  /* whether the rank's current kernel is a notify */
     bool signalled[WATCHED_RANKS]; /* whether that kernel has signalled */
     bool put[WATCHED_RANKS][WATCHED_RANKS][WATCHED_QUEUES], any[WATCHED_RANKS][WATCHED_RANKS][WATCHED_QUEUES];
-    uint32_t early, late; /* how often notify signalled too early; early: its first signal; late: a signal before its
-                           * counts had arrived */
+    uint32_t early, late; /* how often notify signalled too soon; early: with its first signal; late: with any signal
+                           * before its counts had arrived */
     uint32_t seen;
 } quiet;
 

@@ -45,8 +45,8 @@ static struct moe_options plain_options(void)
     return o;
 }
 
-/* The order of arrival differs from run to run, but the result does not.  Received rows are sorted each time that they
- * are read, so the fault is planted in the sums. */
+/* The order of arrival differs from run to run, but the result does not.  The check sorts received rows each time that
+ * it reads them, so the fault is planted in the sums. */
 TEST("runs hash alike") { moe_test_runs_hash_alike(plain_options(), "combined_x"); }
 
 /* Finds a range with at least two rows on rank 0.  *row gets its first row. */

@@ -232,7 +232,7 @@ TEST("a rank that is late to some")
 static void masks_expect(const struct job_sim *group, const struct moe_options *o, uint32_t phase)
 {
     const bool sends_only = o->hook && (phase == 0 || phase == 2); /* a rank that does not wait for a peer cannot notice
-                                                                    * that it failed */
+                                                                    * that the peer failed */
     for (uint32_t r = 0; r < o->ranks; r++)
         for (uint32_t peer = 0; !kernel_absent(group->job, r, phase, 0) && peer < o->ranks; peer++) {
             const bool expected = kernel_absent(group->job, peer, phase, 0),
@@ -326,7 +326,7 @@ TEST("masking nobody costs nothing")
         for (uint32_t r = 0; r < o.ranks; r++) CU_ASSERT_EQUAL(with.time_ps[r], without.time_ps[r]);
     }
     job_sim_run(&with, 2);
-    for (uint32_t r = 0; r < o.ranks; r++) /* two barriers, each at least as long as a signal takes */
+    for (uint32_t r = 0; r < o.ranks; r++) /* a launch and two barriers, each at least as long as a signal takes */
         CU_ASSERT(with.time_ps[r] >= cluster.gpu.launch_ps + 2 * cluster.nvlink.latency_ps);
     checks_expect_none(&with);
     checks_expect_none(&without);

@@ -24,8 +24,8 @@ static struct moe_options options_draw_nodes(struct rng *rng)
     o.ranks = drawn[0];
     o.ranks_per_node = drawn[1];
     o.zero_copy = false;
-    /* Sums of equal values are rounded twice here, and both roundings may be off by as much.  So the pattern is not
-     * used. */
+    /* Between nodes, sums are rounded twice.  With equal values both roundings may err in the same direction, so the
+     * pattern is not used. */
     if (o.data == MOE_DATA_PATTERN) o.data = MOE_DATA_RANDOM;
     o.num_sms = 2 + (uint32_t)rng_below(rng, 4);
     o.rdma_sms = (uint32_t)rng_below(rng, o.num_sms);

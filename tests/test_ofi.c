@@ -288,7 +288,7 @@ TEST("refusals")
 
 enum { PLACE_BYTES = 128 }; /* the size of a rank's part in the first exchange, which tells where ranks run */
 
-/* Rank 1 sends an empty address instead of its own.  Its size is right or wrong. */
+/* Rank 1 sends zeros instead of its address.  The number of bytes is right or wrong. */
 static int rank_never_connects(struct bootstrap *b, void *context)
 {
     struct live_memory memory;
@@ -303,7 +303,7 @@ static int rank_never_connects(struct bootstrap *b, void *context)
     return link_open(b, &options, &memory) ? 0 : 3;
 }
 
-/* Instead of an address, rank 1 sends the name of another provider, which is empty. */
+/* An address of 8 bytes has the wrong size.  In an address of the right size, zeros are an empty name of a provider. */
 TEST("another provider")
 {
     size_t size_bytes = 8;

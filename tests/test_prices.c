@@ -99,9 +99,9 @@ TEST("one way for each operation")
         struct loop loop;
         loops_make(loops_shipped(), (enum site)site, (const uint64_t[LOOP_SIZES]){ 64, 64, 64, 64 }, &loop);
         const bool counted =
-            loop.sum_cycles || loop.stretch_row_cycles || loop.adds_cycles || loop.chase; /* words of the line give its
+            loop.sum_cycles || loop.stretch_row_cycles || loop.adds_cycles || loop.chase; /* the line itself gives
                                                                                            * cycles */
-        if (loop.engine >= LOOP_COPY) continue;                                           /* not by an SM */
+        if (loop.engine >= LOOP_COPY) continue;                                           /* SMs do not do it */
         for (uint32_t kind = 0; kind < KINDS; kind++) {
             if (kind == FABRIC_WORK_COMPUTE || kind == FABRIC_WORK_CALL || !permits(&loop, kind)) continue;
             const uint64_t usual_ps = time_of(base, (enum site)site, kind);

@@ -652,15 +652,15 @@ TEST("a sweep")
     GString *text = sweep_file(8, 3), *html = sweep_page(text->str, &page);
     CU_ASSERT_EQUAL(page.svgs, 3 * 3 + 6);             /* panels of the layer, of dispatch, of combine; and the
                                                         * fronts */
-    CU_ASSERT_EQUAL(page.dots, 3 * 3 * 2 * 8 + 6 * 8); /* each panel and each front has every point */
+    CU_ASSERT_EQUAL(page.dots, 3 * 3 * 2 * 8 + 6 * 8); /* each of 9 panels has 2 lines of 8 points, and each of 6 fronts
+                                                        * has 8 points */
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "<figcaption>num-tokens 300</figcaption>"));
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "num-sms 4, dtype bf16: 300 us"));
-    /* 100 tokens of fp8 take 20 us a phase from 5 SMs on: 6 to 8 are not on the front. */
+    /* 100 tokens of fp8 take 20 us a phase from 5 SMs on, so points with 6 to 8 SMs are not on the front. */
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "class=\"c1\"><title>num-tokens 100, dtype fp8, num-sms 5, 40 us<"));
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "class=\"bound\"><title>num-tokens 100, dtype fp8, num-sms 6, 40 us<"));
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "5.00 times faster"));
-    /* The best point for each number of tokens: phases take 20 us with 5 or more SMs, and 75 us for 300 tokens with 8
-     * SMs. */
+    /* At best, dispatch and combine take 20 us each for 100 tokens, and 37.5 us each for 300 tokens with 8 SMs. */
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "<h3>The best dtype, num-sms for each num-tokens</h3>"));
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "dispatch + combine at best: 40.00 us to 75.00 us, against the baseline"));
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "<h1>Sweep of num-tokens, dtype, num-sms: normal kernels</h1>"));

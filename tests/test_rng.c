@@ -62,7 +62,7 @@ TEST("below is uniform")
     }
 }
 
-/* Limits just above 2^63 are where a plain remainder would draw the lower half twice as often. */
+/* At a limit of 1.5 * 2^63, a plain remainder would draw the lowest third twice as often. */
 TEST("below is unbiased at large limits")
 {
     const uint64_t limit = UINT64_C(3) << 62;

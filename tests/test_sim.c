@@ -481,7 +481,8 @@ static void down_run(struct sim *sim, struct sim_event *event)
     down_idle = sim_now_ps(sim) >= 30 ? 5 : 0;
 }
 
-/* Events decide how many events may stay pending.  Those must run later, at their times and in their order. */
+/* Events decide how many events may stay pending.  The events left pending must run later, at their times and in their
+ * order. */
 TEST("run down")
 {
     struct sim *const sim = engine_new(10);

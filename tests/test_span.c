@@ -1,8 +1,8 @@
-/* test_span.c - durations of kernels that begin before the previous one has ended, of each and of all together
+/* test_span.c - kernels that begin before the previous one has ended: the duration of each, and of all together
  * (models/predict/span.h).
  *
- * Method: two kernels with durations worked out by hand: one that ends after the next was launched, one that ends
- * before that, and a host that launches late. */
+ * Method: two kernels with durations worked out by hand.  The second is launched before the first ends, or when it
+ * ends, or late by the host. */
 #include "models/predict/span.h"
 #include "sim/units.h"
 #include "tests/unit.h"
@@ -35,7 +35,9 @@ static void follow(uint64_t let_us, bool host_waits, uint64_t time_ps, uint64_t 
     CU_ASSERT_EQUAL(span.end_ps, span_ps);
 }
 
-TEST("waits for the end") { follow(90, false, 19 * PS_PER_US, 110 * PS_PER_US); } /* from 91 us to 110 us */
+/* The second kernel lasts from 91 us to 110 us.  It is let at 90 us and needs two polls of 0.5 us to begin.  The first
+ * ends at 100 us, and the second's workers then take 10 us. */
+TEST("waits for the end") { follow(90, false, 19 * PS_PER_US, 110 * PS_PER_US); }
 
 TEST("is set up behind the end")
 {
@@ -44,7 +46,8 @@ TEST("is set up behind the end")
 
 TEST("host launches late")
 {
-    /* Launched at 70 us, because the host has the counts at 20 us and needs 50 us more. */
+    /* The second kernel is launched at 70 us, because the host has the counts at 20 us and needs 50 us more.  It ends
+     * 10 us after the first, at 110 us. */
     follow(60, true, 40 * PS_PER_US, 110 * PS_PER_US);
     struct span span = first(90);
     span.counts_ps = 80 * PS_PER_US;

@@ -113,9 +113,9 @@ static double rows_us(const struct costs_options *o, enum step_op op, double row
     return costs_of(o, op, PASS_FORWARD, 1, (struct costs_rows){ rows, tiled }, 4).us;
 }
 
-/* Times of the experts' GEMMs when their rows are in order.  Prefill uses the table whose times include ordering the
- * rows and a host's launches.  Decode uses the table of the other layout.  Beyond the end of that table, it uses the
- * time of fewer experts with as many rows each. */
+/* Times of the experts' GEMMs.  If rows are in order (`contiguous`), prefill uses the table of that layout, whose times
+ * include ordering the rows and a host's launches.  Decode uses the shipped table of the other layout.  Beyond the end
+ * of that table, decode uses the time of fewer experts with as many rows each. */
 TEST("experts' rows in order, in decode and prefill")
 {
     struct compute_table *t = table_of("gpu,op,dtype,shape,us,tokens,context\n"
@@ -144,9 +144,9 @@ TEST("experts' rows in order, in decode and prefill")
     CU_ASSERT_PTR_NOT_NULL_FATAL(t);
     CU_ASSERT_DOUBLE_EQUAL(rows_us(&o, STEP_EXPERTS, 1024, 1024), 150, 1e-6);
     CU_ASSERT_DOUBLE_EQUAL(rows_us(&o, STEP_EXPERTS, 2048, 2048), 2 * 120, 1e-6);
-    CU_ASSERT_DOUBLE_EQUAL(rows_us(&o, STEP_EXPERTS, 1024, 1536), 1.5 * 150, 0.1); /* takes half as many tiles more */
-    CU_ASSERT_DOUBLE_EQUAL(rows_us(&o, STEP_EXPERTS, 128, 512), 150, 1e-6);        /* tiles are not fuller if experts
-                                                                                    * have equal rows */
+    CU_ASSERT_DOUBLE_EQUAL(rows_us(&o, STEP_EXPERTS, 1024, 1536), 1.5 * 150, 0.1); /* 1.5 times as many tiles */
+    CU_ASSERT_DOUBLE_EQUAL(rows_us(&o, STEP_EXPERTS, 128, 512), 150, 1e-6);        /* experts with equal rows do not
+                                                                                    * fill tiles better */
     const struct step_cost half = costs_of(&o, STEP_EXPERTS, PASS_FORWARD, 1, (struct costs_rows){ 1024, 2048 }, 4);
     CU_ASSERT_DOUBLE_EQUAL(half.power, 0.74, 1e-3); /* half of the rows are zeros, which draw 0.48 of the power of other
                                                      * rows */
@@ -160,8 +160,8 @@ TEST("experts' rows in order, in decode and prefill")
     compute_table_free(t);
 }
 
-/* Tensor cores lower the SMs' clock at any power.  Power lowers it under continuous load, more between GEMMs than
- * GEMMs' times say. */
+/* Tensor cores lower the SMs' clock at any power.  Under continuous load, power lowers the clock, too.  Between GEMMs
+ * it lowers the clock by more than the times of GEMMs show. */
 TEST("the clock of SMs that communicate")
 {
     const struct step_gpu gpu = {
@@ -181,8 +181,8 @@ TEST("the clock of SMs that communicate")
     CU_ASSERT_DOUBLE_EQUAL(costs_sm_clock(&o, 1, 1), 1, 1e-9); /* timed work has no clock */
 }
 
-/* GPUs that share attention keep their own heads of the sequences of all.  A latent is kept by each, and so is a head
- * that several share. */
+/* Each GPU that shares attention keeps its own heads, for the sequences of all these GPUs.  Each GPU keeps the whole
+ * latent, and any head that it shares with others. */
 TEST("bytes of the cache")
 {
     struct net net = { .layers = 2, .kv_heads = 4, .head_size = 8, .kv_rank = 24, .rope_size = 8 };
@@ -566,7 +566,7 @@ static const char *two_phases(const struct kernel_job *job, uint32_t phase)
 }
 
 /* Two ranks have a send and its receive.  Rank 0 receives from 20 us on, and rank 1 sends from 50 us on.  So rank 0
- * waits 30 us, but at most as long as its receive takes. */
+ * waits 30 us, but at most as long as its receive takes.  The sums are means over both ranks. */
 TEST("live spans are summed up")
 {
     static const struct kernel_family family = { .phase_name = two_phases };

@@ -31,8 +31,9 @@ TEST("the host's wait")
     CU_ASSERT_EQUAL(steps_ps(&machine, &in, 2, 8, &steps), 50 * PS_PER_US);
 }
 
-/* In one node, the others' parts come by NVLink.  In two nodes of 4, each NIC brings one part of the other node, at 10
- * MB a ms.  Of the 8 parts a GPU gets 2 from its own rail and 6 by NVLink.  It reads all parts. */
+/* The call takes 20 us.  In one node, 7 parts of 1 MB come by NVLink, in 10 us each.  In two nodes of 4, each NIC
+ * brings one part of the other node in 100 us, and 6 parts come by NVLink meanwhile.  At the end, the GPU reads all
+ * parts, in 1 us each. */
 TEST("a gather in a node, and between nodes")
 {
     const struct kernel_steps steps = { .call = "c", .gathered_bytes = 1000000 };

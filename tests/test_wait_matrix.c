@@ -29,15 +29,18 @@ TEST("shares by hand")
     g_autoptr(record) record = record_of_three();
     double percent[WAIT_SHARES];
     CU_ASSERT_TRUE_FATAL(wait_shares_find(record, "dispatch", percent));
-    /* Means without the rank's own cell.  Columns: (10 + 40) / 2, (100 + 140) / 2, (20 + 30) / 2.  Rows: 60, 20, 90. */
+    /* Means in us, without the rank's own cell.  Columns: (10 + 40) / 2, (100 + 140) / 2, (20 + 30) / 2.  Rows: 60, 20,
+     * 90.  Shares are percentages of 200 us. */
     CU_ASSERT_DOUBLE_EQUAL(share(percent, "awaited_max_pct"), 60, 1e-9);
     CU_ASSERT_DOUBLE_EQUAL(share(percent, "awaited_median_pct"), 12.5, 1e-9);
     CU_ASSERT_DOUBLE_EQUAL(share(percent, "awaited_min_pct"), 12.5, 1e-9);
     CU_ASSERT_DOUBLE_EQUAL(share(percent, "waiting_max_pct"), 45, 1e-9);
     CU_ASSERT_DOUBLE_EQUAL(share(percent, "waiting_median_pct"), 30, 1e-9);
     CU_ASSERT_DOUBLE_EQUAL(share(percent, "waiting_min_pct"), 10, 1e-9);
-    CU_ASSERT_DOUBLE_EQUAL(share(percent, "longest_pct"), 50, 1e-9);  /* the longest waits are 100, 30 and 140 us */
-    CU_ASSERT_DOUBLE_EQUAL(share(percent, "shortest_pct"), 10, 1e-9); /* the shortest waits are 20, 10 and 40 us */
+    CU_ASSERT_DOUBLE_EQUAL(share(percent, "longest_pct"), 50, 1e-9);  /* the longest waits are 100, 30 and 140 us, with
+                                                                       * a median of 100 */
+    CU_ASSERT_DOUBLE_EQUAL(share(percent, "shortest_pct"), 10, 1e-9); /* the shortest waits are 20, 10 and 40 us, with a
+                                                                       * median of 20 */
     CU_ASSERT_EQUAL(wait_share_find("time_us_max"), WAIT_SHARES);
 }
 
@@ -55,7 +58,8 @@ TEST("a matrix read")
     wait_matrix_clear(&m);
 }
 
-/* If only a few of many ranks have rows, the matrix takes memory for these only.  For all ranks it would take 34 GB. */
+/* If only a few of many ranks have rows, the matrix takes memory for those ranks only.  For all ranks it would take 34
+ * GB. */
 TEST("many ranks")
 {
     enum { RANKS = 65536, BYTES = 2 * RANKS };

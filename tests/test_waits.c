@@ -150,7 +150,7 @@ TEST("polls, means, ends")
 }
 
 /* A worker begins to wait for another rank while others do operations.  It is asked again only when its wait is an
- * eighth longer. */
+ * eighth longer than at the last question. */
 TEST("a worker that turns to another rank")
 {
     static const enum worker_step result[] = { WORKER_WAIT, WORKER_WAIT, WORKER_WAIT, WORKER_WAIT, WORKER_DONE };

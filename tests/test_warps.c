@@ -104,7 +104,7 @@ TEST("bytes")
         { "bulk-in 100, load 100, use, bulk-wait", 1, 500, 300 }, /* loaded bytes wait for the engine's bytes on the
                                                                    * path */
         { "bulk-out 100, bulk-read 0", 1, 550, 500 },
-        { "alu 100", 1, 100, 25 }, /* occupies one of four schedulers */
+        { "alu 100", 1, 100, 25 }, /* a warp occupies one of four schedulers */
     };
     for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
         struct warps_sm sm = sm_of();
@@ -142,8 +142,7 @@ TEST("stores before loads")
     struct warps_sm sm = sm_of();
     sm.stored_ps = 500000;
     CU_ASSERT_EQUAL(cost_of(&sm, "repeat 2 { load 100, store 100 }", 1, 1).first_ps,
-                    710000); /* 200 ns: load; 500 ns: its
-                              * store is performed */
+                    710000); /* first load 200 ns + its store performed 500 ns + second store 10 ns */
     CU_ASSERT_EQUAL(cost_of(&sm, "load 100, store 100", 1, 1).first_ps, 210000);
     sm.stored_ps = 0;
     CU_ASSERT_EQUAL(cost_of(&sm, "repeat 2 { load 100, store 100 }", 1, 1).first_ps, 420000);

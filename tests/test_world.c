@@ -1,8 +1,9 @@
 /* test_world.c - does the simulated hardware take as long as its parameters say?
  *
  * Aim: models/hardware.  Method: small workers play a script of operations on the cluster of support_sim.h.  Its
- * numbers are round, so every expected time is added up by hand next to the check.  These sums are in ns.  A kernel's
- * time begins with a launch of 1000 (on GPUs only) and a step of 10.  Then comes what the script does. */
+ * numbers are round, so every expected time is added up by hand next to the check.  These sums are in ns.  On GPUs a
+ * kernel's time begins with a launch of 1000, on hosts without one.  Then come a step of 10 and what the script does.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -329,7 +330,8 @@ TEST("stores over a link for each pair")
         s->cluster.nvlink.over = CLUSTER_PEERS_BY_XGMI;
         s->cluster.nvlink.gpus = 5;
         for (int i = 0; i < 16; i++) PLAY(s, 0, 16, STORES((uint16_t)(1 + i % peers), 10000, .rows = 16));
-        stage_takes(s, 0, peers == 1 ? 7500000 : 4300000); /* 16 or 8 stores of 400, row 100 */
+        stage_takes(s, 0, peers == 1 ? 7500000 : 4300000); /* launch 1000 + 16 or 8 stores of 400, while the step
+                                                            * passes, + row 100 */
         CU_ASSERT_EQUAL(s->result[0].use[WORLD_NVLINK_EGRESS].busy_ps, 1600000);
     }
 }
@@ -349,7 +351,7 @@ TEST("one store")
     stage_renew(&s, 2, 2);
     PLAY(s, 0, 1, STORES(1, 0));
     PLAY(s, 1, 1, STORES(1, 1000));
-    stage_takes(s, 0, 1110000);     /* a row without bytes */
+    stage_takes(s, 0, 1110000);     /* launch 1000 + step 10 + row 100; no bytes */
     CU_ASSERT(took(s, 1, 2110000)); /* a store to the rank itself uses no link */
     CU_ASSERT_EQUAL(s->result[1].use[WORLD_NVLINK_EGRESS].bytes, 0);
 }
@@ -358,7 +360,7 @@ TEST("rows and warps")
 {
     g_autofree struct stage *s = stage_new(1, 1);
     PLAY(s, 0, 4, COPIES(8, 8000));
-    stage_takes(s, 0, 3210000); /* 8000 B on 4 warps 2000, two rows for each warp 200 */
+    stage_takes(s, 0, 3210000); /* launch 1000 + step 10 + 8000 B on 4 warps 2000 + two rows for each warp 200 */
     stage_renew(&s, 1, 1);
     PLAY(s, 0, 4, COPIES(1, 1000, .warps = 1), COPIES(1, 1000, .warps = 1), COPIES(1, 1000, .warps = 1),
          COPIES(1, 1000, .warps = 1));
@@ -403,7 +405,7 @@ static double bulk_gbs(uint64_t shared_align_bytes, const char *data)
 
 TEST("bulk copies")
 {
-    double spread_s = 0; /* seconds for eight bytes, each at another place of a line */
+    double spread_s = 0; /* seconds for 8 GB, one at each of eight places of a line of shared memory */
     for (size_t i = 0; i < sizeof bulk_measured / sizeof bulk_measured[0]; i++) {
         char data[40];
         snprintf(data, sizeof data, "source-line %u, shared %u", bulk_measured[i].line, bulk_measured[i].shared);
@@ -444,7 +446,7 @@ TEST("bulk halves")
     bulk_halves(s);
     PLAY(s, 0, 1, STAGE_ROW, STAGED_TO(0), STAGED_TO(1));
     PLAY(s, 1, 1, STAGE_ROW);
-    stage_takes(s, 0, 1550000); /* launch 1000 + the engine's 100 + 200 + 250 */
+    stage_takes(s, 0, 1550000); /* launch 1000 + the engine's 100 + 200 + 250, while the step passes */
     CU_ASSERT(took(s, 1, 1210000));
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_NVLINK_EGRESS].busy_ps, 10000);
     /* The row is written at the peer 50 ns later, and the path there and back takes 2 us. */
@@ -452,7 +454,8 @@ TEST("bulk halves")
     stage_renew(&s, 2, 2);
     bulk_halves(s);
     PLAY(s, 0, 1, STAGE_ROW, STAGED_TO(1), STAGE_ROW);
-    stage_takes(s, 0, 3600000); /* launch 1000 + 350 + 50 + 2000 until the buffer is free, + 200 */
+    stage_takes(s, 0, 3600000); /* launch 1000 + the engine's 100 + 250 + 50 + 2000 until the buffer is free, + wait for
+                                 * the second row 200 */
 }
 
 /* A buffer in shared memory may not begin at a 128-byte line.  Then links carry less, both out of a GPU and into the
@@ -466,10 +469,10 @@ TEST("bulk sectors")
     PLAY(s, 0, 1, STAGE_ROW, STAGED_TO(1));
     PLAY(s, 1, 1, STAGE_ROW, STAGED_TO(0));
     s->player[1].operation[0].loop = "bulk 1, shared 32";
-    stage_takes(s, 0, 2000000);     /* launch 1000 + 1000 B at 1 GB/s; the step is hidden */
-    CU_ASSERT(took(s, 1, 3000000)); /* 1000 B at half of that rate */
+    stage_takes(s, 0, 2000000);     /* launch 1000 + 1000 B at 1 GB/s, while the step passes */
+    CU_ASSERT(took(s, 1, 3000000)); /* launch 1000 + 1000 B at half of that rate */
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_NVLINK_INGRESS].busy_ps - s->result[1].use[WORLD_NVLINK_INGRESS].busy_ps,
-                    1000000); /* the ingress takes as much longer as the egress */
+                    1000000); /* the ingress takes 1000 longer, too */
 }
 
 static bool about(uint64_t time_ps, uint64_t expected_ps)
@@ -524,7 +527,8 @@ TEST("rounds of warps")
 /* Two rows of 1024 B are summed into one.  One warp takes for each 512 B of the sum a wait of 200, 312 instructions,
  * and 256 instructions for each row.  Loops compiled for three rows also look twice for each of the four pieces of 512
  * B, 128 instructions each.  The SM reads the rows in 2048 ns, or in 4096 ns if two workers share it.  In addition,
- * each worker waits for share^2 / (share + alone). */
+ * each worker waits for share^2 / (share + alone), where `share` is that time of the SM and `alone` is the time of the
+ * warp. */
 TEST("sums")
 {
     static const struct {
@@ -609,7 +613,7 @@ static uint64_t crowded_ps(uint16_t peer, bool ended, uint64_t fence_ns, uint64_
 
 /* While two other workers store to peers, a release takes a round trip (2 us) and two thirds of `fence-crowd`.  With
  * one other worker it would be half of `fence-crowd`.  If the release alone takes longer than that, it takes its own
- * time.  Workers that store to their own memory, or that have ended, do not count. */
+ * time.  Workers that store to their own GPU, or that have ended, do not count. */
 TEST("releases in a crowd")
 {
     CU_ASSERT_EQUAL(crowded_ps(1, false, 2000, 900), crowded_ps(1, false, 2000, 0) + 600 * PS_PER_NS);
@@ -659,7 +663,7 @@ TEST("programs")
         s->cluster.gpu.engine.in_l2_ps = 300 * PS_PER_NS;
         s->cluster.gpu.engine.in_rate_bps = 8000000000;
         s->cluster.gpu.engine.out_rate_bps = 4000000000;
-        s->cluster.gpu.store.sm_rate_bps = 2000000000; /* both directions of a copy, one after the other */
+        s->cluster.gpu.store.sm_rate_bps = 2000000000; /* 4 ns a byte: 1 ns into the SM, then 3 ns out */
         PLAY(s, 0, runs[i].warps, runs[i].operation);
         stage_run(s);
         if (!about(s->result[0].time_ps, (1010 + runs[i].ns) * PS_PER_NS))
@@ -669,7 +673,8 @@ TEST("programs")
 }
 
 /* Rows are summed straight from memory.  There is a wait of 200 ns before each row, and one for each 512 B in flight.
- * Adding takes time after these.  Two such workers share their SM's loads, but not if the rows are in the L2. */
+ * Adding takes its time after these waits.  Two such workers share their SM's loads, but not if the rows are in the L2.
+ */
 TEST("rows summed out of memory")
 {
     static const struct {
@@ -698,8 +703,8 @@ TEST("rows summed out of memory")
     }
 }
 
-/* Only a release waits for these stores.  It also waits for the stores of the other SM, which began at the same
- * time. */
+/* Only a release waits for these stores.  The release also waits for the stores of the other SM, which began at the
+ * same time. */
 TEST("posted stores")
 {
     for (uint32_t senders = 1; senders <= 2; senders++) {
@@ -715,7 +720,7 @@ TEST("posted stores")
                  { .verb = ADD, .word = 3 }, { .verb = REST },
                  COPIES(i ? 0 : 1, i ? 0 : 5000, .loop = "{ repeat 10 { load 500, use } }"));
         stage_run(s);
-        /* 1000 + 10 + 1000 for each sender + 700, and then the first worker's copy, ten times 100 */
+        /* launch 1000 + step 10 + 1000 for each sender + 700 + the first worker's copy, ten times 100 */
         CU_ASSERT(about(s->result[0].time_ps, (1010 + 1000 * senders + 700 + 1000) * PS_PER_NS));
     }
 }
@@ -728,7 +733,7 @@ TEST("scopes")
     s->cluster.gpu.release_ps = 300000;
     PLAY(s, 0, 1, { .verb = ADD, .word = 3 });
     PLAY(s, 0, 1, WAITS(3));
-    stage_takes(s, 0, 1520000); /* 1000 + 10 + release 300 + word 100 + poll 100 + step 10 */
+    stage_takes(s, 0, 1520000); /* launch 1000 + step 10 + release 300 + word 100 + poll 100 + step 10 */
 }
 
 /* An addition of 0 changes nothing, so a worker that watches the word is not stepped. */
@@ -738,7 +743,7 @@ TEST("nothing added")
     PLAY(s, 0, 1, { .verb = TOUCH, .word = 3 }, STORES(0, 1000), { .verb = ADD, .word = 3 });
     PLAY(s, 0, 1, WAITS(3));
     PLAY(s, 0, 1, WAITS(3));
-    stage_takes(s, 0, 2320000); /* 1000 + 10 + store 1100 + word 100 + poll 100 + step 10 */
+    stage_takes(s, 0, 2320000); /* launch 1000 + step 10 + store 1100 + word 100 + poll 100 + step 10 */
     CU_ASSERT_EQUAL(s->player[1].steps, 2);
     CU_ASSERT_EQUAL(s->player[2].steps, 2);
 }
@@ -754,7 +759,8 @@ TEST("counters")
         PLAY(s, 0, 1, STORES(0, 1000), { .verb = ADD, .word = 3 });
         PLAY(s, 0, 1, { .verb = ADD, .word = 4 });
         PLAY(s, 0, 1, WAITS(first), WAITS(then));
-        stage_takes(s, 0, 2320000); /* as above; word 4 is raised at 1110 and causes a step at 1210 */
+        stage_takes(s, 0, 2320000); /* launch 1000 + step 10 + store 1100 + word 100 + poll 100 + step 10; word 4 is
+                                     * raised at 1110 and causes a step at 1210 */
         CU_ASSERT_EQUAL(s->player[2].steps, 3);
     }
 }
@@ -764,26 +770,28 @@ TEST("signals")
     g_autofree struct stage *s = stage_new(2, 2);
     PLAY(s, 0, 1, STORES(1, 1000), SIGNALS(1, 3));
     PLAY(s, 1, 1, WAITS(3));
-    stage_takes(s, 0, 3110000);     /* 1000 + 10 + store 1100 + fence 500 + 500 until the peer has the signal */
-    CU_ASSERT(took(s, 1, 3720000)); /* at 1000 + 1610 + NVLink 1000 + poll 100 + step 10 */
+    stage_takes(s, 0, 3110000);     /* launch 1000 + step 10 + store 1100 + fence 500 + 500 until the peer has the
+                                     * signal */
+    CU_ASSERT(took(s, 1, 3720000)); /* launch 1000 + rank 0's step, store and fence 1610 + NVLink 1000 + poll 100 + step
+                                     * 10 */
     stage_renew(&s, 2, 2);          /* the data carry flags, so there is no fence */
     PLAY(s, 0, 1, STORES(1, 1000), SIGNALS(1, 3, .loop = "polled"));
     PLAY(s, 1, 1, WAITS(3));
     stage_takes(s, 0, 2610000);
-    CU_ASSERT(took(s, 1, 3220000)); /* at 1000 + 1110 + NVLink 1000 + poll 100 + step 10 */
+    CU_ASSERT(took(s, 1, 3220000)); /* launch 1000 + rank 0's step and store 1110 + NVLink 1000 + poll 100 + step 10 */
     stage_renew(&s, 2, 2);          /* nothing was stored, so there is no fence */
     PLAY(s, 0, 1, SIGNALS(1, 3));
     PLAY(s, 1, 1, WAITS(3));
     stage_takes(s, 0, 1510000);
-    CU_ASSERT(took(s, 1, 2120000)); /* 1000 + step 10 + NVLink 1000 + poll 100 + step 10 */
+    CU_ASSERT(took(s, 1, 2120000)); /* launch 1000 + step 10 + NVLink 1000 + poll 100 + step 10 */
     stage_renew(&s, 1, 1);          /* within the GPU a signal takes 100 */
     PLAY(s, 0, 1, SIGNALS(0, 1));
     PLAY(s, 0, 1, { .verb = ADD, .word = 2 });
     PLAY(s, 0, 1, WAITS(1), WAITS(2));
-    stage_takes(s, 0, 1220000); /* 1000 + step 10 + signal 100 + poll 100 + step 10 */
+    stage_takes(s, 0, 1220000); /* launch 1000 + step 10 + signal 100 + poll 100 + step 10 */
 }
 
-/* In a world with NICs, all signals that one step sends for one time are one event, whichever ranks get them.  The
+/* In a world with NICs, all signals of one step that arrive at one time are one event, whichever ranks get them.  The
  * signals of a later step are another event. */
 TEST("signals of one step")
 {
@@ -793,7 +801,7 @@ TEST("signals of one step")
     PLAY(s, 0, 1, one);
     PLAY(s, 1, 1, WAITS(3));
     const uint64_t alone = stage_run(s);
-    CU_ASSERT(took(s, 1, 2120000)); /* 1000 + step 10 + NVLink 1000 + poll 100 + step 10 */
+    CU_ASSERT(took(s, 1, 2120000)); /* launch 1000 + step 10 + NVLink 1000 + poll 100 + step 10 */
     stage_renew(&s, 6, 3);
     PLAY(s, 0, 1, one, other, two);
     PLAY(s, 1, 1, WAITS(3), WAITS(4));
@@ -816,8 +824,10 @@ TEST("signals overtake")
     PLAY(s, 1, 1, SIGNALS(2, 4));
     PLAY(s, 1, 1, WAITS(5));
     PLAY(s, 2, 1, WAITS(4), SIGNALS(1, 5), WAITS(3));
-    stage_takes(s, 1, 3230000);      /* 1000 + (10 + 1000 + 100 + 10) to rank 2 + (1000 + 100 + 10) back */
-    CU_ASSERT(took(s, 2, 12720000)); /* 1000 + 10 + store 10100 + fence 500 + NVLink 1000 + poll 100 + step 10 */
+    stage_takes(s, 1, 3230000);      /* launch 1000 + (step 10 + NVLink 1000 + poll 100 + step 10) to rank 2 + (1000 +
+                                      * 100 + 10) back */
+    CU_ASSERT(took(s, 2, 12720000)); /* launch 1000 + step 10 + store 10100 + fence 500 + NVLink 1000 + poll 100 + step
+                                      * 10 */
     stage_renew(&s, 1, 1);           /* two workers wait for one counter, and one of them has nothing else to do */
     PLAY(s, 0, 1, { .verb = ADD, .word = 2 });
     PLAY(s, 0, 1, WAITS(2));
@@ -825,8 +835,8 @@ TEST("signals overtake")
     PLAY(s, 0, 1, WAITS(3));
     g_autoptr(world) world = stage_world(s);
     CU_ASSERT_TRUE_FATAL(stage_launch(s, world));
-    CU_ASSERT(took(s, 0, 1430000)); /* 1000 + (10 + 100 + 100 + 10) for the first wait + (100 + 100 + 10) for the
-                                     * second */
+    CU_ASSERT(took(s, 0, 1430000)); /* launch 1000 + (step 10 + word 100 + poll 100 + step 10) for the first wait + (100
+                                     * + 100 + 10) for the second */
     CU_ASSERT_EQUAL(world_fabric(world, 0)->words[2], 1);
     CU_ASSERT_EQUAL(world_fabric(world, 0)->words[3], 1);
 }
@@ -836,15 +846,16 @@ TEST("egress is shared")
 {
     g_autofree struct stage *s = stage_new(2, 2);
     for (int i = 0; i < 16; i++) PLAY(s, 0, 16, STORES(1, 10000, .rows = 16));
-    stage_takes(s, 0, 2700000); /* 1000 + 16 * 100 + row 100 */
+    stage_takes(s, 0, 2700000); /* launch 1000 + 16 * 100, while the step passes, + row 100 */
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_NVLINK_EGRESS].busy_ps, 1600000);
     CU_ASSERT_EQUAL(s->result[1].use[WORLD_NVLINK_INGRESS].bytes, 160000);
     stage_renew(&s, 2, 2); /* four SMs do not fill the egress, so the SM is the limit */
     for (int i = 0; i < 4; i++) PLAY(s, 0, 16, STORES(1, 10000, .rows = 16));
-    stage_takes(s, 0, 2110000); /* 1000 + 10 + 1000 + row 100 */
+    stage_takes(s, 0, 2110000); /* launch 1000 + step 10 + bytes 1000 + row 100 */
 }
 
-/* Four senders store as many bytes to one rank, and their workers take turns.  Rank r's last store is number 12 + r. */
+/* Four ranks store to one rank, each the same number of bytes, and their workers take turns.  Rank r's last store is
+ * number 12 + r. */
 TEST("ingress is shared")
 {
     g_autofree struct stage *s = stage_new(5, 5);
@@ -866,7 +877,7 @@ TEST("launches follow each other")
     for (uint64_t i = 0; i < 3; i++) {
         CU_ASSERT_TRUE_FATAL(stage_launch(s, world));
         CU_ASSERT(took(s, 0, 2110000));
-        CU_ASSERT(took(s, 1, 1360000)); /* 1000 + 10 + 500 B on two warps 250 + row 100 */
+        CU_ASSERT(took(s, 1, 1360000)); /* launch 1000 + step 10 + 500 B on two warps 250 + row 100 */
         CU_ASSERT_EQUAL(s->result[0].use[WORLD_NVLINK_EGRESS].bytes, 1000);
     }
 }
@@ -917,8 +928,8 @@ TEST("kernels follow each other")
         };
         uint32_t kernel = 0;
         CU_ASSERT_TRUE(world_run_program(two.world, &program, &kernel, s->text, sizeof s->text));
-        /* Rank 1's signal leaves at 3000 + 10 + 500 and is seen 1110 later.  By NIC it is seen after 200 + 2000 + 3.2 +
-         * 1000 + 110. */
+        /* Rank 1's signal leaves at 3000 + step 10 + copy 500.  It is seen after NVLink 1000 + poll 100 + step 10, or
+         * by the NIC after post and doorbell 200 + fetch and network 2000 + 32 B 3.2 + delivery 1000 + 110. */
         const uint64_t first_ps = nics ? 1210000 : 1510000, seen_ps = nics ? 6823200 : 4620000;
         CU_ASSERT_EQUAL(result[0][0].time_ps, first_ps);
         CU_ASSERT_EQUAL(result[0][1].begin_ps, 3000000);
@@ -938,8 +949,9 @@ TEST("slow rank")
     s->options.slow = slow;
     for (uint16_t r = 0; r < 2; r++) PLAY(s, r, 1, COPIES(1, 400), SIGNALS(0, r));
     PLAY(s, 0, 1, WAITS(1));
-    stage_takes(s, 1, 2520000);     /* twice (step 10 + row 100 + bytes 400), and 500 until the peer has the signal */
-    CU_ASSERT(took(s, 0, 3130000)); /* at 1020 + NVLink 1000 + poll 100 + step 10 */
+    stage_takes(s, 1, 2520000);     /* launch 1000 + twice (step 10 + row 100 + bytes 400) + 500 until the peer has the
+                                     * signal */
+    CU_ASSERT(took(s, 0, 3130000)); /* launch 1000 + rank 1's step and copy 1020 + NVLink 1000 + poll 100 + step 10 */
 }
 
 /* Three workers store rows whose ends are 200 and 100 ns apart, and release them, on one SM or each on its own SM.  A
@@ -959,10 +971,10 @@ static uint64_t releases_ps(bool together)
 /* The second and third releases come during the fence of the first, so both wait for the next fence. */
 TEST("releases of one SM")
 {
-    CU_ASSERT_EQUAL(releases_ps(false), 3410 * PS_PER_NS); /* 1000 + 10 + store 1400 + fence 500 + 500 until the peer
-                                                            * has the signal */
-    CU_ASSERT_EQUAL(releases_ps(true), 3610 * PS_PER_NS);  /* 1000 + 10 + store 1100 + two fences + 500 until the peer
-                                                            * has the signal */
+    CU_ASSERT_EQUAL(releases_ps(false), 3410 * PS_PER_NS); /* launch 1000 + step 10 + store 1400 + fence 500 + 500 until
+                                                            * the peer has the signal */
+    CU_ASSERT_EQUAL(releases_ps(true), 3610 * PS_PER_NS);  /* launch 1000 + step 10 + store 1100 + two fences of 500 +
+                                                            * 500 until the peer has the signal */
 }
 
 /* Releases of one step wait for each other.  On a slowed GPU each release takes longer, and the waiting is not slowed a
@@ -1012,9 +1024,10 @@ TEST("one put")
     g_autofree struct stage *s = stage_new(2, 1);
     PLAY(s, 0, 1, PUTS(1, 10000), SIGNALS(1, 5));
     PLAY(s, 1, 1, WAITS(5));
-    stage_takes(s, 0, 1410000); /* 1000 + step 10 + twice (post 100 + doorbell 100) */
-    /* The bytes are sent from 210 to 1210.  They arrive from 2210 (fetch 1000, network 1000) to 3210.  The signal's 32
-     * B follow until 3213.2.  They are delivered 1000 later; then poll 100 and step 10. */
+    stage_takes(s, 0, 1410000); /* launch 1000 + step 10 + twice (post 100 + doorbell 100) */
+    /* Counted from the end of the launch, the bytes are sent from 210 to 1210.  They arrive from 2210 (fetch 1000,
+     * network 1000) to 3210.  The signal's 32 B follow until 3213.2, and are delivered 1000 later.  Then come poll 100
+     * and step 10. */
     CU_ASSERT(took(s, 1, 5323200));
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_NIC_TX].bytes, 10032);
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_NIC_TX].busy_ps, 1003200);
@@ -1037,8 +1050,8 @@ static bool busiest_is(const struct world *w, enum world_resource kind, const ch
     return name && !strcmp(part.name, name) && part.busy_ps == busy_ps && part.bytes == bytes;
 }
 
-/* The put above.  If rank 1 waits for the signal, all bytes count, although rank 0's kernel ends at 410.  If no rank
- * waits for what is sent from 210 on, only 200 of the 1003.2 ns fall into the slowest kernel. */
+/* The put above, in ns from the end of the launch.  If rank 1 waits for the signal, all bytes count, although rank 0's
+ * kernel ends at 410.  If no rank waits, only 200 of the 1003.2 ns from 210 on fall into the slowest kernel. */
 TEST("busiest parts")
 {
     for (int waits = 0; waits < 2; waits++) {
@@ -1091,16 +1104,17 @@ TEST("put that is its own flag")
         s->cluster.nic.read_ps = 400 * PS_PER_NS;
         PLAY(s, 0, 1, { .verb = PUT_SIGNAL, .peer = 1, .size_bytes = 10000, .word = 5, .loop = loop });
         PLAY(s, 1, 1, WAITS(5));
-        stage_takes(s, 0, polled ? 1210000 : 1310000); /* 1000 + step 10 + post 100 for each request + one doorbell
-                                                        * 100 */
-        /* After that: fetch 1000, bytes 1000, network 1000; 32 B and the read of the word 400; delivery 1000, poll 100,
-         * step 10. */
+        stage_takes(s, 0, polled ? 1210000 : 1310000); /* launch 1000 + step 10 + post 100 for each request + one
+                                                        * doorbell 100 */
+        /* After that: fetch 1000, bytes 1000, network 1000, delivery 1000, poll 100, step 10.  A separate signal also
+         * takes 3.2 for its 32 B, and 400 for the read of the word. */
         CU_ASSERT(took(s, 1, polled ? 5320000 : 5420000 + 3200 + 400000));
         CU_ASSERT_EQUAL(s->result[0].use[WORLD_NIC_TX].bytes, polled ? 10000 : 10032);
     }
 }
 
-/* A signal has no payload to fetch.  At its target, the word is read first. */
+/* A lone signal carries its bytes in the request, so the fetch of 1000 lacks the read of a payload, 400.  At the
+ * target, the word is read before it is changed. */
 TEST("lone signal")
 {
     g_autofree struct stage *s = stage_new(2, 1);
@@ -1108,10 +1122,10 @@ TEST("lone signal")
     s->cluster.nic.library_ps = 4 * PS_PER_US;
     PLAY(s, 0, 2, SIGNALS(1, 5, .warps = 1, .loop = "library"), SIGNALS(1, 6, .queue = 1, .warps = 1));
     PLAY(s, 1, 1, WAITS(6));
-    stage_takes(s, 0, 5210000); /* 1000 + step 10 + the library's post 4100 and doorbell 100; the kernel's 200 pass
+    stage_takes(s, 0, 5210000); /* launch 1000 + step 10 + the library's post 4100 + doorbell 100; the kernel's 200 pass
                                  * meanwhile */
-    CU_ASSERT(took(s, 1, 1210000 + 3003200 + 110000)); /* fetch 600, network 1000, read 400, delivery 1000, 32 B 3.2;
-                                                        * then poll 100 and step 10 */
+    CU_ASSERT(took(s, 1, 1210000 + 3003200 + 110000)); /* launch 1000, step 10, posting 200; fetch 600, network 1000,
+                                                        * read 400, delivery 1000, 32 B 3.2; poll 100, step 10 */
 }
 
 TEST("incast")
@@ -1120,12 +1134,12 @@ TEST("incast")
     for (uint16_t r = 1; r <= 2; r++) PLAY(s, r, 1, PUTS(0, 10000), SIGNALS(0, r));
     PLAY(s, 0, 1, WAITS(1), WAITS(2));
     /* Counted from the end of the launch, both puts arrive from 2210 to 4210, and their signals at 4213.2 and 4216.4.
-     * Delivery takes 1000, so the words change at 5213.2 and 5216.4.  The poll from 5213.2 on takes 100 and sees both.
-     */
+     * Delivery takes 1000, so the words change at 5213.2 and 5216.4.  The poll from 5213.2 on takes 100 and sees both
+     * words.  A step of 10 follows. */
     stage_takes(s, 0, 6323200);
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_NIC_RX].bytes, 20064);
-    s->cluster.network.rate_bps = 40000000000; /* switch ports are half as fast: puts arrive until 2210 + 4 * 1000,
-                                                * and the first signal takes 6.4 more */
+    s->cluster.network.rate_bps = 40000000000; /* switch ports are half as fast: puts arrive until 2210 + 4 * 1000, and
+                                                * the first signal takes 6.4 more; the rest is as above */
     stage_takes(s, 0, 8326400);
     s->cluster.network.rate_bps = 160000000000; /* switch ports are faster, so the NIC is the limit */
     stage_takes(s, 0, 6323200);
@@ -1137,13 +1151,14 @@ TEST("deferred doorbells")
         g_autofree struct stage *s = stage_new(2, 1);
         PLAY(s, 0, 1, PUTS(1, 4000, .defer = defer), SIGNALS(1, 5));
         PLAY(s, 1, 1, WAITS(5));
-        /* If the put is deferred, there is one doorbell less.  But the put is sent with the signal at 310, instead of
-         * at 210. */
+        /* If the put is deferred, there is one doorbell less.  But the put is sent with the signal, 310 after the
+         * launch and not 210. */
         stage_takes(s, 0, defer ? 1310000 : 1410000);
         CU_ASSERT(took(s, 1, defer ? 4823200 : 4723200));
     }
-    g_autofree struct stage *s = stage_new(2, 1); /* a flush also rings: sent at 110, received at 2210, delivered at
-                                                   * 3210, known at 4210 */
+    g_autofree struct stage *s = stage_new(2, 1); /* a flush also rings; from the end of the launch: sent at 110,
+                                                   * received at 2210, delivered at 3210, known at 4210; then a step of
+                                                   * 10 */
     PLAY(s, 0, 1, PUTS(1, 1000, .defer = true), { .verb = FLUSH, .peer = 1 });
     stage_takes(s, 0, 5220000);
 }
@@ -1189,8 +1204,8 @@ TEST("queue depth")
         g_autofree struct stage *s = stage_new(2, 1);
         s->options.needs.queue_depth = depth;
         PLAY(s, 0, 1, PUTS(1, 1000), PUTS(1, 1000));
-        /* The first put is sent at 210, received at 2310, delivered at 3310 and known at 4310.  Then come a step and
-         * the posting of the second put. */
+        /* Counted from the end of the launch, the first put is sent at 210, received at 2310, delivered at 3310 and
+         * known at 4310.  Then come a step of 10 and the posting of the second put, 200. */
         stage_takes(s, 0, depth == 1 ? 5520000 : 1410000);
         s->options.needs.queue_depth = 3 - depth; /* the cluster's depth counts instead of this one */
         s->cluster.nic.queue_depth = depth;
@@ -1202,17 +1217,17 @@ TEST("queue depth")
  * sent.  Only then is there room in the window again. */
 TEST("window")
 {
-    /* done_ps is when the signal is seen.  With no window, the signal leaves at 810.  With 2500 B, the third put waits
-     * until 4310, and the signal leaves behind it at 4410.  With 1500 B, the puts leave one at a time, at 210, 4310 and
-     * 8410, and the signal leaves at 8510. */
+    /* done_ps is when the signal is seen.  The times below are in ns from the end of the launch.  With no window, the
+     * signal leaves at 810.  With 2500 B, the third put waits until 4310, and the signal leaves behind it at 4410.
+     * With 1500 B, the puts leave one at a time, at 210, 4310 and 8410, and the signal leaves at 8510. */
     static const uint64_t window[] = { 0, 2500, 1500 }, done_ps[] = { 4923200, 8523200, 12623200 };
     for (int i = 0; i < 3; i++) {
         g_autofree struct stage *s = stage_new(2, 1);
         s->cluster.nic.window_bytes = window[i];
         PLAY(s, 0, 1, PUTS(1, 1000), PUTS(1, 1000), PUTS(1, 1000), SIGNALS(1, 5));
         PLAY(s, 1, 1, WAITS(5));
-        stage_takes(s, 1, done_ps[i]); /* after the signal leaves: 2000 + 3.2 behind earlier bytes + 1000 + poll 100 +
-                                        * step 10; launch 1000 */
+        stage_takes(s, 1, done_ps[i]); /* launch 1000, and after the signal leaves: fetch and network 2000 + 32 B 3.2 +
+                                        * delivery 1000 + poll 100 + step 10 */
         CU_ASSERT(took(s, 0, 1810000));
     }
 }
@@ -1228,12 +1243,12 @@ TEST("window bounds the rate")
             PLAY(s, 0, 1, PUTS(peer, 1000), PUTS(peer, 1000), { .verb = FLUSH, .peer = peer });
         stage_run(s);
         const uint64_t bytes = PUTS * 2 * 1000, took_ns = (s->result[0].time_ps - 1210000) / PS_PER_NS;
-        CU_ASSERT(bytes * ROUND_TRIP_NS <= window * took_ns + 10 * window); /* the step's 10 ns */
+        CU_ASSERT(bytes * ROUND_TRIP_NS <= window * took_ns + 10 * window); /* allows for one step of 10 ns */
         CU_ASSERT(bytes * ROUND_TRIP_NS >= window * took_ns * 8 / 10);
     }
 }
 
-/* A worker that posts puts until one is refused.  It notes when it sees a word and its own alarm. */
+/* A worker that posts puts until one is refused.  It notes when it sees a changed word, and when its alarm comes. */
 struct impatient {
     struct fabric_worker worker;
     uint32_t puts, word;
@@ -1342,7 +1357,8 @@ TEST("bytes come last")
     memset(from, 7, 10000);
     s->player[0].source = from;
     s->watched = &to[9999];
-    /* Rank 1 reads the byte at 4000 and 4300 ns.  The first byte arrived at 2210; the last one arrives at 4210. */
+    /* Rank 1 reads the byte at 4000 and 4300 ns.  The first byte is received at 2210.  The last byte is received at
+     * 3210 and delivered at 4210. */
     struct glance {
         uint64_t at_ps;
         uint8_t expected;
@@ -1363,10 +1379,10 @@ TEST("proxy")
         s->cluster.nic.proxy_threads = threads;
         PLAY(s, 0, 1, SIGNALS(1, 1), SIGNALS(1, 2, .queue = 1));
         PLAY(s, 1, 1, WAITS(2));
-        stage_takes(s, 0, 1210000); /* the worker only hands requests over: step 10 + 2 * 100 */
-        /* The second signal is handed over at 210 and reaches the proxy at 710.  The proxy takes 300 for each
-         * signal.  One thread is busy with the first signal until 910.  Then 2000 to the peer, 3.2, 1000, poll 100
-         * and step 10. */
+        stage_takes(s, 0, 1210000); /* launch 1000 + step 10 + 2 * 100; the worker only hands requests over */
+        /* Counted from the end of the launch, the second signal is handed over at 210 and reaches the proxy at 710.
+         * The proxy takes 300 for each signal.  One thread is busy with the first signal until 910.  Then come fetch
+         * and network 2000, 32 B 3.2, delivery 1000, poll 100 and step 10. */
         CU_ASSERT(took(s, 1, threads == 1 ? 5323200 : 5123200));
         CU_ASSERT_EQUAL(s->result[0].use[WORLD_POSTING].busy_ps, 600000 / threads);
     }
@@ -1379,8 +1395,8 @@ TEST("warps of one QP")
         g_autofree struct stage *s = stage_new(2, 1);
         PLAY(s, 0, 1, PUTS(1, 1000));
         PLAY(s, 0, 1, PUTS(1, 1000, .queue = queue));
-        stage_takes(s, 0, queue ? 1210000 : 1310000); /* 1000 + step 10 + post 100 + doorbell 100, and the other warp's
-                                                       * doorbell 100 if the QP is the same */
+        stage_takes(s, 0, queue ? 1210000 : 1310000); /* launch 1000 + step 10 + post 100 + doorbell 100, and the other
+                                                       * warp's doorbell 100 if both use one QP */
     }
 }
 
@@ -1394,12 +1410,12 @@ TEST("transports")
     t.order = TRANSPORT_FENCE;
     PLAY(s, 0, 1, PUTS(1, 1000), SIGNALS(1, 1));
     PLAY(s, 1, 1, WAITS(1));
-    stage_takes(s, 1, 8423200); /* the put is acknowledged at 4310; then 2003.2 + 1000 + poll 100 + step 10; launch
-                                 * 1000 */
+    stage_takes(s, 1, 8423200); /* launch 1000 + the put's acknowledgement at 4310 + the signal's fetch, network and
+                                 * bytes 2003.2 + delivery 1000 + poll 100 + step 10 */
     t.order = TRANSPORT_WIRE;
     t.atomic_ps = 500 * PS_PER_NS;
-    stage_takes(s, 1, 5023200); /* the signal is sent at 410; then 2003.2 + atomic 500 + 1000 + poll 100 + step 10;
-                                 * launch 1000 */
+    stage_takes(s, 1, 5023200); /* launch 1000 + the signal sent at 410 + its fetch, network and bytes 2003.2 + atomic
+                                 * 500 + delivery 1000 + poll 100 + step 10 */
     stage_renew(&s, 2, 1);      /* one request may wait for the thread, so the worker hands over the next one when the
                                  * thread begins with the one before */
     t = transport_of(&s->cluster.nic);
@@ -1409,7 +1425,8 @@ TEST("transports")
     t.doorbell_ps = 300 * PS_PER_NS;
     t.fifo_depth = 1;
     PLAY(s, 0, 1, SIGNALS(1, 1), SIGNALS(1, 2), SIGNALS(1, 3));
-    stage_takes(s, 0, 2110000); /* handed over at 110, at 610 (910 less 300), and at 1110 (1410 less 300) */
+    stage_takes(s, 0, 2110000); /* launch 1000 + 1110: requests are handed over at 110, 610 and 1110; the thread begins
+                                 * with each 500 later */
     t.fifo_depth = 0;
     stage_takes(s, 0, 1310000);
     for (uint32_t i = 0; backends_at(i); i++) {
@@ -1458,13 +1475,13 @@ TEST("threads wait")
     CU_ASSERT_EQUAL(thread_ps(CLUSTER_POST_PROXY, TRANSPORT_FENCE, false) -
                         thread_ps(CLUSTER_POST_PROXY, TRANSPORT_WIRE, false),
                     7100000);
-    /* Reading a counter takes 400 ns.  An idle thread reads two counters, so it sees the change of the put's counter
-     * after 400 ns.  With three counters, it takes half a round and half of a read.  That is 800 ns, before the first
-     * signal and again before the second. */
+    /* Reading a counter takes 400 ns.  An idle thread reads two error counters, so a request waits for half of these
+     * reads, 400 ns.  A completion is seen after half a round of three counters and half of a read.  That is 800 ns,
+     * before the first signal and again before the second. */
     CU_ASSERT_EQUAL(counted_ps(CLUSTER_POST_PROXY, TRANSPORT_FENCE, false, 400000) -
                         thread_ps(CLUSTER_POST_PROXY, TRANSPORT_FENCE, false),
                     2000000);
-    /* 400 + 800, and 400 for the other of two ranks */
+    /* 400 until the thread sees the request, 800 until it sees the completion, and a read of 400 for the other rank */
     CU_ASSERT_EQUAL(counted_ps(CLUSTER_POST_PROXY, TRANSPORT_WIRE, true, 400000) -
                         thread_ps(CLUSTER_POST_PROXY, TRANSPORT_WIRE, true),
                     1600000);
@@ -1532,7 +1549,8 @@ TEST("copied")
         const uint64_t more_ps =
             copied_play(1, staged, true, true).time_ps - copied_play(1, staged, false, true).time_ps;
         CU_ASSERT_EQUAL(more_ps, 200000 + copy_ps + (staged ? 48000 - 5000000 : 32000) -
-                                     100000); /* the signal's 32 B are copied, too, and there is one post less */
+                                     100000); /* The signal's 32 B are copied, too, and there is one post of 100 ns
+                                               * less.  Staged bytes save 5 us of the path through the node. */
         const struct world_result received = copied_play(1, staged, true, true);
         const uint64_t taken_ps = received.use[WORLD_RECEIVING].busy_ps;
         CU_ASSERT_TRUE(taken_ps >= 200000 + copy_ps && taken_ps < 300000 + copy_ps);
@@ -1625,7 +1643,8 @@ TEST("shared NIC")
     stage_renew(&s, 4, 1);
     s->cluster.nic.gpus_per_nic = 2;
     shared_nic_play(s);
-    CU_ASSERT(took(s, 3, 6326400)); /* launch 1000 + 210 + 2 * 1003.2 + 2000 + 1000 + 110 */
+    CU_ASSERT(took(s, 3, 6326400)); /* launch 1000 + step and posting 210 + both messages 2 * 1003.2 + fetch and network
+                                     * 2000 + delivery 1000 + poll and step 110 */
     CU_ASSERT(took(s, 2, 6323200)); /* 3.2 sooner */
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_NIC_TX].bytes, 20064);
 }
@@ -1637,8 +1656,8 @@ TEST("turns of QPs")
     PLAY(s, 0, 1, PUTS(1, 10000), PUTS(1, 10000), PUTS(1, 10000), SIGNALS(1, 1), PUTS(2, 10000), SIGNALS(2, 1));
     PLAY(s, 1, 1, WAITS(1));
     PLAY(s, 2, 1, WAITS(1));
-    /* The first put is sent at 210, and all others are posted before it ends.  Then the QPs to ranks 1 and 2 take
-     * turns: a put to 1, the put to 2, a put to 1, the signal to 2, the signal to 1. */
+    /* The first put is sent 210 ns after the launch, and all other puts are posted before it ends.  Then the QPs to
+     * ranks 1 and 2 take turns: a put to 1, the put to 2, a put to 1, the signal to 2, the signal to 1. */
     stage_takes(s, 2, 5323200 + 3 * 1000000);
     CU_ASSERT(took(s, 1, 5323200 + 3 * 1000000 + 3200));
 }
@@ -1669,7 +1688,8 @@ TEST("host cores")
         g_autofree struct stage *s = host_stage_new(cores);
         for (uint16_t r = 0; r < 2; r++) PLAY(s, r, 1, COPIES(1, 1000));
         stage_takes(s, 0, 1110000);     /* step 10, row 100, 1000 B at 1 GB/s; no launch */
-        CU_ASSERT(took(s, 1, 1110000)); /* on one core it runs after rank 0, but its time counts from its own begin */
+        CU_ASSERT(took(s, 1, 1110000)); /* on one core rank 1 runs after rank 0, but its time counts from when it begins
+                                         */
         CU_ASSERT_EQUAL(s->result[0].use[WORLD_CORE].busy_ps, cores == 1 ? 2220000 : 1110000);
     }
     g_autofree struct stage *s = host_stage_new(2); /* one process has one thread for all its workers */
@@ -1696,8 +1716,8 @@ TEST("a slow rank on a host")
 }
 
 /* Ranks 0 and 1 share a core.  Rank 1 has two workers, which step in one round.  The round also checks both workers
- * (20) and the link (7).  If rank 1's slice lasts as long as the round, the round ends before rank 0 runs.  A change of
- * ranks takes 50. */
+ * (20) and the link (7).  A change of ranks takes 50.  If rank 1's slice lasts longer than 50 + 27 + the first worker's
+ * 1100, the second worker follows at once.  Otherwise rank 0 runs in between. */
 TEST("host turns")
 {
     for (int lasts = 0; lasts <= 1; lasts++) {
@@ -1707,8 +1727,8 @@ TEST("host turns")
         s->cluster.host.slice_ps = (lasts ? 1178 : 1177) * PS_PER_NS;
         PLAY(s, 0, 1, COPIES(1, 1000));
         for (int i = 0; i < 2; i++) PLAY(s, 1, 1, COPIES(1, 1000));
-        stage_takes(s, 1, lasts ? 2227000 : 3444000); /* 27 + 2 * 1100; if rank 0 runs in between, 2 * 50 + 17 + 1100
-                                                       * more */
+        stage_takes(s, 1, lasts ? 2227000 : 3444000); /* 27 + 2 * 1100; if rank 0 runs in between, two changes of 50 and
+                                                       * rank 0's checks 17 and copy 1100 more */
         CU_ASSERT(took(s, 0, 1117000));
     }
 }
@@ -1718,7 +1738,7 @@ TEST("host copies")
     for (uint8_t places = 1; places <= 3; places++) {
         g_autofree struct stage *s = host_stage_new(2);
         PLAY(s, 0, 1, COPIES(1, 1000, .places = places));
-        stage_takes(s, 0, (10 + places * 1100) * PS_PER_NS); /* row 100 and bytes 1000 for each target */
+        stage_takes(s, 0, (10 + places * 1100) * PS_PER_NS); /* step 10; row 100 and bytes 1000 for each target */
     }
 }
 
@@ -1786,9 +1806,9 @@ TEST("host puts")
         PLAY(s, 0, 1, PUTS(1, 1000, .defer = defer), COPIES(1, 1000), SIGNALS(1, 1));
         PLAY(s, 1, 1, WAITS(1));
         stage_takes(s, 0, 2340000); /* step 10 + put (200 + 1000) + copy (100 + 1000) + signal 30 */
-        /* The put leaves at 1210, or behind the copy at 2310, and takes 1000.  It arrives 500 later, and the receiver
-         * takes an interrupt of 50 and 1200 for it.  The signal arrives meanwhile and takes 30, a poll of 100 and a
-         * step of 10. */
+        /* The put leaves at 1210, or behind the copy at 2310, and begins to arrive 500 later.  The receiver takes an
+         * interrupt of 50 and 1200 for the put, while its bytes arrive in 1000.  The signal arrives meanwhile and takes
+         * 30, a poll of 100 and a step of 10. */
         CU_ASSERT(took(s, 1, defer ? 4200000 : 3100000));
     }
 }
@@ -1801,8 +1821,10 @@ TEST("host behind a slow link")
     PLAY(s, 0, 1, PUTS(1, 1000), SIGNALS(1, 1), WAITS(2));
     PLAY(s, 1, 1, COPIES(1, 2000), { .verb = ADD, .word = 5 }, WAITS(1));
     PLAY(s, 1, 1, WAITS(5), SIGNALS(0, 2));
-    stage_takes(s, 1, 11900000);    /* 1210 + link 10000 + 500 + 50 not hidden + signal 30 + poll 100 + step 10 */
-    CU_ASSERT(took(s, 0, 2840000)); /* the word is raised at 2120; then 30 + 500 + 50 + 30 + poll 100 + step 10 */
+    stage_takes(s, 1, 11900000);    /* rank 0's step and put 1210 + link 10000 + network 500 + interrupt 50 + signal 30
+                                     * + poll 100 + step 10 */
+    CU_ASSERT(took(s, 0, 2840000)); /* the word is raised at 2120; then signal 30 + network 500 + interrupt 50 + signal
+                                     * 30 + poll 100 + step 10 */
 }
 
 TEST("kernel that never ends")

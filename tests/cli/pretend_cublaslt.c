@@ -51,7 +51,8 @@ int cublasLtMatmulPreferenceCreate(void **preference)
 }
 int cublasLtMatmulPreferenceDestroy(void *preference) { return preference ? 0 : PARAMETER_NULL; }
 
-/* Chooses an algorithm.  A state of 0 in the 96 bytes means that the algorithm can run. */
+/* Reports one algorithm, and leaves the 96 bytes of `choice` as they are.  A state of 0 in them means that the
+ * algorithm can run. */
 int cublasLtMatmulAlgoGetHeuristic(void *handle, void *desc, void *a, void *b, void *c, void *d, void *preference,
                                    int wanted, void *choice, int *found)
 {

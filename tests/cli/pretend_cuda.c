@@ -156,7 +156,7 @@ int cuMemHostGetDevicePointer_v2(uint64_t *address, void *memory, unsigned flags
     DONE;
 }
 
-/* does not write to large areas, which are only reserved */
+/* Large areas are only reserved, so nothing is written to them. */
 int cuMemsetD8_v2(uint64_t address, unsigned char value, size_t size)
 {
     if (size <= TOUCHED_BYTES) memset((void *)(uintptr_t)address, value, size);

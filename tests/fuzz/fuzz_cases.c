@@ -32,7 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
     if (!case_set(&base, "num-tokens", "8", NULL) || !case_set(&base, "num-ranks", "2", NULL)) abort();
     GError *error = NULL;
     struct validate_table *table = validate_table_read(path, &base, &error);
-    if (!table != (error != NULL)) abort(); /* exactly one of the two */
+    if (!table != (error != NULL)) abort(); /* either a table or an error */
     if (table) {
         rows_draw(table);
         g_autoptr(GString) text = g_string_new(NULL);

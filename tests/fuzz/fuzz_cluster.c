@@ -10,7 +10,7 @@
 
 enum { RANKS = 4 };
 
-/* Sends to every peer once, then is done.  Repeats operations that found no room. */
+/* A worker that sends to every peer once.  It repeats operations that found no room. */
 struct caller {
     struct fabric_worker worker;
     uint16_t peer;
@@ -70,7 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
     const char *path = fuzz_path(0, data, size_bytes);
     g_autoptr(GError) error = NULL;
     g_autoptr(cluster) cluster = cluster_load(path, &error);
-    if (!cluster != (error != NULL)) abort(); /* exactly one of the two */
+    if (!cluster != (error != NULL)) abort(); /* either a cluster or an error */
     if (error && strlen(error->message) < 10) abort();
     /* Large numbers of cores, SMs or threads are left out, because they take memory and are no fault.  Tests try the
      * largest. */

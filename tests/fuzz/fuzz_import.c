@@ -28,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
     text[size_bytes] = '\0';
     g_autoptr(GError) error = NULL;
     g_autoptr(import_log) log = import_log_parse("fuzz", text, size_bytes, &error);
-    if (!log != (error != NULL)) abort(); /* exactly one of the two */
+    if (!log != (error != NULL)) abort(); /* either a log or an error */
     if (log) {
         const struct import_given given[] = { { "num-ranks", "16" }, { "cluster", "h800-cx7" } };
         for (guint i = 0; i < log->rows->len; i++) row_check(g_ptr_array_index(log->rows, i));

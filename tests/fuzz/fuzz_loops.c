@@ -9,7 +9,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
     static const uint64_t sizes[][LOOP_SIZES] = { { 0 }, { 1, 2, 3, 4 }, { UINT64_MAX, UINT64_MAX, 1, 0 } };
     GError *error = NULL;
     struct loops *loops = loops_parse("sheet", (const char *)data, size_bytes, &error);
-    if (!loops != (error != NULL)) abort(); /* exactly one of the two */
+    if (!loops != (error != NULL)) abort(); /* either loops or an error */
     g_clear_error(&error);
     for (enum site site = SITE_NONE; loops && site < SITES; site++)
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {

@@ -8,7 +8,7 @@ static void results_read(const uint8_t *data, size_t size_bytes)
     const char *path = fuzz_path(0, data, size_bytes);
     g_autoptr(GError) error = NULL;
     struct sweep_results *results = sweep_results_read(path, &error);
-    if (!results != (error != NULL)) abort(); /* exactly one of the two */
+    if (!results != (error != NULL)) abort(); /* either results or an error */
     if (results) {
         struct sweep_goal goal;
         GString *text = g_string_new(NULL);
@@ -19,7 +19,8 @@ static void results_read(const uint8_t *data, size_t size_bytes)
             sweep_compare_append(results, &goal, results->column[1 + i], 3, text, NULL);
         g_string_free(text, TRUE);
         sweep_goal_clear(&goal);
-        path = fuzz_path(0, NULL, 0); /* empties the file, because an open file is written in place */
+        path = fuzz_path(0, NULL, 0); /* empties the file first, because the writer does not truncate a file at such a
+                                       * path */
         if (!sweep_results_write(results, NULL, path, NULL)) abort();
         struct sweep_results *again = sweep_results_read(path, NULL);
         if (!again || sweep_results_points(again) != points) abort();

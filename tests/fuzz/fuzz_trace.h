@@ -30,7 +30,8 @@ static inline void fuzz_trace(const char *prefix, const char *path, const struct
     struct trace *const trace = trace_open(named, options, &error);
     uint32_t reads = 0;
     g_free(named);
-    /* A few bytes may claim 2^28 choices.  That is no fault, but each block would take a second. */
+    /* A few bytes may claim 2^28 choices.  That is no fault, but each block would take a second, so such a trace is not
+     * read. */
     const bool brief = trace && !(trace_info(trace)->counts && trace_info(trace)->tokens_max > 1 << 20);
     for (uint32_t s = 0; brief && s < trace_info(trace)->steps && reads < 64; s++) {
         for (uint32_t l = 0; l < trace_info(trace)->layers && reads < 64; l++, reads++) {
