@@ -8,9 +8,9 @@
 struct coll_rank;
 
 struct coll_kernel_ops {
-    const char *const *phase;   /* names of its phases; NULL after the last */
-    const char *const *overlap; /* their names while arithmetic runs; NULL: the kernel allows none */
-    size_t rank_bytes;          /* size of its rank struct, which begins with a struct coll_rank */
+    const char *const *phase;   /* names of the kernel's phases; NULL after the last */
+    const char *const *overlap; /* the names while arithmetic runs; NULL: the kernel never runs beside it */
+    size_t rank_bytes;          /* size of the kernel's rank struct, which begins with a struct coll_rank */
     const char *(*refuse)(const struct coll_options *o, const struct edges *edges, char *text, size_t text_size);
     void (*needs)(const struct coll_job *job, bool payload, struct fabric_needs *needs);
     void (*init)(struct coll_rank *r);
@@ -35,7 +35,7 @@ enum { COLL_CHUNK_BYTES = 64 << 10 }; /* the most bytes that one store carries *
 struct coll_sync {
     struct fabric_worker worker;
     uint64_t generation;   /* the value that the barriers' words get next */
-    uint32_t posted, seen; /* rounds of this barrier whose signal has been sent; rounds whose signal has come */
+    uint32_t posted, seen; /* in this barrier: how many signals have been sent; how many have come */
 };
 
 struct coll_compute {

@@ -98,12 +98,12 @@ struct inter_receiver {
     uint32_t row[HT_NODES_MAX];            /* the next row from each source node */
 };
 
-/* Combine: one warp that returns rows to the rank of the node that forwarded them. */
+/* Combine: one warp for each rank of the node, which returns the rows that came from that rank. */
 struct inter_returner {
     struct fabric_worker worker;
     struct inter_rank *rank;
     uint32_t channel, target;
-    uint32_t filling;    /* the node whose part of the ring it writes rows to */
+    uint32_t filling;    /* the node whose part of the ring gets rows */
     bool read;           /* the place of the peer's buffer and the rows to be returned have been read */
     uint32_t under_way;  /* one bit for each node with an unfinished chunk (rows or tail) */
     uint32_t pending;    /* one bit for each node whose unfinished chunk has rows left */
@@ -144,7 +144,7 @@ struct inter_merge_keeper {
     uint32_t ended;              /* one bit for each node whose mergers have ended */
     uint32_t changed;            /* one bit for each node whose mergers have read rows that have not been given back */
     uint8_t parts[HT_NODES_MAX]; /* mergers of each node */
-    uint64_t seen[INTER_WARPS];  /* [merger] its word when it was last read: how far the merger had read */
+    uint64_t seen[INTER_WARPS];  /* [merger] the value of the merger's word when it was last read */
     uint32_t upto[HT_NODES_MAX]; /* [node] how many tokens head includes */
     uint32_t head[HT_NODES_MAX][HT_LOCAL_MAX], published[HT_NODES_MAX][HT_LOCAL_MAX];
 };

@@ -60,8 +60,8 @@ static int forwarder_next(struct inter_forwarder *d)
     return -1;
 }
 
-/* How many tails the forwarder reads in its rotation until it has read that of `node`.  It reads only the tails of
- * nodes from which it still has tokens to pass on. */
+/* How many tails the forwarder reads in its rotation, up to the tail of `node`.  It reads only the tails of nodes from
+ * which it still has tokens to pass on. */
 static uint32_t forwarder_words(const struct inter_forwarder *d, int node)
 {
     const uint32_t nodes = d->rank->ht.g.nodes;
@@ -339,7 +339,7 @@ static bool receiver_publish(struct inter_receiver *v)
     return true;
 }
 
-/* Copies rows one after another, because the source of a row, which decides its place, must be read first. */
+/* Copies rows one after another, because a row's place depends on its source, which must be read first. */
 static void receiver_copy(struct inter_receiver *v, uint32_t rows)
 {
     const struct ht_rank *h = &v->rank->ht;

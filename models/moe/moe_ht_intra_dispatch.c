@@ -47,7 +47,7 @@ static bool sender_announce(struct intra_sender *s)
 }
 
 /* A row's flag is read twice.  Between the two reads other warps may push the flag out of the L1.  Returns for how many
- * rows they do: for all, unless the SM's senders have fewer rows on average than this sender. */
+ * rows this happens: for all, unless the SM's senders have fewer rows on average than this sender. */
 static uint32_t rows_between(const struct intra_sender *s, uint32_t rows)
 {
     const uint32_t ranks = s->rank->ht.g.ranks;

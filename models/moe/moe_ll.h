@@ -30,8 +30,8 @@ enum {
 struct ll_geometry {
     uint32_t experts, ranks, local_experts, tokens_max, topk, hidden;
     uint32_t groups, warps_per_group, grid; /* warp groups of an SM; warps of a group; SMs that have groups */
-    uint32_t sum_warps, sum_groups, sms;    /* combine's sums: warps that sum one token; groups of such warps on an SM;
-                                             * the most SMs that have them */
+    uint32_t sum_warps, sum_groups, sms;    /* combine's sums: warps of a group, which sums one token at a time; groups
+                                             * of an SM; the most SMs that have groups */
     uint32_t message_bytes, row_bytes, scale_count; /* dispatch: bytes of a message; bytes of its values; number of its
                                                      * scales */
     uint32_t combine_bytes, combine_stride;         /* bytes of a BF16 row; of its slot */
@@ -45,8 +45,8 @@ struct ll_sender {
     struct fabric_worker worker;
     struct ll_rank *rank;
     uint32_t token, place;
-    bool cast, stored, adding; /* cast: the token's message is made; stored: messages are stored whose experts' finish
-                                * counters are not raised yet */
+    bool cast, stored, adding; /* cast: the token's message is made; stored: messages have been stored by NVLink, and
+                                * their experts' finish counters are not raised yet */
 };
 struct ll_counter {
     struct fabric_worker worker;
@@ -57,10 +57,11 @@ struct ll_gate {
     struct fabric_worker worker;
     struct ll_rank *rank;
 };
-/* The warp group with the number of an expert.  In dispatch (receiver) it tells the expert's rank how many tokens come,
- * and then unpacks the tokens that one source sent to one local expert.  In combine (returner) it returns the rows of
- * these unpacked tokens, and then waits for the flag of the expert with its number.  Large worlds have millions of
- * groups, so a group has no pointer to its rank: its number is its place in the rank's pair[]. */
+/* A warp group.  A rank has one for each expert of all ranks, with the expert's number.  In dispatch (receiver) the
+ * group tells the expert's rank how many tokens come, and then unpacks the tokens that one source sent to one local
+ * expert.  In combine (returner) the group returns the rows of these unpacked tokens, and then waits for the flag of
+ * the expert with its number.  Large worlds have millions of groups, so a group has no pointer to its rank: its number
+ * is its place in the rank's pair[]. */
 struct ll_receiver {
     struct fabric_worker worker;
     uint32_t expert : 22; /* the group's number */
@@ -73,7 +74,7 @@ struct ll_returner {
     uint32_t number : 22; /* the group's number: destination x local experts + local expert */
     uint32_t ahead : 6;   /* how many rows are packed but not yet returned */
     bool send : 1, receive : 1, opened : 1, flagged : 1;
-    uint16_t count, row; /* how many rows it returns; how many it has returned */
+    uint16_t count, row; /* how many rows the group returns; how many it has returned */
 };
 union ll_pair {
     struct ll_receiver receiver;
@@ -111,7 +112,7 @@ struct ll_rank {
     const int32_t *experts; /* [own tokens][topk] choices, without those of experts on masked ranks */
     int32_t *experts_left;  /* with masking: a copy of the choices, to which `experts` points, because the routing must
                              * not change */
-    uint8_t *mask;          /* [ranks] 1: masked; NULL: no rank ever is masked */
+    uint8_t *mask;          /* [ranks] 1: the rank is masked; NULL: there is no masking */
     bool failed;            /* the rank has failed, as planned */
     uint32_t call;          /* the number of this dispatch or combine, from 1; odd and even calls use different halves
                              * of the heap */
@@ -198,7 +199,7 @@ static inline uint64_t ll_recv_offset(const struct ll_rank *r)
     return 2 * r->g.send_bytes + (r->call & 1) * r->g.recv_bytes;
 }
 
-/* The combine weight of a token's choice: the trace's weight if it has weights, else a made one. */
+/* The combine weight of a token's choice: the trace's weight if the trace has weights, else an arbitrary one. */
 static inline float ll_weight(const struct ll_rank *r, uint32_t token, uint32_t place)
 {
     if (r->own->weights) return r->own->weights[(uint64_t)token * r->g.topk + place];

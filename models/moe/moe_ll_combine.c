@@ -57,7 +57,7 @@ static uint32_t slot_fill(const struct ll_returner *t, uint32_t row)
     return r->g.combine_bytes;
 }
 
-/* Packs `count` rows, which t->ahead already counts as packed, into the send buffer, from which the NIC takes them. */
+/* Packs `count` rows into the send buffer, from which the NIC takes them.  t->ahead already counts them as packed. */
 static void pack_run(void *context, uint64_t count)
 {
     const struct ll_returner *t = context;

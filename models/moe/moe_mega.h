@@ -93,7 +93,7 @@ struct mega_rank {
     /* This rank's own choices, sorted by expert. */
     uint32_t *sent_before; /* [experts + 1] where each expert's choices begin */
     uint32_t *sent;        /* [tokens x topk] the choices: token x topk + place */
-    uint32_t *place;       /* [tokens x topk] the number of each choice in that order; UINT32_MAX: it has no expert */
+    uint32_t *place; /* [tokens x topk] each choice's number in this order; UINT32_MAX: the choice has no expert */
     /* The following members are known once the lists of all ranks have come (lists_read()).  Rows and blocks are in the
      * order of this rank's experts. */
     uint32_t *row_before, *block_before; /* [local experts + 1] rows, blocks of rows */

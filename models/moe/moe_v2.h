@@ -87,7 +87,7 @@ struct v2_forwarder {
     struct v2_way *way; /* [local] */
 };
 
-/* Hybrid combine: one warp that returns a channel's rows to the ranks of the node that passed them on. */
+/* Hybrid combine: one warp that returns each of a channel's rows to the rank of the node that passed it on. */
 struct v2_returner {
     struct fabric_worker worker;
     struct v2_rank *rank;
@@ -95,7 +95,7 @@ struct v2_returner {
     struct v2_way *way;       /* [local] */
 };
 
-/* Hybrid combine: one warp that sums the node's rows of each token and sends the sum to its source. */
+/* Hybrid combine: one warp that sums the node's rows of each token and sends the sum to the token's source. */
 struct v2_merger {
     struct fabric_worker worker;
     struct v2_rank *rank;
@@ -106,7 +106,8 @@ struct v2_merger {
     uint32_t sent[HT_NODES_MAX], told[HT_NODES_MAX];
 };
 
-/* Direct mode: one warp that sends every stride-th token to the ranks that need it, or returns rows. */
+/* Direct mode: one warp.  In dispatch it sends every stride-th token to the ranks that need it.  In combine it returns
+ * rows. */
 struct v2_warp {
     struct fabric_worker worker;
     struct v2_rank *rank;
