@@ -35,7 +35,8 @@ struct compare_limit {
     const char *rival;    /* a part of another kind that is busy for about as long; NULL: none */
     double rival_busy_pct;
     double busy_pct;        /* share of the slowest rank's time in which the part is busy */
-    double bytes, rate_gbs; /* bytes that cross the part in that time, and its rate; NAN: its work is not bytes */
+    double bytes, rate_gbs; /* bytes that cross the part in the slowest rank's time, and the part's rate; NAN: its work
+                             * is not bytes */
     char bound[64];         /* name of the tightest bound; "" if there is none */
     double bound_us;
     double efficiency_pct; /* bound_us in percent of the slowest rank's time; NAN: not known */
@@ -100,7 +101,7 @@ bool compare_layer_find(const struct record *record, const struct record *other,
 /* Whether the layer's sums include the phase's time.  Sets *half to the sum that includes it. */
 bool compare_layer_has(const struct record *record, const char *phase, enum compare_half *half);
 /* Sets *limit to what limits a kernel or a span of kernels, and returns the kernel's name, which the caller frees.  A
- * span has no limit of its own, so the limit of its first kernel is taken. */
+ * span has no limit of its own, so the limit of a kernel is taken: of dispatch for dispatch_span. */
 char *compare_layer_limit(const struct record *record, const char *phase, struct compare_limit *limit);
 /* Adds to `others` the names of the layer's kernels, except dispatch and combine. other: a second record; only kernels
  * in both records are added (NULL: all are).  The names (char *) belong to `record`. */

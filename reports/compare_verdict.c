@@ -134,7 +134,7 @@ static void verdict_layers_append(const struct record *record, const struct verd
 }
 
 /* Appends "The step takes 36.3 ms, 882 tokens a second and GPU: compute 92.4 %, wire 6.4 %."  If GPUs were drawn
- * several times, the range of the step's times follows its time. */
+ * several times, the range of the step's times stands in brackets after its time. */
 static void verdict_step_append(const struct record *record, GString *out)
 {
     static const char *const parts[] = { "compute", "wire", "waiting", "contention", "sms", "host" };

@@ -81,7 +81,8 @@ static const struct fit_key fit_keys[] = {
 /* FIT_RATE_GBS_MAX stands for an infinite rate, because a file needs a finite number.  A cost too small to be measured
  * gives such a rate. */
 enum { FIT_RATE_GBS_MAX = 100000, FIT_DOUBT_PCT = 25 };
-static const double FIT_WAITS = 1.5; /* a stream waits for the link if its time exceeds its CPU time by this factor */
+static const double FIT_WAITS = 1.5; /* a stream waits for the link if it takes more than this many times its CPU
+                                      * time */
 
 struct fit_work {
     const struct record *record;

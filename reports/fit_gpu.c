@@ -32,8 +32,9 @@ enum gpu_kind {
     GPU_TURNS_RATE, /* the rate of the extra work of a row that takes longer than another: 1 / (1 / rate - 1 / other
                      * rate) */
     GPU_ROW_LESS,   /* a row's time at one warp's rate, minus its time at the largest rate of other rows */
-    GPU_SHARE_READ, /* from rows of one warp and of `factor` warps: the rate at which all of them together read */
-    GPU_SHARE_MADE, /* from the same rows: the rate at which all of them together write */
+    GPU_SHARE_READ, /* from rows of one warp and of `factor` warps: the rate at which the warps of one SM together
+                     * read */
+    GPU_SHARE_MADE, /* from the same rows: the rate at which the warps of one SM together write */
 };
 
 /* How a key is made of rows.  In a phase, ALL stands for the number of all SMs.  If a key has several entries, the

@@ -21,7 +21,8 @@ struct fit_curve {
 };
 
 /* CPU times of puts by size.  chained and alone may lack some or all sizes of burst.  stream is the time of a put by
- * size when one rank has the link to itself: its sizes rise, and may differ from those of burst; it may be empty. */
+ * size when one rank has the link to itself.  Its sizes rise, may differ from those of burst, and may be missing
+ * altogether. */
 struct fit_puts {
     struct fit_point burst[FIT_POINTS_MAX], chained[FIT_POINTS_MAX], alone[FIT_POINTS_MAX], stream[FIT_POINTS_MAX];
     uint32_t burst_count, chained_count, alone_count, stream_count;

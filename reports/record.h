@@ -85,8 +85,7 @@ bool record_format_parse(const char *name, enum record_format *format, GError **
 /* Takes only "csv" and "json", for tables that are not a case. */
 bool record_table_format_parse(const char *name, enum record_format *format, GError **error);
 
-/* Writes the record to path ("-": standard output).  Writes a temporary file, which is then renamed, so that a failure
- * leaves nothing. */
+/* Writes the record to path ("-": standard output), whole or not at all (sim/new_file.h). */
 bool record_write(const struct record *record, const char *path, enum record_format format, GError **error);
 /* Reads CSV or JSON, which the first character tells apart.  "-": standard input.  NULL and *error on failure. */
 struct record *record_read(const char *path, GError **error);

@@ -132,7 +132,7 @@ static void keys_add(GPtrArray *keys, GHashTable *seen, const char *key)
     if (key_names(key) && g_hash_table_add(seen, (gpointer)key)) g_ptr_array_add(keys, (gpointer)key);
 }
 
-/* All keys that can name a case: first those with words, then the others in their order. */
+/* All keys that can name a case: first those for which `spoken` has words, then the others in their order. */
 static GPtrArray *keys_gather(const GPtrArray *cases)
 {
     GPtrArray *keys = g_ptr_array_new();

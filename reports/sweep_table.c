@@ -109,7 +109,7 @@ static struct sweep_point *point_new(const struct sweep_table *table, const GPtr
     return NULL;
 }
 
-/* Notes the phase of a row with a time.  Of a row without a time, notes the problem of its point. */
+/* Notes the phase of a row with a time.  Counts a row without a time, and keeps the problem of the first such row. */
 static void row_survey(struct sweep_table *table, char *const *cell, const struct columns *c)
 {
     if (!isfinite(sweep_cell_number(cell, c->time))) {

@@ -26,8 +26,8 @@ struct sweep_table {
     int compare;        /* the name whose values are compared; -1: none was asked for */
 };
 
-/* Reads a sweep's file from text.  Ignores incomplete lines.  NULL and *error if the columns are not those of a
- * sweep. */
+/* Reads a sweep's file from text.  Ignores incomplete lines.  NULL and *error if the columns are not those of a sweep,
+ * or no point has a time. */
 struct sweep_table *sweep_table_parse(const char *source, const char *text, GError **error);
 void sweep_table_free(struct sweep_table *table);
 
@@ -36,7 +36,8 @@ int sweep_table_name(const struct sweep_table *table, const char *name);
 int sweep_table_phase(const struct sweep_table *table, const char *phase);
 /* Whether a swept name describes work.  Points of different work cannot be compared. */
 bool sweep_table_is_work(const struct sweep_table *table, int name);
-/* The values of a name, each once: sorted if all are numbers, else in their own order.  Free the array. */
+/* The values of a name, each once: sorted if they are numbers with one unit, else in the order of the file.  Free the
+ * array. */
 GPtrArray *sweep_table_values(const struct sweep_table *table, int name);
 /* The number with which a value begins, 25 for "25GB/s"; NAN if there is none. */
 double sweep_value_number(const char *value);

@@ -1,4 +1,4 @@
-/* text_table.h - a table of words for a terminal.  Columns are as wide as their widest cell, and numbers are at the
+/* text_table.h - a table of words for a terminal.  Each column is as wide as its widest cell, and is aligned left or
  * right. */
 #ifndef REPORTS_TEXT_TABLE_H
 #define REPORTS_TEXT_TABLE_H

@@ -19,7 +19,7 @@ struct wait_matrix {
  * wait_matrix_clear(). */
 bool wait_matrix_read(const struct record *record, const char *phase, struct wait_matrix *m);
 void wait_matrix_clear(struct wait_matrix *m);
-double wait_matrix_most_us(const struct wait_matrix *m); /* the longest wait; 0: there is none */
+double wait_matrix_most_us(const struct wait_matrix *m); /* the longest wait, even of a rank for itself; 0: none */
 /* Sets mean_us[peer] to how long other ranks wait for the peer.  It is the mean over the ranks that wait longer than
  * above_us, or NAN if there are none. */
 void wait_matrix_awaited(const struct wait_matrix *m, double above_us, double *mean_us);

@@ -466,7 +466,8 @@ static bool v1_line(void *state, struct import_log *log, const char *line)
 }
 
 /* Ends the log.  If tuning lines have no "Best" line after them, the order tells their phase: after the BF16 dispatch
- * comes combine, and after the FP8 dispatch comes the BF16 one.  Without an earlier dispatch it is not known. */
+ * comes combine, and after the FP8 dispatch comes the BF16 dispatch.  Without an earlier dispatch the phase is not
+ * known, and the lines are left out. */
 static void v1_end(void *state, struct import_log *log)
 {
     struct v1_state *s = state;

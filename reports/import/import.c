@@ -67,8 +67,8 @@ static void text_read(struct import_log *log, char *text, size_t size_bytes)
 
 /* ---- JSON ---- */
 
-/* Perftest prints the key `sl`, of its option for classes of service, without quotes.  Returns its text with quotes
- * around this key, or NULL if the text does not have it. */
+/* In perftest's JSON, the key `sl` (service level) has no quotes.  Returns the text with quotes around this key, or
+ * NULL if the text does not have the key. */
 static char *json_repair(const char *text)
 {
     if (!strstr(text, "\nsl:")) return NULL;

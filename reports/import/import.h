@@ -168,7 +168,8 @@ void import_log_skip(struct import_log *log, const char *why);
 /* Adds a note, unless the log has it. */
 void import_log_note(struct import_log *log, const char *format, ...) G_GNUC_PRINTF(2, 3);
 
-/* Removes ESC sequences, carriage returns, NULs and the marks of mpirun, srun and containers from a line, in place. */
+/* Cleans a line in place.  Removes ESC sequences, asterisks of emphasis, the marks of mpirun, srun and containers, and
+ * what a carriage return overwrites.  A NUL becomes '?', and a character of double width its plain form. */
 char *import_line_clean(char *line, size_t size_bytes);
 
 /* Matches the beginning of text against format and returns the text after it, or NULL.  In format %u is a whole

@@ -4,7 +4,8 @@
  *     {"ph": "X", "cat": "kernel", "name": "void deep_ep::...", "ts": us, "dur": us,
  *      "args": {"device": 0, "stream": 27, "correlation": 44493, "grid": [20, 1, 1], ...}}
  *
- * Times are microseconds, with three decimals since 2024.  If there is a baseTimeNanoseconds, it is added to them. */
+ * Times are microseconds, with three decimals since 2024.  A baseTimeNanoseconds
+ * that comes before the events is added to these times. */
 #include <jansson.h>
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* osu_log.c - OSU Micro-Benchmarks: point to point, one-sided and collective tables, "# OSU MPI... Test v7.5".
  *
- * MB/s is 1e6 bytes a second.  Latencies of collectives are means over ranks, and the size is that of a message to
- * each other rank.  Latencies of pairs are half a round trip. */
+ * MB/s is 1e6 bytes a second.  Latencies of collectives are means over ranks.  The size is that of a message; in an
+ * alltoall a rank sends such a message to each other rank.  Latencies of pairs are half a round trip. */
 #include "reports/import/import.h"
 
 #include <string.h>

@@ -150,8 +150,8 @@ static void notifies_settle(GArray *calls)
     }
 }
 
-/* If all low-latency kernels come in pairs of equal phase, they were launched twice for a hook. Then names the first of
- * each pair a send and the second a receive. */
+/* If all low-latency kernels come in pairs of equal phase, they were launched twice for a hook.  In this case, names
+ * the first of each pair a send and the second a receive. */
 static void hooks_settle(GArray *calls)
 {
     struct profile_call *call = (void *)calls->data;
