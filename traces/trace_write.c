@@ -78,7 +78,8 @@ static bool walk_run(const struct walk *walk, struct trace_summary *summary, con
     return true;
 }
 
-/* Lets both files appear if all is good, else neither. */
+/* Lets both files appear if all is good, else neither.  But if the trace's own file cannot get its name, the file of
+ * weights stays. */
 static bool outputs_commit(struct trace_writer *w, bool good, GError **error)
 {
     if (!good) {

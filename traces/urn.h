@@ -39,8 +39,8 @@ void urn_seed(struct urn *urn, uint64_t seed);
 /* Puts all experts back: the next draw is the first of another token. */
 void urn_token_next(struct urn *urn);
 
-/* Draws the token's next expert.  A token can draw no more experts than groups_max groups have or, without a limit,
- * than there are. */
+/* Draws the token's next expert.  A token may draw at most as many experts as groups_max groups have or, without a
+ * limit on groups, as there are. */
 uint32_t urn_draw(struct urn *urn);
 /* Draws the token's next `count` experts.  The result is that of `count` calls of urn_draw(). */
 void urn_draw_many(struct urn *urn, uint32_t count, int32_t *experts);

@@ -164,7 +164,8 @@ static bool chakra_make(struct chakra *c, GError **error)
     return true;
 }
 
-/* Writes the files of all ranks.  If one fails, writes none. */
+/* Writes the files of all ranks.  If one cannot be written, no file appears.  If one cannot get its name, only those
+ * before it appear. */
 static bool chakra_write(const struct chakra *c, const char *prefix, GError **error)
 {
     const uint32_t ranks = trace_info(c->trace)->ranks;

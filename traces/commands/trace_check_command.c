@@ -89,7 +89,7 @@ int trace_command_check(int argc, char **argv)
 }
 
 struct difference {
-    uint64_t experts, weights, tokens; /* how many of each differ between the traces */
+    uint64_t experts, weights, tokens; /* places whose expert or weight differs; ranks whose number of tokens differs */
     bool found;
     uint32_t step, layer, rank; /* where the first difference is */
     size_t place;
