@@ -41,7 +41,7 @@ uint64_t gpu_load_ps(const struct world *w, const struct loop *p)
 }
 
 /* A worker's first wait for an array includes the lookup of the array's pages, unless the array has just been written
- * and this SM has used those pages.  The site tells arrays apart. */
+ * and this SM has used those pages.  The site's number, modulo 32, tells arrays apart. */
 uint64_t gpu_touch_ps(struct world_worker *ww, const struct loop *p)
 {
     if (p->fresh && !p->unseen) return 0;
