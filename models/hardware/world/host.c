@@ -74,7 +74,8 @@ static struct world_rank *core_next(const struct core *core, uint64_t now_ps)
     return NULL;
 }
 
-/* Steps the core's next worker.  If bytes that arrived during the last step made it longer, waits for its end first. */
+/* Steps the core's next worker.  If bytes that arrived during the last step made that step longer, waits for its end
+ * first. */
 void host_core_run(struct sim *sim, struct sim_event *event)
 {
     struct core *core = fabric_container_of(event, struct core, event);

@@ -92,8 +92,8 @@ static void row_done(struct sim *sim, struct sim_row *row)
 }
 
 /* Wakes consecutive workers of a watch by one event, from number `last` downwards and at most `most`.  Stops at a
- * worker that has a step to come, is busy, polls the host's memory, or awaits a value.  Returns the number of workers.
- * If there are fewer than ROW_LEAST, wakes none and returns 0. */
+ * worker that has a step to come, is busy, polls the host's memory, or awaits a value.  Returns how many workers it
+ * wakes.  If there are fewer than ROW_LEAST, it wakes none. */
 static uint32_t row_wake(struct world_rank *rank, uint32_t last, uint32_t most)
 {
     struct world *w = rank->world;

@@ -144,8 +144,8 @@ static bool network_init(struct world *w)
     if (!g) return false;
     assert(g->nodes == nodes && g->gpus == gpus);
     w->network = network_new(g);
-    /* Between leaves, small messages may overtake: they use idle times of links that are too short for earlier
-     * messages. */
+    /* Between leaves, small messages may overtake larger ones that were sent earlier.  They use idle times of links
+     * that are too short for the larger ones. */
     w->ways_differ = w->network->leaf_count > 1 || c->routing == CLUSTER_ADAPTIVE || c->routing == CLUSTER_SPRAY ||
                      w->transport.order != TRANSPORT_WIRE;
     w->quantum_bytes = quantum_of(w);

@@ -4,7 +4,7 @@
  * takes requests first come, first served.  One clock describes it: the time at which it will be free.
  *
  *     worker ──store──► SM port ─► NVLink egress ─► NVLink ingress ─► peer's memory, word
- *        │                                                  (the worker is busy until the slowest lets go)
+ *        │                                                  (the worker is busy until the slowest is done)
  *        └──put/signal──► QP ─► NIC transmit ─► network ─► NIC receive ─► peer's memory, word
  *                                (the worker is busy while it posts; a NIC event sends the next request)
  *
@@ -75,7 +75,7 @@ enum { WORLD_SLOW_ONE = 1024 };
 
 struct world_result {          /* of one rank and kernel */
     uint64_t time_ps;          /* kernel duration */
-    uint64_t let_ps;           /* from the kernel's begin until the next may be launched; at most time_ps */
+    uint64_t let_ps;           /* from the kernel's begin until the next kernel may be launched; at most time_ps */
     uint64_t counts_ps;        /* from the kernel's begin until the host knows how many rows come; 0: equal to let_ps */
     uint64_t wait_ps;          /* how long the rank waits, before the kernel, for its first turn on a core of a host */
     uint64_t begin_ps, end_ps; /* the launch, and the end of its last worker, on the world's clock */
@@ -139,7 +139,7 @@ struct world_part {
     char name[128];     /* "NIC of rank 0, sending", "leaf0-spine1" */
     uint64_t busy_ps;   /* never more than the slowest rank's kernel takes */
     uint64_t bytes;     /* bytes that crossed it meanwhile, headers included; 0: it moves none */
-    uint64_t rate_bps;  /* the rate at which they could cross it, faults included; 0: its work has no single rate */
+    uint64_t rate_bps;  /* the rate at which bytes could cross it, faults included; 0: its work has no single rate */
     uint64_t usual_bps; /* the median rate of the parts of its kind; 0: for a link, or if rate_bps is not the part's own
                          * rate */
     double over_mean;   /* its bytes (or its time, if it moves none) over the mean of all parts of its kind; 0: a

@@ -61,7 +61,7 @@ struct world_worker {
                                    * event may */
     uint32_t counter;             /* 1 + the place of its struct counter; 0: it has none */
     uint32_t mover;               /* 1 + the place of its struct mover; 0: it has moved no rows */
-    uint32_t touched;             /* one bit for each site whose array the worker itself has read */
+    uint32_t touched;             /* for each site whose array the worker itself has read, the bit of its number % 32 */
     uint16_t sm;                  /* the SM whose port it uses */
     bool done : 1;
     bool unfenced : 1; /* it has stored since its last signal, so the next signal must wait for the stores */
@@ -80,7 +80,7 @@ struct stepping {
     struct world_worker *worker; /* NULL: none of the rank's workers is being stepped */
     uint64_t lane_start_ps;      /* when the operations that now run at the same time began */
     uint64_t last_end_ps;        /* when the last operation is done */
-    uint64_t space_ps;           /* when the next place on a full QP will be free, if known; 0: not wanted */
+    uint64_t space_ps;           /* when the next place on a full QP will be free; 0: not wanted, or not known */
     uint64_t wake_ps;            /* the soonest time at which its step asks to be woken; 0: never */
     uint64_t least;              /* the value that its next step awaits; 0: it awaits none */
     uint32_t awaited;            /* the word that is to have this value */
@@ -93,9 +93,9 @@ struct mover {
     uint32_t sm_next : 22;     /* 1 + the place of the next mover of its SM, 0: none; so a rank has at most
                                 * RANK_WORKERS_MAX */
     uint32_t moving_256 : 10;  /* the share of its last cycle in which it moved rows, in 256ths; 0: not known */
-    uint32_t bulk : 1;         /* the bulk engine moved them */
+    uint32_t bulk : 1;         /* the bulk engine moved the rows */
     uint32_t scanning_256 : 9; /* the share of that cycle in which it scanned arrays */
-    uint32_t scanned : 22;     /* how long it has scanned since, in units of MOVER_SCAN_PS */
+    uint32_t scanned : 22;     /* how long it has scanned since it last moved rows, in units of MOVER_SCAN_PS */
 };
 _Static_assert(sizeof(struct mover) == 24, "large worlds have millions");
 enum { MOVER_SCAN_PS = 4096 };
@@ -123,12 +123,12 @@ struct rest {
 struct price {
     uint64_t ps, lead_ps; /* until the warps have moved all rows; until the first byte leaves the SM */
     uint64_t served_ps;   /* how long the rows keep the SM busy */
-    uint64_t memory_ps;   /* how long they keep the memory busy */
+    uint64_t memory_ps;   /* how long the rows keep the memory busy */
     uint64_t sm_bytes, memory_bytes;
-    uint64_t egress; /* stores to a peer: the rate at which they leave the GPU (rate_q20) */
-    bool bulk;       /* the bulk engine moves them */
-    bool posted;     /* nobody waits until they have arrived */
-    bool fixed;      /* does not depend on what other warps do */
+    uint64_t egress; /* stores to a peer: the rate at which the rows leave the GPU (rate_q20) */
+    bool bulk;       /* the bulk engine moves the rows */
+    bool posted;     /* nobody waits until the rows have arrived */
+    bool fixed;      /* the price does not depend on what other warps do */
 };
 
 /* Rows that a worker moves one after another, each when the row before it is done: stores to a peer, or copies. */
@@ -171,7 +171,7 @@ struct world_rank {
     uint64_t *put_ps;                   /* [sms] when the stores of the SM's warps to peers so far are done */
     uint64_t egress_since_ps;           /* since when the egress has been busy */
     uint64_t beside_ps;                 /* the part of its kernel's duration that is not its workers' time */
-    uint64_t *fenced_ps;                /* [sms] when the last fence of its warps is done */
+    uint64_t *fenced_ps;                /* [sms] when the last round of fences of the SM's warps ends */
     uint64_t *told_ps;                  /* [sms] when peers have answered all signals of the SM's warps so far */
     uint64_t *copied_ps;                /* [sms] when the copies are done that the SM's warps make by loads and
                                          * stores */
@@ -199,8 +199,8 @@ struct world_rank {
     uint32_t worker_count, worker_max, running;
     uint32_t putting; /* workers that store rows to peers by their own stores and are not done */
     struct world_worker *ready_first, *ready_last; /* host: workers that will step when the rank gets the core */
-    uint32_t ready_count, round_left;              /* how many of these there are; how many steps are left in this
-                                                    * round of its loop */
+    uint32_t ready_count, round_left;              /* how many such workers there are; how many steps are left in this
+                                                    * round of the rank's loop */
     uint64_t owed_ps, held_until_ps; /* host, if the rank is slowed: how much longer its step has to take; until when it
                                       * does not get the core */
     uint64_t let_ps, counts_ps;      /* when the last worker without WORKER_CLOSES was done; when the last one with
@@ -250,7 +250,7 @@ struct work_rates {
 /* A world, or a part of one (parts.h).  In a part, the members under the heading "a part's own" belong to the part.
  * The other members equal those of the whole. */
 struct world {
-    struct world *whole;          /* the world that this is a part of; else itself */
+    struct world *whole;          /* the world that this is a part of; a world that is no part: itself */
     struct world **part;          /* [parts] the parts of the whole; a world that is not divided is its only part */
     uint32_t parts, part_ranks;   /* ranks of each part but the last, which may have fewer */
     struct mailbox **boxes;       /* [parts]; NULL: the world is not divided */
