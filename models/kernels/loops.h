@@ -90,7 +90,7 @@ enum loop_place { LOOP_SOURCE, LOOP_TARGET, LOOP_SHARED, LOOP_L2 };
 struct loop_op {
     uint8_t code, place;
     uint16_t by;
-    uint32_t n; /* for FIRST, OTHERS and REPEAT, `by` says how many operations later their END is; for an END,
+    uint32_t n; /* for FIRST, OTHERS and REPEAT, `by` says how many operations later their END is; for an END, it says
                  * how many operations earlier its block begins */
 };
 enum { LOOP_OPS = 32, LOOP_NESTED = 3 };
@@ -99,7 +99,7 @@ enum { LOOP_OPS = 32, LOOP_NESTED = 3 };
 struct loop_row {
     uint64_t bytes, made; /* bytes read of a row, or of all rows of a sum; bytes written for it, in all places
                            * together */
-    uint32_t rows, warps; /* of the operation, of the team */
+    uint32_t rows, warps; /* rows of the operation; warps of the team */
 };
 
 /* A site's loop for the sizes of a launch.  The table of words in loops.c explains the fields.  In addition to
@@ -123,7 +123,7 @@ struct loop {
     bool program; /* true: only the program and the description of its data count.  false: `engine` and the fields after
                    * it say what the loop does */
     bool times;   /* for a scan: loops_times() gives the number of loads; false: a load for each row */
-    bool team;    /* for a program: all warps of the operation move each row together; else each warp moves its own
+    bool team;    /* for a program: all warps of the operation move each row together; false: each warp moves its own
                    * row */
     uint64_t footprint_bytes; /* 0: so little that it does not matter */
     uint64_t digest;          /* of the sheets, the site and the sizes; equal digests mean equal programs */
@@ -155,8 +155,8 @@ void loops_make(const struct loops *loops, enum site site, const uint64_t size[L
 /* Writes the site's program for a row, and returns the number of its operations, at most LOOP_OPS. */
 uint32_t loops_program(const struct loops *loops, enum site site, const uint64_t size[LOOP_SIZES],
                        const struct loop_row *row, struct loop_op op[LOOP_OPS]);
-/* How many loads a lane makes in a scan of `rows` rows: the number that the site's line gives with `times`, else
- * rows. */
+/* How many loads a lane makes in a scan of `rows` rows.  It is the number that the site's line gives with `times`.  If
+ * the line gives none, it is `rows`. */
 uint32_t loops_times(const struct loops *loops, enum site site, const uint64_t size[LOOP_SIZES], uint32_t rows);
 
 /* For `eptwin kernel`: the name of a site; the site of a name (SITE_NONE: there is none); the sheets as text; the
