@@ -10,7 +10,7 @@
 
 #define OTHERS_BUSY 0.05
 #define STEAL_BUSY  0.02
-#define TAKEN_MOST  0.1 /* share of CPU time that others may use in a phase; kernel ticks take less than 0.01 */
+#define TAKEN_MOST  0.1 /* share of CPU time above which others disturb a phase; ticks take less than 0.01 */
 
 /* The columns of a "cpu" line of /proc/stat, in ticks. */
 enum { USER, NICE, SYSTEM, IDLE, IOWAIT, IRQ, SOFTIRQ, STEAL, STAT_COLUMNS };

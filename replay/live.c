@@ -212,8 +212,7 @@ static struct live_world *live_world_alloc(const struct live_options *o, const s
         .rank = (uint16_t)b->rank,
         .rank_count = (uint16_t)b->rank_count,
         .ranks_per_node = (uint16_t)MIN(o->ranks_per_node, UINT16_MAX),
-        .node_first = (uint16_t)(b->rank - b->rank % CLAMP(o->ranks_per_node, 1,
-                                                           UINT16_MAX)), /* ranks_per_node 0 is refused later */
+        .node_first = (uint16_t)(b->rank - b->rank % CLAMP(o->ranks_per_node, 1, UINT16_MAX)), /* 0 is an error later */
         .queue_count = needs->queue_count,
         .nvlink_disabled = o->nvlink_disabled,
         .payload = true,

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 enum {
-    CALLERS_MAX = 64,   /* callers served at a time; one more replaces the one that has been connected longest */
+    CALLERS_MAX = 64,   /* callers served at a time; one more caller replaces the oldest */
     GREETING_MS = 5000, /* limit of a caller's greeting; lower if the whole time for joining is short */
     GREETING_SHARE = 4,
     CONNECT_RETRY_MS = 50,

@@ -14,8 +14,8 @@
 struct cuda_flow {
     const char *kernel; /* copy_5, load_8, store_8, bulk, cast, sum, ... */
     uint32_t gpu, blocks, warps, row_bytes;
-    uint64_t footprint;                    /* bytes of rows at the source and at each target; 0: CUDA_IN_L2 */
-    uint64_t source;                       /* address; 0: the GPU's own source area */
+    uint64_t footprint; /* bytes of rows at the source and, if it has room, at each target; 0: CUDA_IN_L2 */
+    uint64_t source;    /* address; 0: the GPU's own source area */
     uint32_t source_offset, target_offset; /* bytes from the start of a 128-byte line to the start of a row */
     uint32_t target_count;                 /* 0: the GPU's own target area */
     uint64_t target[CUDA_TARGETS_MOST];

@@ -297,8 +297,8 @@ static bool patterns(struct cuda_bench *b, GError **error)
         for (uint32_t gpus = 2; gpus <= b->gpu_count; gpus++)
             for (uint32_t p = 0; p < PATTERNS; p++) {
                 const bool pairs = p == ONE_WAY || p == BOTH_WAYS, two_only = gpus == 2 && p != BOTH_WAYS;
-                if ((pairs && gpus % 2) || two_only)
-                    continue; /* with two GPUs, a pattern is both-ways, or one-way like pair_by_sms() */
+                /* With two GPUs, each pattern is both-ways, or one-way, which pair_by_sms() measures. */
+                if ((pairs && gpus % 2) || two_only) continue;
                 if (!patterns_keep(b, &movers[m], p, gpus, error)) return false;
             }
     return true;

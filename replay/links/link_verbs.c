@@ -46,7 +46,7 @@ enum {
  * IMM sends the whole slot into the receiver's ring. */
 struct verbs_slot {
     uint64_t value;
-    uint32_t word, add; /* add 1: value is added to the word */
+    uint32_t word, add; /* add: 1 if value is added to the word */
 };
 _Static_assert(sizeof(struct verbs_slot) == VERBS_SLOT_BYTES, "crosses the link");
 
@@ -138,8 +138,8 @@ static int verbs_sends_poll(struct link_verbs *v, struct verbs_nic *nic)
         assert(qp->nic == nic);
         if (wc[i].status != IBV_WC_SUCCESS) return verbs_completion_fail(v, qp, &wc[i]);
         const uint32_t more = (uint32_t)wc[i].wr_id - (uint32_t)qp->completed;
-        assert(more > 0 &&
-               qp->completed + more <= qp->signalled); /* only a request that asked for a completion has one */
+        /* Only a request that asked for a completion has one. */
+        assert(more > 0 && qp->completed + more <= qp->signalled);
         qp->completed += more;
         assert(qp->completed <= qp->posted - qp->chained);
         nic->completions_free++;
@@ -284,8 +284,8 @@ static int verbs_put(struct live_link *link, uint16_t peer, uint16_t queue, uint
     return verbs_ring(v, qp);
 }
 
-/* Adds a signal to the QP's chain.  If signals are IMM, the peer's CPU changes the word.  Otherwise the NICs do.  A
- * signal that adds is then an atomic, even if the others are plain writes. */
+/* Adds a signal to the QP's chain.  If signals are IMM, the peer's CPU changes the word.  If they are WRITE or
+ * ATOMIC, the NICs change it, and a signal that adds is always an atomic. */
 static void verbs_signal_build(struct link_verbs *v, struct verbs_qp *qp, uint64_t target, uint64_t value, bool add)
 {
     static const enum ibv_wr_opcode opcodes[] = {

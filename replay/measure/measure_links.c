@@ -10,7 +10,7 @@
 #include "sim/units.h"
 
 enum {
-    BATCH = 64, /* operations of one step; the clock is read once in each step */
+    BATCH = 64, /* operations of one step, which reads the CPU clock only twice */
 };
 
 /* ---- a stream of writes to one or more peers ---- */
