@@ -45,7 +45,7 @@ static void format_left(char *text, size_t text_size, const struct progress_stat
 void progress_format(char *text, size_t text_size, const struct progress_state *given)
 {
     struct progress_state state = *given;
-    if (state.done > state.total) /* a total that was too small still ends with a full bar */
+    if (state.done > state.total) /* if the total was too small, the bar ends full */
         state.total = state.done;
     const double share = state.total ? (double)state.done / (double)state.total : 1;
     const double rate = state.elapsed_s > 0 ? (double)state.done / state.elapsed_s : 0;

@@ -9,7 +9,7 @@
 #endif
 
 static const struct kind {
-    const char *source, *installed; /* below a source tree, below share/eptwin */
+    const char *source, *installed; /* folders in a source tree and in share/eptwin */
     const char *endings[3];
 } kinds[] = {
     [SHARE_CLUSTERS] = { "models/clusters", "clusters", { ".ini" } },

@@ -72,7 +72,7 @@ struct sim_row {
     struct sim_event *first;
     int32_t stride_bytes; /* the distance from one event to the next */
     uint32_t count;
-    void (*done)(struct sim *sim, struct sim_row *row); /* called when the last one has run: the row may be freed */
+    void (*done)(struct sim *sim, struct sim_row *row); /* called after the last event; may free the row */
 };
 /* Schedules the row's events, of which none is pending, one after another.  Each of them may then be moved like any
  * other event.  The row must stay in place until done().  If its events have all been moved, done() may never be

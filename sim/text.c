@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { FIRST_NO_CONTROL = 0xa0 }; /* in single-byte encodings: bytes from 0x80 up to here are control characters */
+enum { FIRST_NO_CONTROL = 0xa0 }; /* in single-byte encodings, bytes from 0x80 to 0x9f are control characters */
 
 char *text_printable(const char *text, size_t size_bytes)
 {

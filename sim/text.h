@@ -1,4 +1,4 @@
-/* text.h - protects against text from outside: removes what would move the cursor, and counts JSON values before a
+/* text.h - protects against text from outside: replaces what would move the cursor, and counts JSON values before a
  * parser makes them. */
 #ifndef SIM_TEXT_H
 #define SIM_TEXT_H

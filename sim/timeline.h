@@ -15,7 +15,7 @@
 
 struct timeline;
 
-/* Where the text goes, in pieces.  After it first returns false nothing more is written. */
+/* Where the text goes, in pieces.  After write() has returned false, it is not called again. */
 struct timeline_sink {
     bool (*write)(void *context, const void *text, size_t size_bytes);
     void *context;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include "sim/output.h"
 
-enum { LEVEL = 1 }; /* for both packings: a higher level would take longer than the run */
+enum { LEVEL = 1 }; /* for both packings: a higher level may take longer than the run */
 
 struct timeline_file {
     struct output *output;
