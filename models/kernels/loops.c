@@ -81,7 +81,7 @@ static const struct word {
     uint16_t offset;
     uint8_t kind;
     uint8_t engine; /* 1 + the loop's engine; 0: the word leaves the engine as it is */
-    uint8_t fixed;  /* the field's value if the expression is not 0; 0: use the expression's value */
+    uint8_t fixed;  /* what the field gets if the expression is not 0; 0: it gets the expression's value */
     const char *help;
 } loop_words[] = {
     { "load", FIELD(in_flight), U8, 0, 0, "loads that a lane has in flight, awaited together; then it goes on" },

@@ -52,7 +52,7 @@ bool dcqcn_marks(struct dcqcn *dcqcn, uint64_t queue_bytes, uint32_t packets);
 uint64_t dcqcn_allows_ps(const struct dcqcn *dcqcn, struct dcqcn_flow *flow, uint64_t now_ps);
 /* Notes that the QP sends size_bytes at now_ps. */
 void dcqcn_sent(const struct dcqcn *dcqcn, struct dcqcn_flow *flow, uint64_t now_ps, uint64_t size_bytes);
-/* Notes that marked bytes arrive at the receiver at in_ps.  Its notification takes back_ps to the sender. */
+/* Notes that marked bytes arrive at the receiver at in_ps.  The notification takes back_ps to the sender. */
 void dcqcn_marked(const struct dcqcn *dcqcn, struct dcqcn_flow *flow, uint64_t in_ps, uint64_t back_ps);
 
 #endif

@@ -63,7 +63,8 @@ struct parcel {
     uint32_t payload_bytes;        /* 0: nothing is stored */
     uint32_t early_bytes;          /* wire bytes sent in quanta before the last */
     uint64_t in_ps;                /* when the last byte sent so far comes in */
-    uint64_t held_ps;              /* when the quantum that has reserved its links comes in; 0: no quantum has */
+    uint64_t held_ps;              /* when the quantum that has reserved its links comes in; 0: no quantum has reserved
+                                    * any */
     struct sim_event resume_event; /* ends the wait of its QP */
     struct request *request;
 };

@@ -62,7 +62,8 @@ static struct price store_price(struct world_rank *rank, const struct fabric_wri
     };
 }
 
-/* Stores rows of this price at a peer from start_ps on.  First the worker waits for touch_ps. */
+/* Stores rows of this price at `peer`, which may be the worker's own rank, from start_ps on.  First the worker waits
+ * for touch_ps. */
 static void price_store(struct world_rank *rank, struct world_worker *ww, uint16_t peer, const struct price *price,
                         uint64_t start_ps, uint64_t touch_ps)
 {

@@ -47,11 +47,11 @@ static inline void flows_note(struct flows *f, uint16_t peer, uint64_t end_ps)
 /* How many of `lanes` warps are busy with rows, if each warp takes one row at a time. */
 static inline uint32_t gpu_warps_busy(uint32_t rows, uint32_t lanes) { return rows && rows < lanes ? rows : lanes; }
 
-/* Operations of one step run at the same time on different warps while there are free warps, and then behind earlier
- * operations. gpu_lane_begin() returns when an operation on `warps` warps begins (0: all) and sets `lanes` to their
- * number. gpu_lane_end() ends it at end_ps, the time for a GPU that is not slowed. gpu_lane_end_from() stretches only
- * the time from from_ps on, because a slowed GPU waits no longer than others for a link or for earlier work.
- * gpu_lane_reach() makes the operation wait until end_ps as well. */
+/* Operations of one step run at the same time on different warps.  An operation for which too few warps are free begins
+ * when the earlier ones have ended. gpu_lane_begin() returns when an operation on `warps` warps (0: all) begins, and
+ * sets `lanes` to their number. gpu_lane_end() ends it at end_ps, the time for a GPU that is not slowed.
+ * gpu_lane_end_from() stretches only the time from from_ps on, because a slowed GPU waits no longer than others for a
+ * link or for earlier work. gpu_lane_reach() makes the operation wait until end_ps as well. */
 static inline uint64_t gpu_lane_begin(struct world_worker *ww, uint32_t warps, uint32_t *lanes)
 {
     struct stepping *now = &worker_rank(ww)->now;
@@ -89,8 +89,8 @@ static inline uint64_t worker_behind_ps(struct world_worker *ww)
     return first_ps > ww->cursor_ps ? first_ps - ww->cursor_ps : 0;
 }
 
-/* gpu_lanes.c.  How long an SM takes for rows that need it for service_ps, if the groups on it, which are in step,
- * share it evenly. */
+/* gpu_lanes.c.  How long rows take that need the SM for service_ps, if the SM's groups share it evenly.  This holds for
+ * groups that are in step. */
 uint64_t gpu_share_ps(struct world_rank *rank, struct world_worker *ww, uint64_t service_ps);
 /* How many groups move rows on the SM, this one included, in 256ths.  Another group counts for the fraction of its
  * cycle in which it moves rows, and so does this group if its warps look for their rows themselves (`sought`).  Groups

@@ -130,7 +130,7 @@ void busy_free(struct busy *b)
 
 /* ---- looks ---- */
 
-/* What a port has done until time_ps, of its work that is known now. */
+/* How much of the work that is known now a port has done until time_ps. */
 static struct done port_done(const struct port *port, uint64_t time_ps)
 {
     const uint64_t ahead_ps = port->free_ps > time_ps ? port->free_ps - time_ps : 0;

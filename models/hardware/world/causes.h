@@ -18,8 +18,8 @@ struct causes_place {
     uint64_t time_ps;
 };
 
-/* For `ranks` ranks with `words` words each.  Each part has part_ranks ranks (the last perhaps fewer) and an arena
- * for their requests.  The new object owns arena[parts] and frees it. */
+/* Makes an object for `ranks` ranks with `words` words each.  Each part has part_ranks ranks (the last perhaps fewer)
+ * and an arena for their requests.  The new object owns arena[parts] and frees it. */
 struct causes *causes_new(struct timeline *timeline, uint32_t ranks, uint32_t words, const struct arena **arena,
                           uint32_t parts, uint32_t part_ranks);
 void causes_free(struct causes *causes);

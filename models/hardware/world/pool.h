@@ -20,7 +20,7 @@ static inline void *pool_get(struct pool *pool)
     if (!pool->free) pool_grow(pool);
     void **item = pool->free;
     pool->free = *item;
-    __builtin_prefetch(pool->free, 1); /* the next one that is taken */
+    __builtin_prefetch(pool->free, 1); /* the next item to be taken */
     return item;
 }
 /* Puts back a list of items.  The first bytes of each item are a pointer to the next. */

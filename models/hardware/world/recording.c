@@ -34,7 +34,8 @@ static struct causes_place operation_note(struct world_rank *rank, const char *n
     return place;
 }
 
-/* Notes a port that may have just served size_bytes.  It was busy for as long as its total busy time has grown. */
+/* Notes a port that may have just served size_bytes.  The port was busy for as long as its total busy time has grown
+ * since `before`. */
 static void port_note(const struct world_rank *rank, uint32_t track, const struct port *now, const struct port *before,
                       uint64_t size_bytes)
 {

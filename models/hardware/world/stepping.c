@@ -95,7 +95,7 @@ static struct turns *turns_begin(struct world_rank *rank, const struct turns *ro
 
 int world_store_in_turn(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write)
 {
-    struct fabric_write first = *write; /* with the bytes of all rows, because no worker reads them before the signal */
+    struct fabric_write first = *write; /* it carries the bytes of all rows: no worker reads them before the signal */
     first.charge_bytes /= write->rows;
     first.rows = 1;
     first.in_turn = false;
