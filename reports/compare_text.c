@@ -279,8 +279,8 @@ static void compare_phase_append(const struct compare *compare, const struct com
     g_string_append(out, ".\n");
 }
 
-/* Appends the part that bounds a phase in each of two predictions and, if the two differ, that the bound has moved to
- * another part. */
+/* Appends the part that bounds a phase in each of two predictions.  If these words differ, also says whether the bound
+ * has moved to another part. */
 static void compare_bounds_append(const struct compare *compare, const char *phase, GString *out)
 {
     struct compare_limit first, second;

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 /* The header line that lists the keys of the record's case, divided by spaces.  Records that differ in one of these
- * keys are of different cases.  A record without this line (one of measure) has no case. */
+ * keys are of different cases.  A record of measure has no such line, and no case. */
 #define RECORD_CASE_KEYS "case-keys"
 /* The header line that lists those keys of the case that describe the work.  Two predictions of equal work can be
  * compared, whatever their other keys are. */

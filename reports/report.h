@@ -27,9 +27,9 @@ struct report_case {
     bool title_differs;      /* the title says in what two predictions differ */
 };
 
-/* Makes cases of the records.  Records and paths are borrowed.  Every measurement is paired with the first
- * prediction of its case.  Then each remaining prediction is paired with the first one of equal work.  Each other
- * record is a case alone.  Free with g_ptr_array_unref(). */
+/* Makes cases of the records.  Records and paths are borrowed.  Every measurement is paired with the first prediction
+ * of its case.  Then each remaining prediction is paired with the first remaining one of equal work.  Each record
+ * without a pair is a case alone.  Free with g_ptr_array_unref(). */
 GPtrArray *report_cases_new(const struct record *const *records, const char *const *paths, guint count);
 
 /* Gives all cases their titles. */

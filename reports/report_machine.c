@@ -1,4 +1,4 @@
-/* report_machine.c - the machine that a case's prediction is for, with the parts that bound it marked.
+/* report_machine.c - the machine of a case's prediction, with marks on what bounds the prediction.
  *
  * The caller supplies the drawing.  This file knows the words of records, but no cluster. */
 #include "reports/report_plot.h"
@@ -19,7 +19,7 @@ static void mark_add(GPtrArray *marks, const struct drawing *drawing, const char
 }
 
 /* Marks the kind of part that bounds a phase or, if links bound the phase, the busiest link.  Marks nothing if latency
- * or no part alone bounds the phase. */
+ * bounds the phase, or if no part alone does. */
 static void phase_mark(const struct record *record, const char *phase, const struct compare_limit *limit,
                        GPtrArray *marks, const struct drawing *drawing)
 {

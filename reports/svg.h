@@ -67,8 +67,8 @@ void svg_scale_count(struct svg_scale *scale, double pixel_from, double pixel_to
 void svg_scale_range(struct svg_scale *scale, double pixel_from, double pixel_to, double least, double most,
                      int tick_count);
 /* Sets a logarithmic scale, from a little below the smaller of two positive values to a little above the larger.  Ticks
- * are at 1, 2 and 5 times powers of ten, or at powers of ten only.  With base 2, they are at powers of two.  For values
- * that cannot be drawn, the scale is from 1 to 10. */
+ * are at 1, 2 and 5 times powers of ten or, on a long scale, only at powers of ten.  With base 2, they are at powers of
+ * two.  For values that cannot be drawn, the scale is from 1 to 10. */
 void svg_scale_log(struct svg_scale *scale, double pixel_from, double pixel_to, double least, double most, int base);
 double svg_scale_pixel(const struct svg_scale *scale, double value);
 

@@ -73,7 +73,8 @@ enum import_column {
 };
 enum { IMPORT_OPTION_FIRST = IMPORT_KERNEL, IMPORT_OPTION_LAST = IMPORT_MESSAGE };
 
-/* The numbers of a row; NAN: the log does not have it.  Bandwidths that count different bytes are kept apart. */
+/* The numbers of a row; NAN: the log does not have the number.  Bandwidths that count different bytes are kept
+ * apart. */
 enum import_number {
     IMPORT_US,
     IMPORT_US_MIN,
