@@ -47,8 +47,9 @@ bool splits_trace_open(struct trace *trace, struct stream *stream, uint32_t toke
                        const struct trace_options *options, GError **error);
 bool ept_trace_open(struct trace *trace, struct stream *stream, const struct trace_options *options, GError **error);
 
-/* Adds to checksum an .ept file's header and, for each frame, its size, its tokens, its type of index and zstd's
- * checksum. Decompresses no frame, so the level of compression does not matter.  False if a checksum cannot be read. */
+/* Adds to checksum an .ept file's header and, for each frame, its size, its number of tokens, its type of index and
+ * zstd's checksum.  Decompresses no frame, so the level of compression does not matter.  False if a checksum cannot be
+ * read. */
 bool ept_trace_digest(struct trace *trace, GChecksum *checksum);
 
 /* Checks the trace's dimensions against the limits of traces and routing.  *error names the dimension that exceeds its
