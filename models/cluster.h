@@ -85,8 +85,8 @@ struct cluster_gpu {
     uint64_t scan_row_ps;             /* a warp's read of one token's entry, in a loop that waits for it */
     /* Costs of kernels that describe their access patterns (fabric.h).  If load_ps is 0, these kernels cost as much as
      * the work on rows above. */
-    uint64_t touch_ps;            /* extra time of a warp's first wait for an array, because the array's pages must be
-                                   * looked up */
+    uint64_t touch_ps;            /* extra time of a worker's first wait for an array that has not just been written,
+                                   * because its pages must be looked up */
     uint64_t load_ps, load_l2_ps; /* a wait for a load of a row that misses the L2; of one that hits it */
     uint64_t load_bytes;          /* bytes that a load which misses the L2 brings into it; 0: the bytes asked for */
     uint64_t load_again_ps;       /* a wait for a load from a line of the L2 that the SM has just read; 0: equal to
@@ -97,7 +97,8 @@ struct cluster_gpu {
                                    * 512 B, without its rows */
     uint64_t release_ps;          /* an atomic on own memory that releases: the time until the warp continues */
     uint64_t release_stores_ps;   /* release_ps if warps of the SM have just stored rows; 0: equal to release_ps */
-    uint64_t sum_far_sm_rate_bps; /* how fast sums on one SM read rows that come from memory and not from the L2 */
+    uint64_t sum_far_sm_rate_bps; /* how fast sums on one SM read rows that come from memory and not from the L2; 0:
+                                   * no limit */
     /* Costs of programs (models/kernels/loops.h).  If cycle_ps is 0, programs cost as much as plain rows. */
     uint64_t cycle_ps, access_ps; /* a scheduler's time for one instruction; from one access of a warp to its next
                                    * one */
@@ -107,15 +108,15 @@ struct cluster_gpu {
 };
 
 struct cluster_nvlink {
-    uint32_t gpus;               /* the GPUs of one NVLink domain; a domain counts as one node */
+    uint32_t gpus;               /* the GPUs of one NVLink domain; as many ranks are of one node by default */
     uint32_t over;               /* enum cluster_peers.  PCIE: GPUs without NVLink store over PCIe.  XGMI: AMD's
                                   * links */
     uint64_t line_rate_bps;      /* nominal rate of a GPU's links, one direction; 0: egress_rate */
     uint64_t unaligned_rate_bps; /* rate of egress for rows that do not begin at a 128-byte line; 0: equal to that
                                   * of other rows */
-    uint64_t split_rate_bps; /* rate of egress for bulk copies whose buffers in shared memory do not begin at a 128-byte
-                              * line */
-    uint64_t load_rate_bps;  /* rate of egress for rows that peers load while the GPU loads from them; 0: egress_rate */
+    uint64_t split_rate_bps;     /* rate of egress for bulk copies whose buffers in shared memory do not begin at a
+                                  * 128-byte line; 0: egress_rate */
+    uint64_t load_rate_bps; /* rate of egress for rows that peers load while the GPU loads from them; 0: egress_rate */
     uint64_t egress_rate_bps, ingress_rate_bps; /* rates of payload out of one GPU and into one GPU */
     uint64_t bulk_rate_bps;                     /* egress rate of bulk copies; 0: equal to egress_rate */
     uint64_t bulk_crossing_rate_bps;            /* the extra time of bytes of bulk copies where flows cross, given
@@ -126,8 +127,9 @@ struct cluster_nvlink {
     uint64_t crossing_ps;      /* extra time of a store where flows of several senders and receivers cross */
     uint64_t fence_ps;         /* st.release.sys after a worker's own stores: the time until these stores are
                                 * performed */
-    uint64_t fence_crowd_ps;   /* the most that fence_ps grows because other warp groups of the GPU store to peers */
-    uint32_t fence_crowd_half; /* how many such groups add half of fence_crowd_ps; 0: a single one adds all of it */
+    uint64_t fence_crowd_ps;   /* while other warp groups of the GPU store to peers: by how much longer than the way
+                                * to a peer and back (two latencies) a fence takes at most */
+    uint32_t fence_crowd_half; /* how many such groups add half of fence_crowd_ps; 0: one does */
     uint64_t peek_ps;          /* a load from a peer's memory: time there and back */
 };
 
@@ -223,7 +225,7 @@ struct cluster_network {
                                * group has, or two where there is none of these */
     uint32_t nodes_per_leaf;  /* nodes whose NICs are on one leaf; 0: 16 */
     uint32_t leaves_per_pod;  /* fat tree: leaves below one set of spines; dragonfly: switches of a group; 0: 4 */
-    uint32_t spines, cores;   /* switches above a pod's leaves; switches above the pods; 0: 4 */
+    uint32_t spines, cores;   /* switches above a pod's leaves; 0: 4; switches above the pods; 0: as many as spines */
     uint64_t uplink_rate_bps; /* rate of a link between switches; 0: it follows from the oversubscription */
     double oversubscription;  /* rate of all nodes below a leaf, divided by the rate of its uplinks; 0: 1 */
     uint64_t hop_ps;          /* extra time for each switch after the first */
@@ -247,12 +249,13 @@ struct cluster_dcqcn {
     double gain;                      /* the share of its distance to the new value by which an update moves alpha */
     uint64_t raise_ps, raise_bytes;   /* the rate is raised after each interval of this time, and after each
                                        * interval of this many bytes */
-    uint32_t recovery;                /* after a cut, this many raises only go back towards the rate before the cut */
-    uint64_t additive_bps, hyper_bps; /* later raises add additive_bps; once time and bytes have each raised the rate
-                                       * `recovery` times, raises add hyper_bps */
+    uint32_t recovery;                /* after a cut, this many raises by time, and this many by bytes, only go back
+                                       * towards the rate before the cut */
+    uint64_t additive_bps, hyper_bps; /* later raises also add additive_bps to that rate; once time and bytes have
+                                       * each raised more than `recovery` times, they add hyper_bps */
     uint64_t least_bps;               /* the lowest rate to which a cut can go */
-    /* true: after each cut, raises go back to the rate before that cut.  false: they do so only after a cut that
-     * follows a raise by time */
+    /* true: after each cut, raises go back to the rate before that cut.  false: they do so only after the first cut and
+     * after cuts that follow a raise by time */
     bool clamp_target;
 };
 

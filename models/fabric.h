@@ -33,8 +33,9 @@
  *     the other requests on its queue.
  *  5. The peer's workers must not read a target range before they have seen a signal posted after the data.
  *  6. `defer` of a put lets the fabric hold back the doorbell.  It rings at the latest with the next get, signal, flush
- *     or put without `defer` on the same (peer, queue).  A put with a signal posts both on its (peer, queue), the put
- *     first, with one doorbell, or neither.  They take two places of the queue, so the queue must have at least two.
+ *     or put without `defer` on the same (peer, queue).  put_signal() posts a put and then a signal on one
+ *     (peer, queue) with one doorbell, or posts neither.  They take two places of the queue, so the queue must have at
+ *     least two.
  *  7. work() is local work (cast, copy, reduce, scan).  A live world does it at once; the simulated world charges
  *     the worker for it.  It never fails.
  *  8. Zero-sized writes and gets are legal and deliver nothing.  Peer == own rank is legal for store and signal.
@@ -59,8 +60,8 @@ enum fabric_path { FABRIC_SELF, FABRIC_NVLINK, FABRIC_RDMA };
 
 /* A site is a place in a kernel's code (models/kernels/sites.h).  The library's sheet has a line for each site,
  * which says what the code does there.  A simulated world decides what that costs; a live world ignores the site.
- * At SITE_NONE the accesses of a row follow one another, wherever the row lies, a signal has no extra cost, and an
- * addition is an atomic of the whole GPU that releases earlier stores.
+ * SITE_NONE has no line.  Its accesses of a row follow one another, wherever the row lies.  Its signals have no extra
+ * cost.  Its additions are atomics of the whole GPU that release earlier stores.
  *
  * The kernel gives the sizes that the sheet's line names in brackets, in the line's order.  They are sizes of the
  * launch and facts about the data, such as how many bytes the kernel reads altogether.  NULL means that all sizes
