@@ -4,8 +4,8 @@
  * kernel before it on its stream has ended, the kernels that it waits for have ended, and SMs are free for it.
  * Blocks take SMs by the priority of their stream.  How long a kernel holds its SMs depends on its kind:
  *
- *     OCCUPANCY_SHORT    many short blocks: it takes free SMs, and gives them back at once when a kernel of a stream
- *                        with priority wants them
+ *     OCCUPANCY_SHORT    many short blocks: it takes free SMs, and gives them back at once when a kernel of another
+ *                        kind, or one of a stream with priority, wants them
  *     OCCUPANCY_TILES    persistent blocks that fetch tiles: blocks that come late find less work; if an op is several
  *                        kernels in sequence, each gives its SMs back at its end, and waiting kernels take SMs before
  *                        the next
