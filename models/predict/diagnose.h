@@ -196,7 +196,7 @@ struct diagnose_how {
 };
 
 /* Predicts the baseline's rows.  For each row of the table, sound[] gets the residual of the most similar case of the
- * baseline with equal phase, kernel and number of ranks; NAN: there is none. */
+ * baseline with equal phase, metric, kernel and number of ranks; NAN: there is none. */
 bool diagnose_baseline(const struct validate_table *table, struct validate_table *baseline, uint32_t workers,
                        double *sound, GError **error);
 
