@@ -66,8 +66,8 @@ struct coll_options {
     uint32_t compute_sm_first, compute_sms;
 };
 
-/* Returns NULL if the kernels can run these options.  Else fills text with the option's name, what was expected and
- * what was found, and returns it. */
+/* Returns NULL if the kernels can run these options.  Else writes to text the option's name, what was expected
+ * and what was found, and returns text. */
 const char *coll_options_refuse(const struct coll_options *options, const struct edges *edges, char *text,
                                 size_t text_size);
 

@@ -62,15 +62,16 @@ struct coll_rank {
 void coll_worker_add(struct coll_rank *r, struct fabric_worker *w, const struct worker_role *role, uint32_t sm,
                      uint32_t warps);
 
-/* Shared by the all-gathers.  coll_gather_offset() gives the heap offset of a rank's block, and coll_gather_fill()
- * makes the bytes of this rank's own block.  The other two return the outputs and check them. */
+/* The all-gathers share these functions.  coll_gather_offset() gives the heap offset of a rank's block.
+ * coll_gather_fill() makes the bytes of this rank's own block.  coll_gather_outputs() returns the outputs, and
+ * coll_gather_check() checks them. */
 uint64_t coll_gather_offset(const struct coll_options *o, uint32_t rank);
 void coll_gather_fill(struct coll_rank *base);
 uint32_t coll_gather_outputs(struct coll_rank *base, struct kernel_tensor *tensor, uint32_t max);
 uint32_t coll_gather_check(const struct coll_rank *base, char *text, size_t text_size);
 
-/* Shared by both all-to-allvs.  coll_messages_fill() makes the bytes that the rank sends, at the start of the heap, in
- * the order of job->edges.  The bytes that the rank receives lie behind these, in the order of their sources. */
+/* Both all-to-allvs use these functions.  coll_messages_fill() makes the bytes that the rank sends, at the start of the
+ * heap, in the order of job->edges.  The bytes that the rank receives lie behind these, in the order of sources. */
 void coll_messages_fill(struct coll_rank *base);
 uint32_t coll_messages_outputs(struct coll_rank *base, struct kernel_tensor *tensor, uint32_t max);
 uint32_t coll_messages_check(const struct coll_rank *base, char *text, size_t text_size);

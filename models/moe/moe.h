@@ -64,8 +64,8 @@ struct moe_options {
     bool zero_copy;            /* combine (low latency, one-sided, MoRI): the experts write their rows to where combine
                                 * takes them from, so combine need not copy them first */
     bool uccl;                 /* normal, internode: as in UCCL's port (PROTOCOLS.md 1.10) */
-    bool cached;               /* normal: dispatch reuses an earlier handle and sends no top-k choices, as in the loop
-                                * of the public test that tunes */
+    bool cached;               /* normal: dispatch reuses an earlier handle and sends no top-k choices, as in the tuning
+                                * loop of the public test */
     bool expand;               /* V2: a token has a row for each of its experts on a rank, instead of one row */
     bool single_reduction;     /* V2 combine: rows are summed only at the token's source */
     bool direct;               /* V2 over several nodes: not the hybrid mode; a token goes to each rank separately */
@@ -86,8 +86,8 @@ struct moe_options {
     uint32_t deepep; /* the version of the kernels (moe_deepep.h); 0: that of PROTOCOLS.md */
 };
 
-/* Returns NULL if the options are within the kernels' limits.  Else fills text with the option's name, what was
- * expected and what was found, and returns it. */
+/* Returns NULL if the options are within the kernels' limits.  Else writes to text the option's name, what was
+ * expected and what was found, and returns text. */
 const char *moe_options_refuse(const struct moe_options *options, char *text, size_t text_size);
 
 /* Sets the chunk sizes that are recommended for the number of ranks (PROTOCOLS.md 2).  rdma_recv is rounded up to a

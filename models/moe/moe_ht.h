@@ -164,14 +164,15 @@ static inline bool ht_goes_to(const struct ht_rank *h, uint32_t token, uint32_t 
 {
     return h->layout.bits[(size_t)token * h->g.groups + rank / 8] >> rank % 8 & 1;
 }
-/* The expert of a rank's choice; negative: the choice has none.  A rank's choices are numbered token by token, topk of
- * them for each token. */
+/* The expert of a rank's choice; negative: the choice has no expert.  A rank's choices are numbered token by token,
+ * topk of them for each token. */
 static inline int32_t ht_expert(const struct ht_rank *h, uint32_t rank, uint32_t choice)
 {
     return h->base.routing->rank[rank].experts[choice];
 }
 /* Numbers this rank's choices in the order of their experts.  before[experts + 1] gets, for each expert, how many
- * choices are of smaller experts.  place[tokens x topk] gets each choice's number; UINT32_MAX: it has no expert. */
+ * choices are of smaller experts.  place[tokens x topk] gets each choice's number, or UINT32_MAX if the choice has no
+ * expert. */
 void ht_choices_sort(const struct ht_rank *h, uint32_t *before, uint32_t *place);
 /* How many tokens of source have an expert on one of the `targets` ranks from target on. */
 uint32_t ht_tokens_between(const struct ht_rank *h, uint32_t source, uint32_t target, uint32_t targets);

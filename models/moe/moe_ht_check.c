@@ -198,7 +198,7 @@ static void rows_check(const struct ht_rank *h, struct check_report *report)
                        i, (long long)h->t.recv_index[i]);
 }
 
-/* How many rows of a token are summed on a rank: one or, in V2 with expand, one for each of its experts there. */
+/* How many rows of a token are summed on a rank: one or, in V2 with expand, one for each expert of the token there. */
 static uint32_t copies_at(const struct ht_rank *h, uint32_t token, uint32_t rank)
 {
     const int32_t *expert = &h->base.routing->rank[h->g.rank].experts[(size_t)token * h->g.topk];
@@ -279,7 +279,8 @@ static void combine_check(const struct ht_rank *h, struct check_report *report)
         }
     }
     const double fp8_limit = o->round_scale ? 7e-3 : 5e-4;
-    /* FP8 holds whole numbers up to 16 exactly, and with scales that are powers of two they stay exact */
+    /* Without rounded scales, constant rows become 448 in FP8 and come back exactly.  With rounded scales they do so up
+     * to 16, because FP8 holds these numbers exactly. */
     const bool exact = o->data == MOE_DATA_CONSTANT && (!o->round_scale || h->g.rank <= 16);
     const double limit = o->dtype == MOE_FP8 && !exact ? fp8_limit : o->family == MOE_V2 ? 1e-5 : 5e-6;
     const double value = check_diff_value(&diff);

@@ -57,7 +57,7 @@ struct intra_rank {
     uint32_t *channel_row, *channel_count;        /* [source][channel] where in recv_x the rows begin, and how many
                                                    * there are */
     struct fabric_given send_row[2], receive_row; /* dispatch's sizes; send_row[1] is for rows that another sender has
-                                                   * read before */
+                                                   * already read */
     struct fabric_given return_row;               /* combine's sizes */
     struct intra_notify notify;
     struct intra_sender *sender;     /* [channel][rank] */

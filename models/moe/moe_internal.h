@@ -28,7 +28,8 @@ static inline struct moe_rank moe_rank_of(const struct kernel_job *job, struct f
     };
 }
 
-/* A family.  refuse() returns NULL if its kernels can run the options; else text, which gets the reason. */
+/* A family.  refuse() returns NULL if the family's kernels can run the options.  Else it writes the reason to text and
+ * returns text. */
 struct moe_family {
     const struct kernel_family kernels;
     const char *(*refuse)(const struct moe_options *o, char *text, size_t text_size);

@@ -100,7 +100,7 @@ struct ll_reducer {
     bool chosen;
 };
 
-/* The rows that a local expert received from one source: packed at [begin, begin + count). */
+/* The rows that a local expert received from one source: `count` of the expert's packed rows, from row `begin` on. */
 struct ll_range {
     uint32_t begin, count;
 };
@@ -212,7 +212,8 @@ static inline uint64_t ll_choices(const struct ll_rank *r) { return (uint64_t)r-
 /* Launch dispatch and combine.  A launch sends (receive == false), receives (send == false) or does both. */
 struct kernel_launch *ll_dispatch_launch(struct ll_rank *r, bool send, bool receive);
 struct kernel_launch *ll_combine_launch(struct ll_rank *r, bool send, bool receive);
-/* moe_ll_mask.c: launches the kernel between iterations that masking needs, a barrier of all living ranks. */
+/* Launches the clean kernel (moe_ll_mask.c).  Masking needs it between iterations.  It is a barrier of all living
+ * ranks. */
 struct kernel_launch *ll_clean_launch(struct ll_rank *r);
 /* Must be called while w waits for source.  Masks source if w has waited for as long as the timeout.  True if source is
  * masked, so that w need not wait for it. */

@@ -200,7 +200,7 @@ static void activate(struct mega_sm *s)
 struct mega_rows {
     const struct mega_rank *rank;
     const struct mega_block *block;
-    uint32_t count, choice; /* how many rows go to the peer; the number of the first one's choice at the peer */
+    uint32_t count, choice; /* how many rows go to the peer; the number, at the peer, of the first row's choice */
     uint16_t peer;
 };
 

@@ -198,8 +198,7 @@ static void returned_fill(const void *context, uint8_t *target)
 }
 
 /* Stores the warp's next row back to its source.  A warp takes one row of each source in turn, and neighbouring warps
- * begin with different sources.  False: there is no room, so step again later.  *more says whether it has stored a row.
- */
+ * begin with different sources.  False: there is no room, so step again.  *more says whether it has stored a row. */
 static bool rows_return(struct mori_warp *v, bool *more)
 {
     const struct os_rank *r = v->rank;
@@ -360,7 +359,7 @@ static const struct worker_role combine_role = { .step = combine_step, .describe
 
 /* ---- phases ---- */
 
-/* Sets the sizes of a row for its loop: its bytes, the bytes of its scales, and the bytes of a value. */
+/* Sets the sizes for the loop that moves a row: bytes of the row, of its scales, and of a value. */
 static void row_given(struct mori_rank *r, const struct ht_slot *slot)
 {
     r->row.size[0] = slot->row_bytes;

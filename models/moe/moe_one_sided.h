@@ -63,8 +63,8 @@ struct os_rank {
     uint64_t opened, finished; /* the values that the private words will have when the launched kernel has ended */
 };
 
-/* Shared with MoRI's kernels.  os_rank_init() fills a zeroed rank, but the caller sets blocks, block and local.  MoRI's
- * kernels also replace the map. */
+/* MoRI's kernels use these functions, too.  os_rank_init() fills a zeroed rank, but the caller sets blocks, block and
+ * local.  MoRI's kernels also replace the map. */
 void os_slots_make(const struct moe_options *o, bool payload, struct ht_slot *dispatch, struct ht_slot *combine);
 void os_map_make(const struct moe_options *o, bool payload, struct os_map *m);
 struct fabric_needs os_needs_of(const struct moe_options *o, const struct os_map *map);

@@ -165,8 +165,8 @@ struct v2_rank {
     struct fabric_given stage[2][128 / V2_SHARED_ALIGN]; /* sizes for loading rows (stage[0]) or tokens (stage[1]) into
                                                           * shared memory, by the place in a line at which the buffer
                                                           * begins */
-    struct fabric_given store[128 / V2_SHARED_ALIGN]; /* sizes for storing a slot from there, by the place in a line at
-                                                       * which the slot begins at the peer */
+    struct fabric_given store[128 / V2_SHARED_ALIGN]; /* sizes for storing a slot from shared memory, by the place in a
+                                                       * line at which the slot begins at the peer */
     struct fabric_given copy, reduce, merge, gather[HT_TOPK_MAX];
     uint32_t *position; /* [tokens][targets] as in struct ht_layout, but for V2's channels */
     uint32_t pass_max;

@@ -117,8 +117,8 @@ static void row_fill(const void *context, uint8_t *slot)
     else ht_slot_pack_combine(&p->rank->ht, p->item, slot);
 }
 
-/* The place of the row among the rows for its source; if all expanded rows go back, that of its next expanded row.  The
- * row has this place both at the source and in the send area. */
+/* The place of the row among the rows for its source.  If all expanded rows go back, this is the place of the row's
+ * next expanded row.  The place is the same at the source and in the send area. */
 static uint64_t row_at(const struct v2_warp *p)
 {
     const struct v2_rank *r = p->rank;

@@ -95,8 +95,8 @@ static bool gate_workers(struct v2_gate *k)
     return gate_phase(k);
 }
 
-/* Whether puts have arrived.  In direct mode, all puts must have arrived before the last barrier.  Hybrid kernels need
- * not wait, because their words go behind their puts. */
+/* Whether puts have arrived.  In direct mode, all puts must have arrived before the last barrier.  In hybrid mode the
+ * gate need not wait, because words go behind the puts. */
 static bool gate_flush(struct v2_gate *k)
 {
     const struct fabric *f = k->rank->ht.base.fabric;
