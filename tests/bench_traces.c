@@ -1,8 +1,8 @@
 /* bench_traces.c - speed of the trace readers and generators on one core, and their memory.
  *
- * Random access is timed on an .ept of 1 GB with many (step, layer)s.  Its routing is drawn at random, so that it does
- * not compress better than captured routing.  This process reads the whole trace in random order; its peak memory must
- * not grow with the file.  Throughput is by CPU time, latency by wall-clock time.
+ * Random access is timed on a large .ept with many (step, layer)s.  Its routing is drawn at random, so that it does not
+ * compress better than captured routing.  This process reads the whole trace in random order; its peak memory must not
+ * grow with the file.  Throughput is by CPU time, latency by wall-clock time.
  *
  * bench_traces [GIGABYTES]: size of that trace on disk, default 1. */
 #include <stdio.h>

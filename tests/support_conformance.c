@@ -104,7 +104,7 @@ static int program_write(struct program *p, const struct op *op, const struct fa
     if (fabric_path(f, op->peer) == FABRIC_RDMA)
         return signal ? fabric_put_signal(&p->worker, &write, signal) : fabric_put(&p->worker, &write);
     const struct fabric_write source = write;
-    if (op->size % 2) { /* odd sizes: the fabric makes the bytes in place */
+    if (op->size % 2) { /* for odd sizes, the fabric calls program_fill() to make the bytes in place */
         write.fill = program_fill;
         write.data = &source;
     }
@@ -472,7 +472,7 @@ static void case_ownership(struct suite *s)
             op.target = target + i * SIZE;
             op.value = ++s->next_pattern;
             suite_write(s, from, 0, op, OP_WRITE);
-            suite_flush(s, from, 0, to, queue); /* returns 0 at once where the path is a store */
+            suite_flush(s, from, 0, to, queue); /* a flush returns 0 at once if the path is a store */
         }
         suite_op(s, from, 0, (struct op){ .kind = OP_FILL, .source = source, .size = SIZE, .value = UINT32_MAX });
         suite_signal(s, from, 0, to, queue, words, 1);
@@ -609,7 +609,8 @@ static void case_local(struct suite *s)
     }
 }
 
-/* As case_signal_after_data, but block and signal are one operation.  There are far more of them than a queue holds. */
+/* As case_signal_after_data, but block and signal are one operation.  There are far more such operations than a queue
+ * holds. */
 static void case_put_signal(struct suite *s)
 {
     static const uint32_t sizes[] = { 0, 1, 8, 300, 2500 };
@@ -632,8 +633,8 @@ static void case_put_signal(struct suite *s)
     suite_run(s);
 }
 
-/* Every rank adds to two counters of every rank, one for additions by RDMA and one for others, some after data.  No
- * addition is lost, and a rank that has seen all additions sees all data. */
+/* Every rank adds to two counters of every rank, one for additions by RDMA and one for other additions.  Some additions
+ * follow data.  No addition is lost, and a rank that has seen all additions sees all data. */
 static void case_counters(struct suite *s)
 {
     enum { TURNS = 12, SIZE = 200 };

@@ -15,7 +15,7 @@ struct op {
     enum op_kind kind;
     uint16_t rank, peer, queue;
     bool rdma;
-    bool released; /* a store, after which its worker has made a signal_add */
+    bool released; /* for a store: its worker has made a signal_add since */
     const struct fabric_worker *worker;
     uint64_t offset, size_bytes;
     uint8_t *copy;         /* store: the bytes that it writes; put: its source when it was posted */

@@ -79,7 +79,7 @@ static void test_planted_layout(void)
     moe_group_expect(group, RANK, 0);
 }
 
-/* Plants a number of received rows, then a number of allocated rows, that is one too small. */
+/* First the number of received rows is made one too small, then the number of allocated rows. */
 static void test_planted_size(void)
 {
     for (int worst = 0; worst <= tested->worst_tokens; worst++) {

@@ -232,7 +232,7 @@ static const struct hang {
     { 1, { "?", ".", "?", "?", "?", "?" }, { 0 }, 1 },
     { 0, { "*", "*", "*", "?", "*", "*" }, { 0 }, 3 },  /* no rank names a peer, so the root is the rank that does not
                                                          * answer */
-    { 0, { "1", "2*", ".", "?", "*", "*" }, { 0 }, 3 }, /* likewise, at the end of a chain */
+    { 0, { "1", "2*", ".", "?", "*", "*" }, { 0 }, 3 }, /* a chain that ends at a rank that waits for any rank */
     { 4, { "*", "*", ".", "*", "*", "*" }, { 5, 5, 9, 5, 5, 5 }, 2 }, /* the root is the idle rank, and not one that
                                                                        * waits */
     { 4, { "*", "*", "*", "*", "*", "*" }, { 7, 6, 7, 7, 7, 7 }, 1 }, /* if all wait for any rank, the root is the rank

@@ -167,7 +167,7 @@ TEST("files beside a table")
     CU_ASSERT_STRING_EQUAL(c.trace_weights, weights);
     CU_ASSERT_STRING_EQUAL(c.placement, placement);
     CU_ASSERT_STRING_EQUAL(c.cluster, file);
-    CU_ASSERT_STRING_EQUAL(c.routing, "f"); /* stays, because it does not name a file */
+    CU_ASSERT_STRING_EQUAL(c.routing, "f"); /* "f" stays, because `routing` names no file here */
     set_all(&c, "trace", "none", "placement", "greedy", "cluster", "h200", NULL);
     case_files_resolve(&c, folder);
     CU_ASSERT(!strcmp(c.trace, "none") && !strcmp(c.placement, "greedy") && !strcmp(c.cluster, "h200"));

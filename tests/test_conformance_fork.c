@@ -1,5 +1,5 @@
-/* test_conformance_fork.c - the conformance suite with a real process for each rank, forked as replays are.  Only in
- * this test do signals and data really race.
+/* test_conformance_fork.c - the conformance suite with a real process for each rank, forked as replays are.  So signals
+ * and data really race.
  *
  * Method: every process runs the programs of its own rank through live_world_run().  The exit status of the run says
  * whether any process saw a broken rule. */
@@ -23,7 +23,7 @@ TEST("processes")
     }
 }
 
-/* More ranks than CPUs, on any machine. */
+/* As many ranks as the suite allows, which are more than a small machine has CPUs. */
 TEST("crowd")
 {
     struct support_process_case c = { .traitor = -1, .seed = 4 };

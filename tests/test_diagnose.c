@@ -184,8 +184,8 @@ static void machine_differs(struct validate_table *table)
         table->row[i].measured_us *= strcmp(table->row[i].phase[0], "dispatch") == 0 ? 1.7 : 0.75;
 }
 
-/* Relative to the measurements of the sound machine, the cause explains everything.  Without that baseline, errors hide
- * it. */
+/* Relative to the measurements of the sound machine, the cause explains everything.  Without that baseline, errors of
+ * predictions hide the cause. */
 TEST("beside a baseline")
 {
     g_autoptr(validate_table) table = table_new();
@@ -364,7 +364,7 @@ TEST("what is known before")
 }
 
 /* The row is a bandwidth over one QP, and is compared with all ports of its NIC.  Then a port at half its rate and a
- * redirected path explain it equally well. */
+ * redirected path explain the bandwidth equally well. */
 TEST("messages on several ports")
 {
     g_autoptr(GError) error = NULL;

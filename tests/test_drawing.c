@@ -64,7 +64,7 @@ static bool named(const struct seen *seen, const char *name)
     return strstr(seen->names->str, line) != NULL;
 }
 
-/* Of 40 switches in a row, at most 15 are drawn, and those that a mark names. */
+/* Of 40 switches in a row, 15 are drawn.  Switches that a mark names are drawn in addition. */
 TEST("a long row leaves parts out, but none that is marked")
 {
     g_autoptr(drawing) d = drawing_new("rack", "switches");

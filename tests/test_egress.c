@@ -1,5 +1,5 @@
-/* test_egress.c - a GPU's links, which its CPCs (groups of SMs) share evenly.  Tests the shares by themselves, which
- * SMs a kernel's blocks get, and bulk stores in a simulated world. */
+/* test_egress.c - a GPU's links, which its CPCs (groups of SMs) share evenly.  Tests the shares alone, then the choice
+ * of SMs for a kernel's blocks, then bulk stores in a simulated world. */
 #include "models/hardware/machine/egress.h"
 #include "models/hardware/world/world.h"
 #include "sim/rng.h"
@@ -170,7 +170,7 @@ TEST("crowded CPCs end late")
     struct cluster c = shared_cluster();
     double us[SMS];
     CU_ASSERT(senders_run(&c, peer, us) < SMS); /* stores that wait for the links leave in no fixed order */
-    WITHIN(us[2], 2 * rows_us);                 /* its CPC has half of the links */
+    WITHIN(us[2], 2 * rows_us);                 /* SM 2's CPC has half of the links */
     WITHIN(us[0], 3 * rows_us);
     WITHIN(us[1], 3 * rows_us);
     CU_ASSERT_TRUE_FATAL(cluster_parse_cpcs("0 1 2", &c.gpu.cpcs));

@@ -15,7 +15,7 @@
 #include "tests/support_sim.h"
 #include "tests/unit.h"
 
-/* No rank's steps take that long, neither in the adversarial world nor in the simulated one. */
+/* The timeout is longer than any rank's steps take, in the adversarial world and in the simulated one. */
 static const uint64_t timeout_ps = 20000 * PS_PER_US;
 
 static void fail_plan(struct moe_options *o, uint32_t rank, enum moe_call call, uint32_t iteration)
@@ -206,8 +206,8 @@ TEST("a rank that is late, not dead")
     CU_ASSERT(in_the_midst >= 20);
 }
 
-/* A rank begins while the timeouts of the others run out.  Some ranks mask it and others do not, and then these may
- * mask each other.  In every case, no rank may wait for ever or break the contract. */
+/* A rank begins while the timeouts of the others run out.  Some ranks mask the late rank and others do not.  These two
+ * groups may then mask each other.  In every case, no rank may wait for ever or break the contract. */
 TEST("a rank that is late to some")
 {
     uint32_t in_the_midst = 0, mixed = 0;

@@ -156,8 +156,8 @@ TEST("conformance across processes")
 
 enum { LINK_BYTES = 1 << 20, LINK_DEPTH = 4, LINK_PUT_BYTES = 64 << 10 };
 
-/* Makes a link between two ranks in two processes, over its own memory.  Returns NULL after printing the reason.  It
- * returns on each rank only when both ranks have finished. */
+/* Makes a link between two ranks in two processes, over its own memory.  If that fails, prints the reason and returns
+ * NULL.  If both ranks succeed, neither returns before the other has a link. */
 static struct live_link *link_open(struct bootstrap *b, const struct live_options *options, struct live_memory *memory)
 {
     const struct fabric_needs needs = { LINK_BYTES / 2, 8, 1, LINK_DEPTH, 0 };
@@ -184,7 +184,7 @@ struct stopped {
     int to_writer[2], to_target[2];
 };
 
-/* The target does not serve its link, so nothing can have been delivered.  flush() must not claim that it was. */
+/* The target does not serve its link, so nothing can have been delivered.  flush() must not claim that anything was. */
 static int rank_flushes(struct bootstrap *b, void *context)
 {
     struct stopped *const s = context;

@@ -47,7 +47,7 @@ static void on_element(GMarkupParseContext *context, const char *element, const 
     page->dots += strcmp(element, "circle") == 0;
     for (int i = 0; names[i]; i++) {
         CU_ASSERT_FALSE(g_str_has_prefix(names[i], "on"));
-        if (strstr(names[i], "href")) CU_ASSERT_EQUAL(values[i][0], '#'); /* within the page */
+        if (strstr(names[i], "href")) CU_ASSERT_EQUAL(values[i][0], '#'); /* links stay within the page */
         CU_ASSERT_STRING_NOT_EQUAL(names[i], "src");
         if (strcmp(names[i], "x") == 0 || strcmp(names[i], "width") == 0 || strcmp(names[i], "cx") == 0)
             CU_ASSERT_TRUE(isfinite(g_ascii_strtod(values[i], NULL)) && g_ascii_strtod(values[i], NULL) >= 0);

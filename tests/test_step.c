@@ -202,7 +202,8 @@ TEST("rows of experts fill tiles")
 {
     g_auto(routing) routing;
     routing_alloc(&routing, 2, 1, 4, (uint32_t[]){ 3, 3 }, 0);
-    for (uint32_t i = 0; i < 5; i++) routing.rank[i / 3].experts[i % 3] = (int32_t)(i == 4 ? 3 : 0); /* one is unused */
+    /* The sixth place stays unused. */
+    for (uint32_t i = 0; i < 5; i++) routing.rank[i / 3].experts[i % 3] = (int32_t)(i == 4 ? 3 : 0);
     g_autofree double *rows = program_rows(&routing, 1), *tiled = program_rows(&routing, 3);
     CU_ASSERT_DOUBLE_EQUAL(rows[0], 4, 0);
     CU_ASSERT_DOUBLE_EQUAL(rows[1], 1, 0);
@@ -242,8 +243,8 @@ static const struct schedule_phases cached_phases = { cached_names, 4, 2, false,
 static const struct schedule_phases train_phases = { normal_names, 5, 3, false, true, &cached_phases };
 static const struct schedule_phases hook_phases = { hook_names, 4, 2, true, false, NULL };
 
-/* Returns the kernels of a stream in order, or of all if stream is -1.  "a0" is an op's first letter and the batch, and
- * "1/0" is a phase's number and the batch. */
+/* Returns the kernels of a stream in order.  If stream is -1, returns those of all streams.  "a0" is an op's first
+ * letter and the batch, and "1/0" is a phase's number and the batch. */
 static char *order_of(const struct schedule *s, int stream)
 {
     GString *text = g_string_new(NULL);
@@ -330,7 +331,7 @@ struct bench {
     struct device *device;
     struct step_cost cost[KERNELS_MAX];
     uint64_t now_ps, timer_ps, meeting_ps, gap_ps;
-    double slow; /* the factor by which kernels that run at the same time are slowed */
+    double slow; /* kernels that run at the same time take longer by this factor */
     double lift;
 };
 

@@ -251,8 +251,8 @@ TEST("skew is what was asked")
 }
 
 /* The expected experts are results of aiconfigurator's functions with seed 0.  They are those of rank 0's tokens; 4
- * ranks have 8 tokens each, and there are 8 experts.  With 7 choices of 8 experts, the most popular experts would need
- * more tokens than there are. */
+ * ranks have 8 tokens each, and there are 8 experts.  In the case with 7 choices of 8 experts, the most popular experts
+ * would need more tokens than there are. */
 TEST("a power law as published")
 {
     static const struct {

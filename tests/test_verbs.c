@@ -246,7 +246,7 @@ static int pair_waits(struct link_pair *pair)
     return -EAGAIN;
 }
 
-/* A rank that posts nothing must learn of it, too.  Its probes do not count as progress. */
+/* A rank that posts nothing must also learn that its peer is gone.  The rank's probes do not count as progress. */
 static void test_peer_gone_idle(void)
 {
     struct live_options options = options_for(NULL, LIVE_SIGNAL_WRITE);
