@@ -6,10 +6,10 @@
  *                counts the messages that have come by RDMA.  As many workers as the kernel has SMs store the
  *                messages that go by NVLink.  Within a node NCCL's sends and receives may do all of this instead.
  *    allgather   every rank gets every rank's block.  hybrid: each rank puts its block to the rank at its own place
- *                on each other node.  It stores its own block and the blocks that come to the peers of its node.
+ *                on each other node.  It stores its own block, and those that it gets, to the peers of its node.
  *                ring: NCCL's ring; or a ring within a node, where each rank's streams copy blocks to the next rank.
- *                leader: one rank
- *                of each node gets the blocks of the other nodes and copies all blocks to its peers, by streams.
+ *                leader: one rank of each node gets the blocks of the other nodes and copies all blocks to its peers,
+ *                by streams.
  *    reducescatter  every rank gets the sum of what all ranks have for it, by NCCL's rings.
  *    allreduce   every rank gets the sum of all ranks' bytes, by NCCL's rings or trees, in chunks.
  *    ag_rs       what engines without a kernel for dispatch and combine run instead: an all-gather of every rank's

@@ -1,5 +1,5 @@
-/* coll_allgather_streams.c - the all-gather by a ring within a node that a host drives by two streams, without a
- * kernel.  Copy engines make the copies.  Streams write and await words.
+/* coll_allgather_streams.c - the all-gather by a ring within a node, without a kernel.  A host drives each rank by two
+ * streams.  Copy engines make the copies.  Streams write and await words.
  *
  *     first stream                          second stream
  *     write "taken" at the predecessor

@@ -1,8 +1,9 @@
 /* formats.c - conversions of BF16 and FP8 E4M3, and what the kernels do with rows: quantise in blocks of 128 values,
  * turn into logarithms and back, and sum in FP32.
  *
- * Conversions of BF16 and FP8 are integer operations on bit patterns, without branches.  So compilers vectorise the
- * loops, and rounding does not depend on a library's rounding mode.  Knows nothing of tokens, ranks or slots. */
+ * Conversions of BF16 and FP8 work on bit patterns, without branches.  So compilers vectorise the loops.  Rounding is
+ * done by integer operations, except for subnormals of FP8, which an FP32 addition rounds.  Knows nothing of tokens,
+ * ranks or slots. */
 #include "models/moe/formats.h"
 
 #include <assert.h>

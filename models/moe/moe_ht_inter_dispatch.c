@@ -1,7 +1,7 @@
 /* moe_ht_inter_dispatch.c - internode dispatch, the sending half (PROTOCOLS.md 1.3), on SM 2c + 1:
  *
  *     sender       seven warps, stepped as one worker: each warp puts a token of the channel into the send ring of each
- *                  node that needs it; tokens for the rank's own node go straight into its receive ring
+ *                  node that needs it; tokens for its own node go straight into its own receive ring
  *     coordinator  one warp: sends chunks of a ring with one write each, then the tail on the same QP
  *
  * A slot of a send ring is free again when all forwarders of the peer have read its token. */

@@ -2,7 +2,7 @@
  *
  *     forwarder, SM 2c      one warp for each rank of the node: reads the tokens that came by RDMA from one node after
  *                           another, and copies those that its rank needs into the NVLink ring there, in chunks
- *     head keeper, SM 2c    one warp: gives RDMA slots back, at least a chunk, once all forwarders have read them
+ *     head keeper, SM 2c    one warp: when all forwarders have read RDMA slots, gives them back, at least a chunk
  *     receiver, SM 2c + 1   one warp for each forwarding rank of the node: copies from the NVLink ring into recv_x,
  *                           behind the rows of lower ranks and channels */
 #include "models/moe/moe_ht_inter.h"

@@ -89,7 +89,7 @@ void intra_combine_launch(struct intra_rank *r);
  * slots. */
 void intra_sender_init(struct intra_rank *r, struct intra_sender *s, uint32_t channel, uint32_t peer,
                        const struct moe_chunks *chunks);
-/* Charges the worker for a read of the ring's head.  Called once for each chunk. */
+/* Charges the worker for a read of the ring's head.  Must be called once for each chunk. */
 void intra_sender_peek(struct intra_sender *s);
 
 #endif

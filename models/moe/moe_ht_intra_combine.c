@@ -1,6 +1,6 @@
 /* moe_ht_intra_combine.c - intranode combine (PROTOCOLS.md 1.2): every received row goes back and is summed.
  *
- *     sender, SM 2c           for each rank: sends the channel's rows that came from that rank, in chunks, to its ring
+ *     sender, SM 2c           for each rank: sends the channel's rows that came from it, in chunks, to that rank's ring
  *     reducers, SM 2c + 1     23 warps, each of which takes every 23rd token of the channel (moe_ht_reduce.c)
  *     keeper, SM 2c + 1       one warp: tells each rank how far its ring has been read */
 #include "models/moe/moe_ht_intra.h"

@@ -1,4 +1,4 @@
-/* moe_ht_intra_dispatch.c - intranode dispatch (PROTOCOLS.md 1.2): every token once to each rank that needs it.
+/* moe_ht_intra_dispatch.c - intranode dispatch (PROTOCOLS.md 1.2): a token goes once to each rank that needs it.
  *
  *     sender, SM 2c        for each destination rank: sends the channel's tokens for it, in chunks, to the ring there
  *     receiver, SM 2c + 1  for each source rank: copies from the ring into recv_x, behind the rows of lower ranks and
@@ -78,9 +78,10 @@ static void sender_scan(struct intra_sender *s)
 }
 
 /* Whether most rows of the chunk are in the L2, because another sender has read them.  A row that goes to several ranks
- * is in the L2 for all its senders but the first one.  The first is the sender to this rank itself, because its heads
- * are in the rank's own memory.  If the row does not go to this rank, any of its senders may be the first.  Senders to
- * other ranks start their first chunk at the same time, so in this chunk each of them waits for memory. */
+ * is in the L2 for all its senders but the first one.  The first is the sender to this rank itself, because it
+ * reads its heads from the rank's own memory.  If the row does not go to this rank, any of its senders may be the
+ * first.  Senders to other ranks start their first chunk at the same time, so in this chunk each of them waits for
+ * memory. */
 static bool sender_rows_read(const struct intra_sender *s)
 {
     const struct ht_rank *h = &s->rank->ht;

@@ -15,8 +15,8 @@ void intra_sender_init(struct intra_rank *r, struct intra_sender *s, uint32_t ch
     };
 }
 
-/* The head lies with the ring in the peer's memory, so the sender reads it across NVLink.  For the rank's own ring this
- * is a local load. */
+/* On GPUs the head lies with the ring in the peer's memory, so the sender reads it across NVLink.  For the rank's own
+ * ring this is a local load. */
 void intra_sender_peek(struct intra_sender *s)
 {
     const bool own = s->ring.peer == s->rank->ht.g.rank;

@@ -4,8 +4,8 @@
  *     zeroer, SM 0           clears the flags of the next call
  *     returner, one for      a warp group: writes its rows back.  Once the flags of the next call are clear, it raises
  *     each expert and source the expert's flag at the source.  Then it waits for the flag of another expert here
- *     reducer, two an SM     after the grid barrier: sums a token's rows in FP32, in the order of their top-k places,
- *                            and rounds to BF16; one warp loads rows, three at a time, and the others sum columns
+ *     reducer, up to two     after the grid barrier: sums a token's rows in FP32, in the order of their top-k places,
+ *     an SM                  and rounds to BF16; one warp loads rows, three at a time, and the others sum columns
  *
  * With LogFMT a returner's warps turn their rows into logarithms, piece by piece, and a reducer's warps turn them back.
  * The front of a row tells how many bytes of it must be loaded. */
