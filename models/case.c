@@ -12,12 +12,12 @@
 
 /* The roles of an option.  Other tables and lists of options are derived from them. */
 enum field_flag {
-    /* the option makes the case: records that differ in it are of different cases (case_record()).  Options of the
-     * machine lack this flag, and so do options that say when ranks begin, because predictions that explain one
-     * measurement differ in these options. */
+    /* the option is part of what defines a case: records that differ in it are of different cases (case_record()).
+     * Options of the machine lack this flag, and so do options that say when ranks begin, because predictions that
+     * explain one measurement differ in these options. */
     MAKES = 1,
     ROUTES = 2, /* the case's load depends on the option (case_routing_same()) */
-    DRAWS = 4,  /* the option matters only if routing is drawn: with a trace it does not make the case */
+    DRAWS = 4,  /* the option matters only if routing is drawn: with a trace it does not define the case */
     FILES = 8,  /* the option's value names a file, perhaps as "WORD:FILE" or "FILE@LAYERS" (case_files.c) */
     WORK = 16,  /* the option says what there is to do, not how it is done.  Results that differ in it are of
                  * different work, so none of its values is best (case_option_is_work()) */
@@ -312,8 +312,9 @@ bool case_option_applies(uint32_t index, const char *kernel)
     return g_strv_contains((const char *const *)word, kernel);
 }
 
-/* If the user did not give num-sms, it makes the case only for the normal kernels.  For other kernels the number may
- * follow from the machine: low-latency kernels take all SMs, and V2 kernels those that the links need. */
+/* If the user did not give num-sms, it is part of what defines a case only for the normal kernels.  For other
+ * kernels the number may follow from the machine: low-latency kernels take all SMs, and V2 kernels those that the
+ * links need. */
 bool case_option_makes_case(uint32_t index, const struct case_options *c)
 {
     const struct field *f = &field_table[index];

@@ -53,8 +53,8 @@ struct case_options {
     const char *data;    /* the values of tokens: "pattern", "constant", "random" */
     const char *routing; /* how random routing is drawn: "uniform", "zipf:1.2", ... (traces/generate.h) */
     const char *cluster; /* path of a cluster file or name of a shipped one */
-    const char *launch;  /* when a rank launches a kernel: "barrier": when all ranks do (also NULL); "stream" or
-                          * "loop": when its previous kernel has ended */
+    const char *launch;  /* when a rank launches a kernel: together with all ranks ("barrier", also NULL), or when
+                          * its own previous kernel has ended ("stream", "loop") */
     const char *backend; /* a name in models/backends.ini; NULL: the backend of the cluster file */
     const char *loops;   /* path of a sheet of loops (models/kernels/loops.h) that replaces shipped lines, or NULL */
     const char *fault;   /* edits of the machine (models/predict/fault.h), or NULL */

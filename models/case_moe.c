@@ -16,7 +16,7 @@ static void chunks_override(struct moe_chunks *chunks, uint32_t nvl_send, uint32
     if (rdma_send) chunks->rdma_send = rdma_send;
     if (nvl_recv) chunks->nvl_recv = nvl_recv;
     if (rdma_recv) chunks->rdma_recv = rdma_recv;
-    assert(chunks->nvl_send && chunks->rdma_send);                 /* by moe_options_recommend() */
+    assert(chunks->nvl_send && chunks->rdma_send);                 /* moe_options_recommend() has set both */
     const uint32_t excess = chunks->rdma_recv % chunks->rdma_send; /* no chunk may wrap around the ring's end */
     if (excess) chunks->rdma_recv += chunks->rdma_send - excess;
 }

@@ -129,7 +129,7 @@ struct cluster_nvlink {
                                 * performed */
     uint64_t fence_crowd_ps;   /* while other warp groups of the GPU store to peers: by how much longer than the way
                                 * to a peer and back (two latencies) a fence takes at most */
-    uint32_t fence_crowd_half; /* how many such groups add half of fence_crowd_ps; 0: one does */
+    uint32_t fence_crowd_half; /* how many such groups add half of fence_crowd_ps; 0: one group */
     uint64_t peek_ps;          /* a load from a peer's memory: time there and back */
 };
 

@@ -15,8 +15,8 @@ void cluster_show(const struct cluster *cluster, const struct graph *graph, FILE
 uint32_t cluster_show_nodes(const struct cluster *cluster);
 
 /* Finds the path from the first GPU of the first node to a GPU of another node, through the first port of each node.
- * *ways is the largest number of equally short alternatives that some section of the path has.  False if there is no
- * path. */
+ * Sections of the path may have equally short alternatives: *ways is the largest number of them in one section.  False
+ * if there is no path. */
 bool cluster_show_way(const struct graph *graph, uint32_t node, uint32_t gpu, struct route *way, uint32_t *ways);
 
 #endif

@@ -79,9 +79,9 @@ struct fabric_write {
     uint64_t target_offset; /* offset in the peer's heap */
     uint64_t charge_bytes;
     const void *data; /* the bytes to write; with fill(), the argument of fill() */
-    /* May be set for store(), and is NULL for other operations.  Makes the bytes in target, which it does not read.
-     * A store() that returns 0 has called it once.  With fill(), bytes from many places go straight to the peer, as
-     * a kernel's stores do. */
+    /* May be set for store(), and is NULL for other operations.  Writes the bytes to target, without reading target.  A
+     * store() that returns 0 has called it once.  With fill(), bytes from many places go straight to the peer, as a
+     * kernel's stores do. */
     void (*fill)(const void *data, uint8_t *target);
     struct fabric_given *given;
     uint32_t size_bytes;

@@ -76,7 +76,7 @@ struct routing;
 enum kernel_call {
     KERNEL_BARE,           /* nothing */
     KERNEL_WAITED,         /* the host's call, which waits for the kernel's end */
-    KERNEL_COPIED,         /* like KERNEL_WAITED, with a copy engine in the kernel's place */
+    KERNEL_COPIED,         /* the host's call, which waits for the end of a copy by a copy engine */
     KERNEL_STREAMED,       /* nothing: the host fills streams, which run the phase.  Nothing is launched, and the host
                             * does not wait */
     KERNEL_PROCESS,        /* nothing: a process of the host runs the phase by calls of MPI */
