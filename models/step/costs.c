@@ -331,7 +331,7 @@ static double project_share(const struct costs_options *o, double tokens, const 
 }
 
 /* The share of a kernel's time that depends on the clock: near 1 if arithmetic takes longer than memory, near 0 if
- * memory does.  Between the two it changes smoothly, as GEMMs do whose rows are neither few nor many. */
+ * memory does.  Between the two it changes smoothly, as for GEMMs with neither few nor many rows. */
 static double bound_share(double arithmetic_us, double memory_us)
 {
     const double a = pow(arithmetic_us, 4), m = pow(memory_us, 4);

@@ -66,7 +66,8 @@ struct device_options {
     uint32_t ranks, sms;
     const struct step_cost *(*cost)(void *context, uint32_t rank, uint32_t kernel);
     uint64_t (*now_ps)(void *context, uint32_t rank);
-    void (*timer_set)(void *context, uint32_t rank, uint64_t time_ps); /* device_timer() is called at that time */
+    void (*timer_set)(void *context, uint32_t rank, uint64_t time_ps); /* asks that device_timer() be called at that
+                                                                        * time */
     void (*begin)(void *context, uint32_t rank, uint32_t kernel);      /* begins a meeting; the caller calls
                                                                         * device_ended() at its end */
     /* Sets `slow` of each kernel that runs on the rank's GPU from now on.  count may be 0.  NULL: no kernel slows

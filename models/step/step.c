@@ -414,7 +414,8 @@ bool step_plan_make(struct step_plan *p, const struct step_options *o, const str
 uint32_t step_plan_rounds(const struct step_plan *p)
 {
     const uint32_t passes = p->phase == STEP_TRAIN ? 2 : 1;
-    return (p->run.layers.sparse * p->batches * passes + p->run.loads * passes) * p->draws; /* in the step; alone */
+    return (p->run.layers.sparse * p->batches * passes + p->run.loads * passes) * p->draws; /* rounds of the step;
+                                                                                             * rounds of phases alone */
 }
 
 void step_plan_clear(struct step_plan *p)
