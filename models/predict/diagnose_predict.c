@@ -1,9 +1,12 @@
-/* diagnose_predict.c - predicts rows with hypotheses planted, in one run on all cores, as cheaply as possible.  Three
- * things save work.  First, times of the normal and V2 kernels are linear in tokens once channels are full.  So a large
- * case is predicted from two small numbers of tokens, by a line.  This is done with the cause and without it, and the
- * line's error cancels in the quotient.  Second, a cause affects two similar cases nearly equally, so a few of many
+/* diagnose_predict.c - predicts rows with hypotheses planted, in one run on all cores, as cheaply as possible.
+ *
+ * Three things save work.  First, times of the normal and V2 kernels are linear in tokens once channels are full.  So a
+ * large case is predicted from two small numbers of tokens, by a line.  This is done with the cause and without it, and
+ * the line's error cancels in the quotient.  Second, a cause affects two similar cases nearly equally, so a few of many
  * cases stand for all.  Third, a few cases with few nodes tell likely causes from unlikely ones, so these cases are
- * predicted first.  Knows no ranking. */
+ * predicted first.
+ *
+ * Knows no ranking. */
 #include "models/predict/diagnose.h"
 
 #include <math.h>

@@ -1,6 +1,8 @@
-/* diagnose_record.c - measurements to diagnose: a table, or the record of a replay.  A record becomes a table with a
- * row for each phase's slowest, median and fastest rank.  It has only the slowest if ranks took turns on the CPUs.  If
- * it says which ranks waited for which, each share of wait_matrix.h becomes a row, too.  Knows no causes. */
+/* diagnose_record.c - measurements to diagnose: a table, or the record of a replay.
+ *
+ * A record becomes a table with a row for each phase's slowest, median and fastest rank.  It has only the slowest if
+ * ranks took turns on the CPUs.  If it says which ranks waited for which, each share of wait_matrix.h becomes a row,
+ * too.  Knows no causes. */
 #include "models/predict/diagnose.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* diagnose_run.c - predicts all rows once for each form of each cause, and ranks causes by how likely they are. */
+/* diagnose_run.c - predicts all rows once for each variant of each cause, and ranks causes by how likely they are. */
 #include "models/predict/diagnose.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@
 #define SECOND_PRIOR 0.1   /* one public thread in ten found a second cause */
 #define ALIKE        0.08  /* a row's own error: verdicts whose residuals (ln) differ by no more are alike */
 #define UNLIKELY     1e-3  /* a cause with less than this probability is not examined further */
-enum { LIKELY_LEAST = 8 }; /* at least this many forms of causes are examined, however unlikely they are */
+enum { LIKELY_LEAST = 8 }; /* at least this many variants of causes are examined, however unlikely they are */
 
 /* A verdict about a hypothesis, without its probability. */
 static struct verdict verdict_make(const struct hypothesis *h, const struct validate_table *table, const double *before)

@@ -41,7 +41,7 @@ struct estimate_many {
     struct estimate sum, most;
     struct case_options largest, last; /* last: the last case of a trace, so that the trace's shape is read once */
     struct estimate of_last;
-    const struct cluster *cluster; /* of the largest, borrowed */
+    const struct cluster *cluster; /* the cluster of the largest prediction, not owned */
 };
 /* Adds count predictions of a case on a cluster. */
 void estimate_many_add(struct estimate_many *many, const struct case_options *c, const struct cluster *cluster,

@@ -291,7 +291,7 @@ static double contention_most(const struct explain_rank *r, const struct profile
 }
 
 /* The gap before the kernel in which the GPU was idle, if the host launched the kernel only after the previous one's
- * end, or if the profile does not say when it did. */
+ * end, or if the profile lacks the time of the launch. */
 static double launch_gap(const struct explain_rank *r, const struct profile_call *call)
 {
     const struct profile_kernel *kernel = kernel_of(r, call->index);

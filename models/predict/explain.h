@@ -2,7 +2,7 @@
  *
  *     launch      time before the kernel in which the GPU was idle, because the host had not launched the kernel
  *     wire        the predicted time of the kernel alone, when all ranks start it together; for a kernel that is not
- *                 predicted (NCCL's), the shortest call in these profiles
+ *                 predicted (NCCL's), its shortest call in these profiles, if they have at least four
  *     waiting     time until a later rank came; it is seen if that rank's profile is there, else inferred
  *     imbalance   time that the routing adds to the wire's time on this rank, as predicted (needs the routing)
  *     contention  time that kernels beside this one add, at most as much as was measured for such kernels
@@ -69,8 +69,8 @@ struct explain {
     bool aligned;            /* the ranks' clocks differed and were aligned by the ends of kernels */
 };
 
-/* Takes profiles (struct profile, one for each rank).  *error if two are of one rank, or if none has communication
- * kernels. */
+/* Takes profiles (struct profile, one for each rank).  NULL and *error if two are of one rank, or if none has
+ * communication kernels. */
 struct explain *explain_new(GPtrArray *profiles, GError **error);
 void explain_free(struct explain *e);
 /* Splits all calls. */

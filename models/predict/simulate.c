@@ -1,5 +1,5 @@
-/* simulate.c - one prediction: world, ranks, kernels one after another, and each kernel's bounds from the ports.
- * Knows the kernels only through kernel.h and the hardware only through world.h. */
+/* simulate.c - makes one prediction: builds the world and its ranks, runs kernels one after another, and finds each
+ * kernel's bounds from the ports.  Knows the kernels only through kernel.h and the hardware only through world.h. */
 #include "models/predict/simulate.h"
 
 #include <assert.h>
@@ -294,8 +294,9 @@ static double percent_of(uint64_t part_ps, uint64_t whole_ps)
     return whole_ps ? 100.0 * (double)part_ps / (double)whole_ps : 0;
 }
 
-/* Records how busy parts are, as means over ranks.  A share is busy time divided by the rank's time or, if the part
- * finishes later, by the time until the part finishes. */
+/* Records how busy parts are: the busy time of all ranks' parts, divided by the sum of the ranks' times.  If a part
+ * finishes after its rank, the rank's time lasts until then.  On a host it includes the wait for the first turn on a
+ * core. */
 static void record_busy(struct record *record, uint32_t phase_index, const struct run *run, uint64_t total_ps)
 {
     const char *phase = kernel_phase_name(run->job, phase_index);

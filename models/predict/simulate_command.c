@@ -122,7 +122,7 @@ static void idle_settings_note(const struct case_options *c, const struct argume
         g_autoptr(GPtrArray) others = g_ptr_array_new();
         if (strstr(notes->str, why) || strstr(notes->str, note)) continue;
         for (char **other = a->set; *other; other++)
-            if (strcmp(*other, *set) != 0) g_ptr_array_add(others, *other); /* not its repetitions, either */
+            if (strcmp(*other, *set) != 0) g_ptr_array_add(others, *other); /* without its repetitions */
         g_ptr_array_add(others, NULL);
         g_autoptr(cluster) without = cluster_load_set(c->cluster, (const char *const *)others->pdata, NULL);
         g_autoptr(record) before = record_new();

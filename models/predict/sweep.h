@@ -120,7 +120,7 @@ struct sweep_run_options {
     const char *path; /* the results file */
     uint32_t jobs;
     uint32_t shard, shards;    /* runs the points with number % shards == shard */
-    const char *const *phases; /* phases after these are not simulated; NULL: all are */
+    const char *const *phases; /* phases after these are not simulated; NULL: all phases are simulated */
     bool quiet;
 };
 /* Runs the points that `results` lacks, adds them, and writes the file, sorted.  An impossible point has a problem in
@@ -167,12 +167,12 @@ struct sweep_ranked {
 GArray *sweep_points_rank(const struct sweep_results *results, const struct sweep_goal *goal, GError **error);
 /* Sorts points (struct sweep_ranked) by their number in the plan. */
 gint sweep_number_order(gconstpointer a, gconstpointer b);
-/* The point's row of the longest of the goal's phases. */
+/* The point's row for the longest of the goal's phases. */
 char *const *sweep_longest_row(const struct sweep_results *results, const GPtrArray *rows,
                                const struct sweep_goal *goal);
 /* A figure with five digits, or more if more stand before the decimal point.  Freed by the caller. */
 char *sweep_figure_text(double figure);
-/* Appends how many points are impossible.  possible: how many are not. */
+/* Appends how many points are impossible.  possible: how many are possible. */
 void sweep_impossible_append(const struct sweep_results *results, guint possible, GString *out);
 
 /* Appends at most `limit` points.  If no work was swept, these are the best points, the best first.  If work and

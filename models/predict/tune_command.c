@@ -234,7 +234,7 @@ static void grid_want(struct tune *t, uint32_t sms)
             }
 }
 
-/* Asks for the neighbours of a setting: each chunk one value up and down. */
+/* Asks for the neighbours of a setting: those with one chunk that is one step larger or smaller. */
 static void neighbours_want(struct tune *t, int phase, const struct setting *around)
 {
     for (int v = NVL_CHUNK; v <= (t->internode ? RDMA_CHUNK : NVL_CHUNK); v++) {
@@ -285,7 +285,8 @@ static void sms_scan(struct tune *t)
     trials_run(t);
 }
 
-/* The smallest number of SMs with which dispatch and combine together take at most the slack more than the best. */
+/* The smallest number of SMs with which dispatch and combine together take longer than the best by at most the slack, a
+ * share. */
 static uint32_t sms_choose(const struct tune *t)
 {
     double best = INFINITY;

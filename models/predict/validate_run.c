@@ -42,8 +42,9 @@ struct run {
     size_t shared_bytes;
     GHashTable *cluster; /* path and settings, one a line -> struct cluster */
     uint32_t *row_of;    /* indices of rows, grouped by job */
-    uint32_t *row_start; /* [job_count + 1] into row_of */
-    uint32_t *order;     /* jobs, the heaviest first; of equal ones, those with one load follow each other */
+    uint32_t *row_start; /* [job_count + 1] where the rows of each job begin in row_of */
+    uint32_t *order;     /* jobs, the heaviest first; of equally heavy ones, those with the same load follow one
+                          * another */
     uint32_t *load;      /* [job_count] the first job with the same load */
     uint32_t threads;    /* threads of a job: its share of the workers, if there are more workers than jobs */
 };
