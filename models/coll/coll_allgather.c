@@ -26,7 +26,7 @@ struct copier { /* hybrid: another worker */
     struct gather_rank *rank;
     uint32_t block, peer; /* how many blocks are stored, beginning with the rank's own; how many peers have the next
                            * block */
-    uint64_t stored;      /* bytes stored of its part of the next block, for the next peer */
+    uint64_t stored;      /* bytes of the worker's part of the next block that the next peer has */
 };
 
 struct gather_rank {

@@ -30,9 +30,9 @@ struct stream {
 struct storer {
     struct fabric_worker worker;
     struct alltoallv_rank *rank;
-    uint32_t number; /* its index among the storing workers */
+    uint32_t number; /* the worker's index among the storing workers */
     uint32_t next;   /* place in the list of the next message */
-    uint64_t stored; /* bytes stored of its part of that message */
+    uint64_t stored; /* bytes of the worker's part of that message that are stored */
     uint64_t offset; /* where message `next` begins among the bytes that the rank sends */
 };
 
@@ -254,7 +254,7 @@ static void alltoallv_init(struct coll_rank *base)
     for (uint32_t s = node; s < e->ranks && s < node + f->ranks_per_node; s++)
         for (uint32_t i = e->first[s]; i < e->first[s + 1] && !is_rdma(f, (uint16_t)s); i++) {
             if (e->target[i] != f->rank) continue;
-            assert(r->expected[0] > 0); /* received[] counts this message too */
+            assert(r->expected[0] > 0); /* e->received[] counts the messages of the node, too */
             r->expected[0]--;
             r->expected[1] += parts_of(base->options, e->size_bytes[i]);
         }

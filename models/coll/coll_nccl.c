@@ -40,7 +40,7 @@
  * of 16 warps; with LL128, 1920 B by each of 20 warps. */
 enum { PIECE_BYTES = 64 << 10, LL128_PIECE_BYTES = 38400 };
 enum { SLICE_BYTES_LEAST = 32 << 10, PACK_BYTES = 16 };
-enum { WORD_FILLED, WORD_EMPTIED, WORD_MADE, WORDS_A_LINK }; /* MADE: of the sender, for its thread */
+enum { WORD_FILLED, WORD_EMPTIED, WORD_MADE, WORDS_A_LINK }; /* MADE: at the sender, for its thread */
 enum { MADE_PLACES = 2 * NCCL_STEPS };
 enum { GIVEN_TWO = 1, GIVEN_KEPT = 2, GIVEN_CAME = 4, GIVENS = 8 };
 enum { LINKS_MOST = 3, CHILDREN = 3 };
@@ -66,7 +66,7 @@ struct primitive {
 struct sender {
     struct fabric_worker worker;
     const struct block *block;
-    struct link link;                 /* steps: how many places it has put, in all launches */
+    struct link link;                 /* link.steps: how many places the thread has put, in all launches */
     uint64_t last_steps;              /* what link.steps will be at the end of the launch */
     uint64_t size_bytes[MADE_PLACES]; /* of the slice in each place */
     bool announced;                   /* the next message's size has already been sent */
@@ -231,7 +231,7 @@ static struct primitive ring_primitive(const struct block *b)
 
 struct tree {
     uint16_t parent, child[CHILDREN]; /* ranks, or NOBODY */
-    uint16_t number;                  /* its index among its parent's children */
+    uint16_t number;                  /* the rank's index among its parent's children */
 };
 
 static uint16_t rank_at(const struct nccl_rank *r, uint32_t channel, uint32_t position, uint32_t link)

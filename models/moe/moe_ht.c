@@ -544,7 +544,7 @@ int ht_sync_missing(const struct ht_barrier *b)
 uint32_t ht_ring_space(const struct ht_rank *h, const struct ht_ring *ring)
 {
     const uint32_t head = ht_word(h, ring->head_word);
-    assert(head <= ring->published); /* the peer reads nothing before it is published */
+    assert(head <= ring->published); /* the peer reads no slot that is not published */
     assert(ring->published <= ring->tail && ring->tail - head <= ring->slots);
     return ring->slots - (ring->tail - head);
 }

@@ -93,7 +93,7 @@ static void expert_counts_check(const struct ht_rank *h, struct check_report *re
         for (uint32_t source = 0; source < h->g.ranks; source++)
             count += expert_total(h, source, h->g.rank * h->g.local_experts + e);
         count = (uint32_t)moe_align(count, o->expert_alignment);
-        if (o->worst_tokens) count = 0; /* the list is empty */
+        if (o->worst_tokens) count = 0; /* expert_counts stays 0 */
         if (h->expert_counts[e] != count)
             check_fail(report, o->worst_tokens ? CHECK_WORST_TOKENS : CHECK_EXPERT_COUNTS,
                        "num_recv_tokens_per_expert[%u]: expected %u, found %u", e, count, h->expert_counts[e]);

@@ -74,7 +74,7 @@ struct inter_forwarder {
     struct {
         uint32_t head, tail, count; /* numbers of tokens: passed on; known to have come; all */
     } from[HT_NODES_MAX];
-    uint8_t pick[UINT8_MAX]; /* which of the scanned tokens the rank needs, counted from the first one */
+    uint8_t pick[UINT8_MAX]; /* indices, among the scanned tokens, of those that the rank needs */
 };
 
 /* One warp that gives back slots of the RDMA rings once all forwarders have read them. */

@@ -146,7 +146,7 @@ static enum worker_step notify_step(struct fabric_worker *w)
         case NOTIFY_ZERO:
             if (n->phase == HT_CACHED_NOTIFY)
                 fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_INTRA_MATRIX_READ });
-            else if (n->phase == HT_NOTIFY) n->barrier.to_host = true; /* the counts are in the host's memory now */
+            else if (n->phase == HT_NOTIFY) n->barrier.to_host = true; /* the counts were stored to the host's memory */
             break;
         default: assert(!"unknown stage");
         }

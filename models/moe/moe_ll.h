@@ -34,7 +34,7 @@ struct ll_geometry {
                                              * of an SM; the most SMs that have groups */
     uint32_t message_bytes, row_bytes, scale_count; /* dispatch: bytes of a message; bytes of its values; number of its
                                                      * scales */
-    uint32_t combine_bytes, combine_stride;         /* bytes of a BF16 row; of its slot */
+    uint32_t combine_bytes, combine_stride;         /* bytes of a BF16 row; bytes of a combine slot */
     uint32_t return_bytes;                          /* without payload: bytes of a returning row (BF16 or LogFMT) */
     uint64_t send_bytes, recv_bytes;                /* bytes of one half of the heap */
 };

@@ -68,7 +68,7 @@ bool ll_give_up(struct ll_rank *r, struct fabric_worker *w, uint32_t source)
     uint64_t *deadline_ps = &r->deadline_ps[w->index];
     if (!*deadline_ps) *deadline_ps = now_ps + r->base.options->mask_timeout_ps;
     fabric_wake_at(w, *deadline_ps);
-    if (now_ps < *deadline_ps || source == w->fabric->rank) return false; /* a rank never gives itself up */
+    if (now_ps < *deadline_ps || source == w->fabric->rank) return false; /* a rank never masks itself */
     rank_mask(r, source);
     return true;
 }

@@ -23,7 +23,7 @@
 #include "models/moe/moe_ht.h"
 
 enum {
-    MEGA_RANKS_MAX = 72, /* the most ranks, those of an NVLink domain */
+    MEGA_RANKS_MAX = 72, /* the most ranks: an NVLink domain has no more */
     MEGA_DISPATCH_WARPS = 4,
     MEGA_TENSOR_WARPS = 4, /* two load, one multiplies, and one has nothing to do */
     MEGA_EPILOGUE_WARPS = 8,
@@ -31,7 +31,7 @@ enum {
     MEGA_ACCUMULATORS = 2,    /* how many multiplied blocks may wait for the epilogue */
     MEGA_SIXTEENS = 192 / 16, /* rows of a block are multiplied in groups of sixteen */
     MEGA_SCALED = 32,         /* how many values share a scale of one byte */
-    MEGA_INTERMEDIATE = 2048, /* the default */
+    MEGA_INTERMEDIATE = 2048, /* the default of moe_options.intermediate */
 };
 
 struct mega_rank;

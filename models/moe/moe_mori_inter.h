@@ -22,7 +22,7 @@
 
 enum {
     MI_CHUNK = 64, /* the most tokens of a put; each has a lane */
-    MI_QUEUES = 2, /* QPs to a peer, as in MoRI's tuning; its default is 1 */
+    MI_QUEUES = 2, /* QPs to a peer, as in MoRI's tuning; MoRI's default is 1 */
     MI_DEPTH = 1024,
     MI_WARPS_MAX = 16, /* the most warps of a block */
     MI_SHARES = 4,     /* low latency: how many warps share the sum of a row for another node */

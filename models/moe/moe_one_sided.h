@@ -21,7 +21,7 @@
 enum {
     OS_RANKS_MAX = 64, /* the ranks of a token are the bits of one number */
     OS_WARPS = 8,      /* warps of a block: 256 threads */
-    OS_BLOCKS = 8,     /* blocks of an SM: it has 2048 threads */
+    OS_BLOCKS = 8,     /* blocks of an SM, which has 2048 threads */
 };
 
 enum os_phase { OS_DISPATCH_PREPARE, OS_DISPATCH, OS_DISPATCH_SANITIZE, OS_COMBINE_PREPARE, OS_COMBINE, OS_PHASES };
@@ -43,7 +43,7 @@ struct os_block {
 struct os_gate {
     struct fabric_worker worker;
     struct os_rank *rank;
-    uint32_t next, come; /* how many ranks are told; how many have answered */
+    uint32_t next, come; /* how many ranks are told; how many ranks' words have come */
     bool combine, behind;
 };
 

@@ -51,7 +51,7 @@ struct ts_count {
     struct ts_rank *rank;
     uint16_t peer;
     bool counted;    /* the block has counted the tokens, or heard the count */
-    uint32_t count;  /* 1 + the count that it has heard */
+    uint32_t count;  /* 1 + the count that the block has heard */
     uint64_t before; /* the value that heard[peer] got when the peer had read the preceding count */
 };
 

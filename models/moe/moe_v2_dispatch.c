@@ -13,7 +13,7 @@ static uint8_t *send_slot(const struct v2_rank *r, uint32_t token)
     return r->ht.base.fabric->heap + r->map.out_send + (uint64_t)token * r->ht.dispatch_slot.stored;
 }
 
-/* Where the token's copy for this rank's own node goes.  It needs no network. */
+/* Where the token's copy for this rank's own node goes.  The copy needs no network. */
 static uint8_t *home_slot(const struct v2_sender *s, uint32_t token)
 {
     const struct v2_rank *r = s->rank;
@@ -50,7 +50,7 @@ static void token_copy(struct v2_sender *s)
     for (uint32_t left = abroad; left; left &= left - 1)
         fabric_queue_ahead(s->worker.fabric, (uint16_t)v2_rail(r, (uint32_t)__builtin_ctz(left)),
                            v2_queue(r, s->channel));
-    v2_meta_make(r, s->token, meta); /* the part that control flow needs */
+    v2_meta_make(r, s->token, meta); /* control flow needs the meta */
     memcpy(send_slot(r, s->token) + slot->meta, meta, slot->meta_bytes);
     if (token_at_home(r, s->token)) memcpy(home_slot(s, s->token) + slot->meta, meta, slot->meta_bytes);
     v2_stage(&s->worker, SITE_V2_ROW_STAGE, &s->rank->stage[0][0], slot->row_bytes);
