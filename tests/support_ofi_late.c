@@ -20,7 +20,7 @@ struct held {
     struct fi_context2 context; /* belongs to the provider; replaces the link's context */
     enum held_kind kind;
     uint64_t number; /* its place in the order of posting */
-    uint32_t wait;   /* how many more polls it is held back */
+    uint32_t wait;   /* for how many more polls the operation is held back */
     bool early, copied, left;
     void *owner; /* the link's context */
     uint64_t flags;

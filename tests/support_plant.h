@@ -11,7 +11,7 @@
 struct plant_family {
     enum moe_kernel_family kernels;
     uint32_t ranks_per_node; /* of a group of 4 */
-    bool worst_tokens;       /* whether it has a worst-case size */
+    bool worst_tokens;       /* whether the family has a worst-case size */
     int row_check;           /* the check that finds a wrong row */
     int cached_check;        /* the check that finds a wrong row after a dispatch with a cached handle */
     int sum_check;           /* the check that finds a combined row that differs in any bit from the promised sum */

@@ -14,9 +14,9 @@ struct flow {
     struct fabric_worker worker;
     uint16_t from, to, queue;
     uint32_t message_bytes, messages, posted;
-    bool signals, waits;    /* set by the test; signals: a signal follows its messages; waits: it waits for a signal to
-                             * its rank */
-    uint64_t start_ps;      /* set by the test: when it begins, after the launch */
+    bool signals, waits;    /* set by the test; signals: a signal follows the flow's messages; waits: the flow waits for
+                             * a signal to its rank */
+    uint64_t start_ps;      /* set by the test: when the flow begins, after the launch */
     double from_us, to_us;  /* set by the test: an interval of time */
     uint32_t posted_within; /* messages posted in that interval */
     double took_us;         /* time from the launch to its end; excludes the launch itself */

@@ -113,7 +113,7 @@ TEST("loads that ask for more than there is")
     CU_ASSERT_DOUBLE_EQUAL(rate[0], 1 / 1.6, 0.01); /* alone, each load would get all that it asks for */
     CU_ASSERT_DOUBLE_EQUAL(rate[1], rate[0], 1e-9);
     CU_ASSERT_TRUE(c.load_ps > 10 * gpu.hbm_queue_ps);
-    CU_ASSERT_TRUE(c.load_ps <= UINT64_C(6553600)); /* 100 SMs x 64 KiB at 1000 GB/s */
+    CU_ASSERT_TRUE(c.load_ps <= UINT64_C(6553600)); /* 64 KiB of each of 100 SMs at 1000 GB/s */
     const struct pressure_load bound = {
         .read_bps = 900e9, .sms = 60, .flight_bytes = PRESSURE_FLIGHT_BYTES, .bound = true
     };

@@ -729,7 +729,8 @@ static void expect_message_fails(void (*lie)(struct wire_channel *c), const char
 
 static void lie_send(struct wire_channel *c) { CU_ASSERT_EQUAL(wire_channel_send(c, WIRE_SHARE, NULL, 0, soon()), 0); }
 
-/* Sends the bytes of the first message again.  They are equal because key and number are those of the first. */
+/* Sends the bytes of the first message again.  The bytes are equal, because key and message number are those of the
+ * first message. */
 static void lie_repeat(struct wire_channel *c)
 {
     c->sent = 0;

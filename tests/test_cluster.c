@@ -52,7 +52,7 @@ static bool refused(const char *text, const char *message)
     return !c && error_is(&error, expected);
 }
 
-/* Returns the GPU's and the NIC's file as one text, in which the only `from` is replaced by `to`. */
+/* Returns the GPU's and the NIC's file as one text, in which `from`, which occurs once, is replaced by `to`. */
 static char *changed(const char *from, const char *to)
 {
     g_autofree char *all = g_strconcat(gpu_text, nic_text, NULL);

@@ -1,6 +1,6 @@
-/* test_coll.c - all-to-allv, all-gather and point-to-point.  They must leave the same, right bytes in the adversarial
- * world, in the simulated one and in a live one.  What they cannot do must be refused.  Simple loads must take the time
- * that arithmetic says.
+/* test_coll.c - all-to-allv, all-gather and point-to-point.  They must leave the right bytes in the adversarial world,
+ * in the simulated one and in a live one.  What they cannot do must be refused.  Simple loads must take the time that
+ * arithmetic says.
  *
  * Method: jobs of many shapes, drawn from seeds; lists of messages, some of them empty, repeated, or from a rank to
  * itself. */

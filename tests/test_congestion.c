@@ -222,8 +222,8 @@ TEST("DCQCN repeats")
 }
 
 /* Four nodes of a leaf send into one port of another leaf.  A fifth node of the first leaf, the victim, sends to `to`.
- * It shares with them only a link between switches, which could carry all five flows (as in test_network.c).  Returns
- * the victim's rate in GB/s.  *sum gets the sum of the other four rates. */
+ * The victim shares with the others only a link between switches, which could carry all five flows (as in
+ * test_network.c).  Returns the victim's rate in GB/s.  *sum gets the sum of the other four rates. */
 static double victim_gbs(struct traffic *t, uint16_t to, double *sum)
 {
     t->options.needs.queue_depth = 32;
@@ -329,8 +329,8 @@ TEST("out of order")
     CU_ASSERT_EQUAL(posted[1][0], 0);
 }
 
-/* A signal must be seen only after the data before it have arrived, whatever paths they took.  This must hold whatever
- * ensures it: the NIC, a fence, or the receiver's software. */
+/* A signal must be seen only after the data before it have arrived, whatever paths they took.  This must hold whether
+ * the NIC, a fence or the receiver's software ensures it. */
 TEST("a signal waits")
 {
     static const enum transport_order order[] = { TRANSPORT_WIRE, TRANSPORT_FENCE, TRANSPORT_RECEIVER };

@@ -239,8 +239,8 @@ static double cause_density(const double *residual, const double *before, uint32
     return rank_cause_density(&(struct rank_rows){ residual, before, NULL, count }, baseline);
 }
 
-/* First: a cause that makes a right row wrong by 0.3 is less likely than one that leaves errors of 0.15 in two rows
- * that it explains.  Second: a row that stays wrong by 0.3 counts more against a cause if there is a baseline. */
+/* First: one cause makes a right row wrong by 0.3.  It is less likely than a cause that explains two rows up to errors
+ * of 0.15.  Second: a row that stays wrong by 0.3 counts more against a cause if there is a baseline. */
 TEST("how strong a cause is")
 {
     const double before[] = { 1.0, 1.0, 0 }, unreached[] = { 0, 0, 0.3 }, reached[] = { 0.15, 0.15, 0 };

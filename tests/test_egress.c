@@ -166,7 +166,7 @@ static struct cluster shared_cluster(void)
 TEST("crowded CPCs end late")
 {
     const uint16_t peer[WARPS] = { 1, 1, 1, 1 };
-    const double rows_us = WARPS * ROWS; /* the time in us that all of the links take for the rows of one SM */
+    const double rows_us = WARPS * ROWS; /* the rows of one SM take this time in us if they get all of the links */
     struct cluster c = shared_cluster();
     double us[SMS];
     CU_ASSERT(senders_run(&c, peer, us) < SMS); /* stores that wait for the links leave in no fixed order */

@@ -3,7 +3,7 @@
  * If parts of the named kind are twice as fast, the slowest rank must take less time.  It must also take less time than
  * if parts of any other kind were twice as fast.  If latency is named, no part may gain as much as latencies and the
  * SMs' own steps together.  COMPARE_NO_PART makes no such claim.  In addition, every time and rate of a cluster file
- * must change some prediction. */
+ * must change some prediction, except those of [host] and [dcqcn]. */
 #include <glib.h>
 #include <math.h>
 #include <stdio.h>

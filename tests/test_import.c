@@ -88,8 +88,8 @@ TEST("bandwidths of one pair and of several")
     }
 }
 
-/* The quotient of two printed bandwidths is (n - 1) / n, which gives n.  If the digits are too few, it gives
- * nothing. */
+/* The quotient of two printed bandwidths is (n - 1) / n for n ranks.  So n is known, unless too few digits are printed.
+ */
 TEST("ranks from bandwidths")
 {
     CU_ASSERT_EQUAL(import_bus_ranks(477.87, 358.40), 4);
@@ -174,8 +174,8 @@ TEST("merging")
     CU_ASSERT_STRING_EQUAL(row->cell[IMPORT_NUM_RANKS], "3");
 }
 
-/* Given options fill what the log leaves open.  They replace what it states, with a message.  They do not replace the
- * kernel. */
+/* Options that are given fill in what the log leaves open.  With a message, they also replace what the log states, but
+ * never the kernel. */
 TEST("filling")
 {
     struct import_log *log =

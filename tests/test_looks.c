@@ -1,8 +1,8 @@
 /* test_looks.c - does a read of a word in the host's memory wait for other reads of the same 64-byte line?
  *
  * Aim: models/hardware/world/looks.c.  Such a read is called a look.  Method: a few workers of one GPU read words and
- * note when each read is over.  The checks add up the times by hand, in ns: a look takes 1200, and a step 10.  Looks at
- * the same line queue. */
+ * note when each read is over.  The checks add up the times by hand, in ns: a look takes 1200, and a step 10.  Looks
+ * wait in a queue if they are at the same line. */
 #include "models/hardware/world/world.h"
 #include "sim/units.h"
 #include "tests/support_sim.h"

@@ -369,7 +369,8 @@ static struct kernel_launch *sudden_next(void *context, uint32_t rank)
     return kernel;
 }
 
-/* If a rank is masked while receivers still wait for it, they must take nothing from it, even if it arrives in time. */
+/* If a rank is masked while receivers still wait for it, they must take nothing from it, even if its data arrive in
+ * time. */
 TEST("masked while receivers wait")
 {
     for (uint64_t seed = 1; seed <= 10; seed++) {

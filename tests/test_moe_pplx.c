@@ -29,8 +29,8 @@ static struct moe_options options_draw(struct rng *rng)
 TEST("random groups") { moe_test_random_groups(options_draw, 300); }
 TEST("sizes only takes the same steps") { moe_test_sizes_only(options_draw, 30); }
 
-/* At first each rank may send 256 rows to another, and the hot rank gets more.  By NVLink it reads the additional rows
- * itself.  By the NIC they are put later. */
+/* At first each rank may send 256 rows to another, and the hot rank gets more.  By NVLink, the hot rank reads the
+ * additional rows itself.  By the NIC, they are put later. */
 TEST("more rows than a rank may have at first")
 {
     for (uint32_t nodes = 1; nodes <= 2; nodes++) {

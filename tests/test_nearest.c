@@ -31,7 +31,7 @@ TEST("distances by hand")
     }
 }
 
-/* Edits that insert letters that occur nowhere else cannot cancel each other, so the distance is their number. */
+/* Inserted letters that occur nowhere else cannot cancel each other, so the distance is the number of letters. */
 TEST("edits count")
 {
     struct rng rng = rng_seeded(1);

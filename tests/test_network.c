@@ -42,8 +42,8 @@ TEST("incast")
     for (uint32_t i = 0; i < 8; i++) CU_ASSERT(took_about(&t->flow[i], 1600, 1, 0));
 }
 
-/* Four nodes of leaf 0 send to one node of leaf 1.  A fifth node of leaf 0 sends to leaf 2.  It shares with them only
- * leaf 0 and its uplink, which could carry all five flows. */
+/* Four nodes of leaf 0 send to one node of leaf 1.  A fifth node of leaf 0 sends to leaf 2.  The fifth node shares with
+ * the others only leaf 0 and its uplink, which could carry all five flows. */
 TEST("victim")
 {
     double victim_us[3];
@@ -115,7 +115,7 @@ TEST("oversubscription")
     }
 }
 
-/* A bond has two ports.  One QP uses one of them, many QPs use both. */
+/* A bond has two ports.  One QP uses one port, and many QPs use both. */
 TEST("ports")
 {
     static const enum cluster_port_map map[] = { CLUSTER_PORT_HASH, CLUSTER_PORT_ROUND_ROBIN, CLUSTER_PORT_QUEUE };

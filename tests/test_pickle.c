@@ -160,7 +160,8 @@ TEST("tensors by stride")
     tensor_good(NULL, &(struct tensor){ "LongStorage", 24, 0, 3, { 4, 3, 2 }, { 6, 2, 1 } });
     tensor_good("routed_experts", &(struct tensor){ "ByteStorage", 24, 0, 4, { 2, 2, 3, 2 }, { 12, 6, 2, 1 } });
     const char *const path = temporary_path("t.pt");
-    /* Every second row of a transposed view: tokens 0 and 1 of layer 0 are (1, 3) and (13, 15). */
+    /* The tensor is every second row of a transposed view.  Tokens 0 and 1 of layer 0 have the experts (1, 3) and (13,
+     * 15). */
     tensor_good(NULL, &(struct tensor){ "IntStorage", 24, 1, 3, { 2, 3, 2 }, { 12, 4, 2 } });
     g_autoptr(trace) trace = trace_open(path, NULL, NULL);
     g_auto(routing) routing;

@@ -101,7 +101,7 @@ TEST("one way for each operation")
         const bool counted =
             loop.sum_cycles || loop.stretch_row_cycles || loop.adds_cycles || loop.chase; /* the line itself gives
                                                                                            * cycles */
-        if (loop.engine >= LOOP_COPY) continue;                                           /* SMs do not do it */
+        if (loop.engine >= LOOP_COPY) continue;                                           /* no work of SMs */
         for (uint32_t kind = 0; kind < KINDS; kind++) {
             if (kind == FABRIC_WORK_COMPUTE || kind == FABRIC_WORK_CALL || !permits(&loop, kind)) continue;
             const uint64_t usual_ps = time_of(base, (enum site)site, kind);
@@ -122,7 +122,7 @@ TEST("one way for each operation")
     CU_ASSERT(operations >= SITES - SITE_NONE - 2);
 }
 
-/* An addition costs what an atomic of the whole GPU costs, or nothing where its line says what else it is. */
+/* An addition costs what an atomic of the whole GPU costs, or nothing if its line says that it is something else. */
 TEST("additions")
 {
     g_autoptr(cluster) base = cluster_load("models/clusters/h200.ini", NULL);

@@ -1,9 +1,9 @@
 /* test_probe.c - are a host's files, and the output of other tools, read correctly?
  *
- * Trees of four kinds of host are written to a temporary folder as /sys and /proc show them: an HGX H100 node (two PCIe
- * switches, one GPU and one NIC below each, ACS on in one), a GH200 node (Cassini NICs, C2C), a node whose GPUs are on
- * PCIe only and on two sockets, and a virtual machine that hides widths.  Each tree is read from the folder and from
- * the archive that --save makes of it.  Both must give the same text. */
+ * Trees of four kinds of host are written to a temporary folder as /sys and /proc show them.  An HGX H100 node has two
+ * PCIe switches with one GPU and one NIC below each, and ACS is on in one switch.  A GH200 node has Cassini NICs and
+ * C2C.  The third node has GPUs on two sockets, on PCIe only.  The fourth host is a virtual machine that hides widths.
+ * Each tree is read from the folder and from the archive that --save makes of it.  Both must give the same text. */
 #include <glib.h>
 #include <glib/gstdio.h>
 #include <string.h>

@@ -392,7 +392,7 @@ static double text_width(const char *text)
     return 12 * em;
 }
 
-/* Returns the number of the attribute. */
+/* Returns the value of the named attribute as a number. */
 static double number_of(const char *at, const char *name)
 {
     const char *found = strstr(at, name);

@@ -191,8 +191,8 @@ TEST("order is that of the reference")
     world_free(world);
 }
 
-/* Runs the plan in windows of time.  Events from outside are scheduled and moved only when a window has ended, to times
- * from its end on. */
+/* Runs the plan in windows of time.  Events from outside are scheduled and moved only when a window has ended, and only
+ * to times at or after its end. */
 static void windows_run(struct world *world, uint64_t run_count)
 {
     static const uint32_t none = 0;

@@ -225,7 +225,7 @@ static bool stage_launch(struct stage *s, struct world *world)
     return world_run(world, (struct fabric_worker * *const *)by_rank, count, s->result, s->text, sizeof s->text);
 }
 
-/* Whether a line for the site may be this loop.  It must have the form of the site's shipped line. */
+/* Whether a line for the site may be this loop.  The loop must have the form of the site's shipped line. */
 static bool site_fits(uint32_t site, const char *loop)
 {
     struct loop shipped;
@@ -1688,8 +1688,7 @@ TEST("host cores")
         g_autofree struct stage *s = host_stage_new(cores);
         for (uint16_t r = 0; r < 2; r++) PLAY(s, r, 1, COPIES(1, 1000));
         stage_takes(s, 0, 1110000);     /* step 10, row 100, 1000 B at 1 GB/s; no launch */
-        CU_ASSERT(took(s, 1, 1110000)); /* on one core rank 1 runs after rank 0, but its time counts from when it begins
-                                         */
+        CU_ASSERT(took(s, 1, 1110000)); /* on one core rank 1 runs after rank 0, but its time counts from its begin */
         CU_ASSERT_EQUAL(s->result[0].use[WORLD_CORE].busy_ps, cores == 1 ? 2220000 : 1110000);
     }
     g_autofree struct stage *s = host_stage_new(2); /* one process has one thread for all its workers */
@@ -1697,8 +1696,8 @@ TEST("host cores")
     stage_takes(s, 0, 2220000);
 }
 
-/* Rank 1 gets only half of the core.  After each step it pauses for as long as the step took: 20 for two workers, row
- * 100, 1000 B at 1 GB/s.  Rank 0 may run during the pause. */
+/* Rank 1 gets only half of the core.  After each step it pauses for as long as the step took.  A step takes row 100 and
+ * 1000 B at 1 GB/s, and the first step 20 more to check two workers.  Rank 0 may run during the pause. */
 TEST("a slow rank on a host")
 {
     const uint32_t slow[2] = { 0, 2 * WORLD_SLOW_ONE };
@@ -1855,7 +1854,7 @@ TEST("timeline")
     CU_ASSERT_EQUAL(memcmp(without, s->result, sizeof without), 0);
     /* a store, its egress and its ingress; a signal; the post of a put and of a signal, each sent and received; a
      * copy */
-    /* two arrows; each request enters and leaves two counters */
+    /* also two arrows; and each of two requests enters and leaves two counters */
     const uint64_t once = 3 + 1 + 2 * 3 + 1 + 2 + 2 * 4;
     CU_ASSERT_EQUAL(timeline_entry_count(timeline), once);
     struct world *world = stage_world(s);

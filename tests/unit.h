@@ -40,7 +40,7 @@ UNIT_AUTO(AUTOPTR_CLEANUP, timeline, timeline_free)
 void *unit_made(const void *pointer, const char *text, const char *file, unsigned line);
 
 /* Both say whether a call failed: error_is() with exactly this message, error_holds() with a message that contains this
- * part.  If not, they print the message.  They free *error. */
+ * part.  Otherwise they print the message.  They free *error. */
 bool error_is(GError **error, const char *message);
 bool error_holds(GError **error, const char *part);
 
