@@ -367,8 +367,8 @@ static const struct worker_role notify_role = { .step = notify_step, .describe =
 /* The warps of a block of cached_notify: one for each channel, from 4 to 32. */
 static uint32_t cached_warps(const struct ht_geometry *g) { return g->channels < 4 ? 4 : moe_min(g->channels, 32); }
 
-/* How many NVLink heads of 32 B fit into a warp's 8 KiB of shared memory.  A warp loads, fills and stores this many
- * heads together, and waits twice for them. */
+/* How many rows of NVLink heads, 32 B each, fit into a warp's 8 KiB of shared memory beside a barrier of 8 B.  A warp
+ * loads, fills and stores this many rows together, and waits twice for them. */
 enum { GAP_BATCH = 255 };
 
 /* The bytes that a rank moves between two scans of its heads: rows sent back, rows received, and sums.  They push the

@@ -132,7 +132,7 @@ void ht_tensors_combine(struct ht_rank *h)
 
 /* ---- slots --------------------------------------------------------------------------------------------- */
 
-/* The expert's index on the rank whose first expert is expert_first; -1 if it is not on that rank. */
+/* The expert's index on the rank whose first expert is expert_first; -1 if the expert is not on that rank. */
 static int64_t index_rebase(const struct ht_rank *h, int32_t expert, uint32_t expert_first)
 {
     const uint32_t local = (uint32_t)expert - expert_first;

@@ -196,8 +196,8 @@ static void count_describe(const struct fabric_worker *w, char *text, size_t tex
 static const struct worker_role count_role = { .step = count_step, .describe = count_describe };
 static const struct worker_role hear_role = { .step = hear_step, .describe = count_describe };
 
-/* Launches prepare.  The first blocks each tell one peer.  The blocks after them each hear from a few
- * peers, at most TS_HEARD_MOST. */
+/* Launches prepare.  The first blocks each tell one peer.  The blocks after them each hear from at most
+ * TS_HEARD_MOST peers. */
 static void prepare_launch(struct ts_rank *r)
 {
     const uint32_t ranks = r->ht.g.ranks, sms = r->ht.base.options->num_sms;

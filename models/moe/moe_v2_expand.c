@@ -16,7 +16,7 @@ void v2_expand_alloc(struct v2_rank *r)
     if (h->base.fabric->payload) r->expanded_index = kernel_keep(r, rows * h->g.topk, sizeof r->expanded_index[0]);
 }
 
-/* The local expert of a choice; UINT32_MAX if it is not on this rank. */
+/* The local expert of a choice; UINT32_MAX if the choice's expert is not on this rank. */
 static uint32_t local_expert(const struct ht_rank *h, int32_t expert)
 {
     const uint32_t local = (uint32_t)expert - h->g.rank * h->g.local_experts;
