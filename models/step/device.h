@@ -79,7 +79,7 @@ struct device_options {
     double lift;         /* the GPU's highest clock over the nominal one; 0: 1 */
     double jitter; /* the standard deviation of the logarithm of each compute kernel's time; drawn from the seed */
     uint64_t seed;
-    uint64_t launch_ps; /* the host's time to launch a kernel; 0: a graph */
+    uint64_t launch_ps; /* the host's time to launch a kernel; 0: a graph has launched all kernels */
     uint64_t sync_ps;   /* from the end of a kernel that the host awaits until the host goes on */
     uint64_t gap_ps;    /* from a kernel's end until kernels that wait for it can get SMs */
 };

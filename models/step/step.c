@@ -83,8 +83,8 @@ static bool redundant_settle(struct step_plan *p, const struct step_options *o, 
 
 /* How many numbers a row of the kernels has: the net's `hidden`, rounded up to 256.  Normal kernels move 32 lanes of 16
  * bytes at a time, which is 256 BF16 numbers, and low latency is compiled for multiples of 256.  Engines round up to
- * that (vLLM's maybe_roundup_layer_hidden_size; 2880 of gpt-oss are 3072 in DeepEP's launch.cuh).  NCCL sends any
- * number. */
+ * that (vLLM's maybe_roundup_layer_hidden_size; 2880 of gpt-oss are 3072 in DeepEP's launch.cuh).  A row of ag-rs keeps
+ * the net's number, because NCCL sends any number. */
 static uint32_t row_numbers(const struct case_options *c, uint32_t hidden)
 {
     enum { LANES_NUMBERS = 256 };
