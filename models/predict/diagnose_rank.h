@@ -1,6 +1,6 @@
 /* diagnose_rank.h - how likely residuals are if a given cause, or an unknown one, is the reason.
  *
- * The residuals of one machine's rows are a common error and an error of each row.  For predictions of sound
+ * A residual is the sum of an error that all rows of a machine share and an error of its row.  For predictions of sound
  * machines (`make accuracy`: 19 files, by file and number of ranks) the common error is 0.14 and each row's is 0.09.
  * One row in twenty-five is further off than these errors allow.  Such a spoilt row is off by any factor around 2.7.
  * Residuals relative to a baseline of the machine have only the errors of a fault's effect: 0.12 and 0.06

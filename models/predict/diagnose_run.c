@@ -9,7 +9,7 @@
 #define SECOND_LEFT  1.12  /* no second cause is sought for a residual below this factor */
 #define SECOND_PRIOR 0.1   /* one public thread in ten found a second cause */
 #define ALIKE        0.08  /* a row's own error: verdicts whose residuals (ln) differ by no more are alike */
-#define UNLIKELY     1e-3  /* a cause with less than this probability is not examined further */
+#define UNLIKELY     1e-3  /* a variant of a cause with less than this probability is not examined further */
 enum { LIKELY_LEAST = 8 }; /* at least this many variants of causes are examined, however unlikely they are */
 
 /* A verdict about a hypothesis, without its probability. */

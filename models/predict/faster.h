@@ -16,7 +16,7 @@
 bool faster_predict(const struct case_options *c, const struct cluster *cluster, const struct case_load *load,
                     enum cluster_part kind, struct record *record, GError **error);
 
-/* By how much of the slowest rank's time, in percent, a phase is shorter in `after`; NAN: not known. */
+/* By how many percent the slowest rank's time of a phase is shorter in `after`; NAN: not known. */
 double faster_gain_pct(const struct record *before, const struct record *after, const char *phase);
 
 /* record: the case's prediction.  Predicts the case again for each kind of part, with all parts of that kind twice as

@@ -672,9 +672,9 @@ static void kernel_record(struct run *run, uint32_t phase, uint32_t kernel, stru
     record_call(record, run, phase);
 }
 
-/* Sets arrival_ps from the ends of the kernel with results `before`: each rank begins the next program as much later
- * than the first rank as it ended that kernel later.  Returns whether these delays exceed a hundredth of the time of
- * the kernel with results `result`, so that they matter to it. */
+/* Sets arrival_ps from the ends of the kernel with results `before`: a rank's delay is how much later than the first
+ * rank it ended that kernel.  Returns whether these delays exceed a hundredth of the time of the kernel with results
+ * `result`, so that they matter to it. */
 static bool arrive_after(struct run *run, const struct world_result *before, const struct world_result *result)
 {
     enum { PARTS = 100 };

@@ -7,11 +7,11 @@
  *     + its rate    how much longer the part takes because it is slower than most
  *     + beside      the part's work in addition to bytes: requests, messages, rows    (busy time less the above)
  *     + one way     launch, post, fetch, network, delivery, poll of one message     (bound_latency_us)
- *     + the rest    the rank's own steps and turns, and waiting for other ranks (their data, credits and signals)
+ *     + the rest    the rank's own steps, and waiting: for its turn, and for other ranks' data, credits and signals
  *     = slowest     the slowest rank's time
  *
- * The way of one message may hide behind the part's work.  Then only what is left of the slowest rank's time counts as
- * "one way". */
+ * The part's work may hide a message's way from sender to receiver.  Then only what is left of the slowest rank's time
+ * counts as "one way". */
 #include "models/predict/simulate_text.h"
 
 #include <math.h>

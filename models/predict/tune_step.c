@@ -236,7 +236,7 @@ static bool open_add(struct sweep_plan *plan, const struct tune_step_options *op
     const bool decode = strcmp(phase, step_phase_name(STEP_DECODE)) == 0;
     const char *kernel = plan->base.kernel ? plan->base.kernel : decode ? "ll" : "normal";
     const bool ll = strcmp(kernel, "ll") == 0, train = strcmp(phase, step_phase_name(STEP_TRAIN)) == 0;
-    /* The timed work of "stages" has other ops than that of other schedules, so the user must say that both take
+    /* The timed work of "stages" has other ops than that of other schedules, so only the user can say that both take
      * equally long. */
     const char *schedules = plan->step.work ? "sequential,shared"
                             : train         ? "sequential,two-batch"

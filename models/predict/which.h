@@ -1,8 +1,8 @@
 /* which.h - every backend that could carry a layer's dispatch and combine, each predicted with the same routing.
  *
  * A backend is a library's kernels and, if ranks are on several nodes, the transport that posts to NICs for them.  A
- * point is one number of ranks and tokens.  At each point every backend has a time, or a reason why it has none.
- * Private to which_*.c. */
+ * point is one number of ranks and tokens.  At each point a backend has a time, or a reason why it has none, or is no
+ * candidate.  Private to which_*.c. */
 #ifndef MODELS_PREDICT_WHICH_H
 #define MODELS_PREDICT_WHICH_H
 
