@@ -18,7 +18,7 @@ struct op {
     bool released; /* for a store: its worker has made a signal_add since */
     const struct fabric_worker *worker;
     uint64_t offset, size_bytes;
-    uint8_t *copy;         /* store: the bytes that it writes; put: its source when it was posted */
+    uint8_t *copy;         /* store: the bytes to write; put: the bytes of its source when the put was posted */
     const uint8_t *source; /* of a put */
     uint8_t *target;       /* of a get */
     uint32_t word;

@@ -19,7 +19,7 @@ struct flow {
     uint64_t start_ps;      /* set by the test: when the flow begins, after the launch */
     double from_us, to_us;  /* set by the test: an interval of time */
     uint32_t posted_within; /* messages posted in that interval */
-    double took_us;         /* time from the launch to its end; excludes the launch itself */
+    double took_us;         /* time from the end of the launch to the end of the flow */
 };
 
 struct traffic {

@@ -110,7 +110,7 @@ TEST("loads that ask for more than there is")
     double rate[2], less[2];
     const struct pressure_load steady[] = { { .read_bps = 800e9, .sms = 60 }, { .read_bps = 800e9, .sms = 60 } };
     struct pressure c = pressure_solve(&gpu, &nothing, steady, 2, rate);
-    CU_ASSERT_DOUBLE_EQUAL(rate[0], 1 / 1.6, 0.01); /* alone, each load would get all that it asks for */
+    CU_ASSERT_DOUBLE_EQUAL(rate[0], 1 / 1.6, 0.01); /* two loads of 800 GB/s share 1000 GB/s */
     CU_ASSERT_DOUBLE_EQUAL(rate[1], rate[0], 1e-9);
     CU_ASSERT_TRUE(c.load_ps > 10 * gpu.hbm_queue_ps);
     CU_ASSERT_TRUE(c.load_ps <= UINT64_C(6553600)); /* 64 KiB of each of 100 SMs at 1000 GB/s */

@@ -77,7 +77,7 @@ static bool makes_no_case(const char *name)
     return g_strv_contains(names, name);
 }
 
-/* Sets the option to a valid value that differs from c's. */
+/* Sets the option to a valid value other than the one in `c`. */
 static void set_other(struct case_options *c, uint32_t option)
 {
     static const char *const values[] = { "3",         "true",  "5",    "normal", "ll",        "bf16", "random",

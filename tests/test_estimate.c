@@ -1,6 +1,6 @@
-/* test_estimate.c - numbers of events that the table and a pilot estimate for predictions.  Both must be within a
- * factor of 2 of the events that run.  Times are measured by bench_estimates and not here, because the machine may have
- * other work. */
+/* test_estimate.c - numbers of events that the table and a pilot estimate for predictions.  The pilot's number must be
+ * within a factor of 2 of the events that run.  So must the table's, for cases to which it was fitted; for other cases
+ * the factor is 4.  Times are measured by bench_estimates and not here, because the machine may have other work. */
 #include "models/predict/estimate.h"
 
 #include "models/predict/simulate.h"

@@ -95,7 +95,8 @@ TEST("order")
              (const char *const[]){ "cached_notify_dispatch", "dispatch", "cached_notify_combine", "combine" });
 }
 
-/* Makes the profiles of two ranks.  Rank 1 comes 40 us late to a dispatch of 100 us, and its clock is skew_us ahead. */
+/* Makes the profiles of two ranks.  Rank 1 comes 40 us late to each of three dispatches of 100 us, and its clock is
+ * skew_us ahead. */
 static struct explain *pair_new(int64_t skew_us)
 {
     g_autoptr(GPtrArray) profiles = g_ptr_array_new_with_free_func((GDestroyNotify)profile_free);
@@ -134,7 +135,8 @@ TEST("late ranks")
         CU_ASSERT_EQUAL(us[EXPLAIN_UNKNOWN], 60); /* time that nothing explains stays unknown */
         g_autofree double *waited = explain_waited_for(e, why);
         CU_ASSERT_EQUAL(waited[1], 120);
-        CU_ASSERT_EQUAL(why[LATE_WORK], 80); /* no work was recorded before the first of the three calls */
+        CU_ASSERT_EQUAL(why[LATE_WORK], 80); /* 40 us at each of two calls; before the first of the three calls, no work
+                                              * was recorded */
         explain_free(e);
     }
 }

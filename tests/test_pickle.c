@@ -216,7 +216,7 @@ TEST("counts")
     tensor_good("logical_count", &(struct tensor){ "IntStorage", 24, 0, 3, { 2, 3, 4 }, { 12, 4, 1 } });
     g_autoptr(trace) trace = trace_open(temporary_path("t.pt"), NULL, NULL);
     g_auto(routing) routing;
-    CU_ASSERT_FATAL(trace && trace_read(trace, 0, 1, 0, &routing, NULL)); /* counts 4 5 6 7 */
+    CU_ASSERT_FATAL(trace && trace_read(trace, 0, 1, 0, &routing, NULL)); /* the counts are 4, 5, 6 and 7 */
     CU_ASSERT_EQUAL(routing.rank[0].tokens, 22);
     uint32_t of[4] = { 0 };
     for (uint32_t i = 0; i < 22; i++) of[routing.rank[0].experts[i]]++;

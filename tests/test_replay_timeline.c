@@ -51,7 +51,7 @@ struct forged {
 
 static bool forged_allgather(struct bootstrap *b, const void *in, size_t size_bytes, void *out, GError **error)
 {
-    struct forged *f = (struct forged *)b; /* its first member */
+    struct forged *f = (struct forged *)b; /* `b` is the first member of the struct */
     if (!bootstrap_allgather(f->inner, in, size_bytes, out, error)) return false;
     const size_t at = f->word * sizeof f->value;
     if (f->heard++ == f->message && at < size_bytes)

@@ -245,7 +245,7 @@ TEST("scales")
     CU_ASSERT_TRUE(isfinite(scale.to) && scale.to > 0);
 }
 
-/* Scales do not begin at 0 if the values are close together.  Others are of whole numbers, or of powers of ten or
+/* Scales do not begin at 0 if the values are close together.  Other scales are of whole numbers, or of powers of ten or
  * two. */
 TEST("scales that do not begin at 0")
 {
@@ -382,8 +382,8 @@ struct text_box {
     char text[40];
 };
 
-/* Returns the width of a text of 12 pixels in DejaVu Sans, the widest font of the page.  It is exact for digits and
- * blanks. */
+/* Returns the width of a text of 12 pixels in DejaVu Sans, the widest font of the page.  The width is exact for digits
+ * and blanks. */
 static double text_width(const char *text)
 {
     double em = 0;
@@ -650,7 +650,7 @@ TEST("a sweep")
 {
     struct page page;
     GString *text = sweep_file(8, 3), *html = sweep_page(text->str, &page);
-    CU_ASSERT_EQUAL(page.svgs, 3 * 3 + 6);             /* panels of the layer, of dispatch, of combine; and the
+    CU_ASSERT_EQUAL(page.svgs, 3 * 3 + 6);             /* 3 panels each for the layer, dispatch and combine, and 6
                                                         * fronts */
     CU_ASSERT_EQUAL(page.dots, 3 * 3 * 2 * 8 + 6 * 8); /* each of 9 panels has 2 lines of 8 points, and each of 6 fronts
                                                         * has 8 points */

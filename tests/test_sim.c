@@ -390,8 +390,8 @@ static void row_done(struct sim *sim, struct sim_row *row)
     plan->done_count += row >= plan->rows && row < plan->rows + ROWS;
 }
 
-/* The event that runs moves another event to an earlier time, from now on, or schedules it again if it is not
- * pending. */
+/* The event that runs moves another event to an earlier time, but not before now.  If the other event is not pending,
+ * it is scheduled again. */
 static void row_member_run(struct sim *sim, struct sim_event *event)
 {
     struct row_plan *const plan = sim_owner(sim);

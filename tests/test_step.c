@@ -175,7 +175,8 @@ TEST("the clock of SMs that communicate")
     o.clock_ghz = 1.75;
     CU_ASSERT_DOUBLE_EQUAL(costs_sm_clock(&o, 1, 0), 0.8, 1e-9);
     CU_ASSERT_DOUBLE_EQUAL(costs_sm_clock(&o, 1, 1), 0.7, 1e-9);
-    CU_ASSERT_DOUBLE_EQUAL(costs_sm_clock(&o, 2 / 1.75, 1), 0.8, 1e-9); /* pauses give GEMMs the set clock */
+    CU_ASSERT_DOUBLE_EQUAL(costs_sm_clock(&o, 2 / 1.75, 1), 0.8, 1e-9); /* with pauses between them, GEMMs run at the
+                                                                         * set clock */
     CU_ASSERT_DOUBLE_EQUAL(costs_sm_clock(&o, 0.5, 0), 0.35, 1e-9);     /* never below the clock beside GEMMs */
     o.clock_ghz = 0;
     CU_ASSERT_DOUBLE_EQUAL(costs_sm_clock(&o, 1, 1), 1, 1e-9); /* timed work has no clock */

@@ -95,7 +95,7 @@ TEST("damaged")
     CU_ASSERT_FALSE(unzstd_begins("eptw", 4));
     size_t got;
     g_autoptr(GError) error = NULL;
-    source.size -= 5; /* cut */
+    source.size -= 5; /* cuts off the last bytes */
     struct unzstd *u = reader_new();
     CU_ASSERT_FALSE(all_read(u, 4096, &got, &error));
     g_autofree char *expected =

@@ -84,7 +84,7 @@ TEST("waits")
     }
 }
 
-/* A byte takes 1 ns into the SM, 2 out of it, 3 by the engine, and 8 for each further pass. */
+/* A byte takes 1 ns into the SM, 2 out of it, 3 out of it by the bulk engine, and 8 for each further pass. */
 TEST("bytes")
 {
     static const struct {

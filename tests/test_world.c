@@ -1584,7 +1584,7 @@ static uint64_t message_ps(uint64_t size_bytes, bool busy, uint64_t receive_ps, 
 TEST("two-sided")
 {
     const uint64_t one_sided_ps = message_ps(1000, false, 0, 0), taken_ps = message_ps(1000, false, 1000, 0);
-    CU_ASSERT(taken_ps + 5000000 < one_sided_ps); /* saves the thread one request of 5 us */
+    CU_ASSERT(taken_ps + 5000000 < one_sided_ps); /* the thread has one request of 5 us less */
     CU_ASSERT_EQUAL(message_ps(1000, false, 901000, 0) - taken_ps, 900000);
     CU_ASSERT_EQUAL(message_ps(1000, false, 1000, 1100) - taken_ps, 0);
     CU_ASSERT_EQUAL(message_ps(1000, false, 1000, 999) - taken_ps, 2070000);
@@ -1645,7 +1645,7 @@ TEST("shared NIC")
     shared_nic_play(s);
     CU_ASSERT(took(s, 3, 6326400)); /* launch 1000 + step and posting 210 + both messages 2 * 1003.2 + fetch and network
                                      * 2000 + delivery 1000 + poll and step 110 */
-    CU_ASSERT(took(s, 2, 6323200)); /* 3.2 sooner */
+    CU_ASSERT(took(s, 2, 6323200)); /* 3.2 sooner than rank 3 */
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_NIC_TX].bytes, 20064);
 }
 
@@ -1812,8 +1812,8 @@ TEST("host puts")
     }
 }
 
-/* Packets are processed as they arrive.  Behind a slow link that time is hidden.  Until the packets arrive, the process
- * does other work. */
+/* Packets are processed as they arrive.  Behind a slow link, the time of processing is hidden.  Until the packets
+ * arrive, the process does other work. */
 TEST("host behind a slow link")
 {
     g_autofree struct stage *s = host_link_new(800000000);
