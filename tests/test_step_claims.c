@@ -101,7 +101,10 @@ TEST("a slow GPU")
         const double waiting = slow.part[PART_WAITING] - equal.part[PART_WAITING], cost = slow.all - equal.all;
         CU_ASSERT_EQUAL(slow.awaited, 3);
         between(steps[i], "share of waiting for it", slow.awaited_pct, 90, 100);
-        between(steps[i], "share of waiting for its clock", slow.late[LATE_CLOCK] / slow.waited, 0.9, 1);
+        /* In two batches, compute kernels that take longer also make the communication beside them take longer.  That
+         * has a reason of its own. */
+        const double clock = slow.late[LATE_CLOCK] / slow.waited;
+        between(steps[i], "share of waiting for its clock", clock, strstr(steps[i], "two-batch") ? 0.7 : 0.9, 1);
         between(steps[i], "what it costs, in its exposed waiting", cost / waiting, 0.7, INFINITY);
         between(steps[i], "what it costs, in all of its waiting", cost / (slow.waited - equal.waited), 0, 1.4);
     }

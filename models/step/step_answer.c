@@ -18,6 +18,8 @@ const char *step_late_name(enum step_late late)
     return name[late];
 }
 
+static const double ROUNDING_US = 1e-6; /* a difference of times below this is a rounding error */
+
 struct late_shares {
     double share[STEP_LATES];
 };
@@ -29,7 +31,9 @@ struct summing {
     double *last_begin_us;   /* [kernels] of communication: when the last rank began the kernel that
                               * step_run_meeting() returns */
     uint32_t *last_rank;     /* [kernels] the rank that began last */
-    struct late_shares *why; /* [kernels] of communication: why it was late */
+    struct late_shares *why; /* [kernels] of communication: why its last rank was late; if it needs no other rank, the
+                              * shares of the communication before */
+    double *slowness;        /* [ranks] time of compute kernels at the rank's clock over that at the nominal one */
     struct step_answer *answer;
     double *awaited_us;               /* [ranks] how long others wait for the rank */
     double from_us, until_us, counts; /* begin and end of the steady layers; how often they count in the whole step */
@@ -177,22 +181,49 @@ static bool is_beside(const struct summing *s, uint32_t rank, uint32_t kernel)
     return false;
 }
 
-/* Adds by how much the kernel took longer on rank `late` than in the mean of all ranks, in three respects: its work,
- * the time that the rank's GPU adds, and the time that other kernels on this GPU add.  Waiting for other ranks does not
- * count.  What communication takes longer than alone is the GPU's if no kernel ran beside it. */
-static void excess_add(const struct summing *s, uint32_t k, uint32_t late, double more_us[LATE_ARRIVAL])
+/* Adds by how much a compute kernel took longer on rank `late` than in the mean of all ranks, in three respects: its
+ * work, the time that the rank's GPU adds, and the time that other kernels on this GPU add. */
+static void compute_excess_add(const struct summing *s, uint32_t k, uint32_t late, double more_us[STEP_LATES])
 {
-    const bool comm = is_comm(s, k);
-    const enum step_late added = comm && !is_beside(s, late, k) ? LATE_CLOCK : LATE_BESIDE;
     for (uint32_t r = 0; r < s->ranks; r++) {
         const struct step_span span = step_run_span(s->run, r, k);
         const double share = (r == late) - 1.0 / s->ranks, alone_us = step_run_alone_us(s->run, r, k);
-        const double took_us = span.end_us - span.begin_us - (comm ? waited_us(s, r, k) : 0);
-        const double own_us = comm ? alone_us : step_run_own_us(s->run, r, k);
+        const double own_us = step_run_own_us(s->run, r, k);
         more_us[LATE_TOKENS] += share * alone_us;
         more_us[LATE_CLOCK] += share * (own_us - alone_us);
-        more_us[added] += share * (comm ? fmax(took_us - own_us, 0) : took_us - own_us);
+        more_us[LATE_BESIDE] += share * (span.end_us - span.begin_us - own_us);
     }
+}
+
+/* Adds up to us of what is left of *left_us to the reason. */
+static void part_take(double more_us[STEP_LATES], enum step_late reason, double us, double *left_us)
+{
+    const double part_us = fmax(fmin(us, *left_us), 0);
+    more_us[reason] += part_us;
+    *left_us -= part_us;
+}
+
+/* Adds by how much a communication kernel took longer on rank `late` than in the mean of all ranks.  Waiting for other
+ * ranks does not count.  More rows and a slower GPU explain at most a time in proportion, and kernels beside it what it
+ * takes longer than alone.  What is left is communication that ended late: the rank's links and peers differ. */
+static void comm_excess_add(const struct summing *s, uint32_t k, uint32_t late, double more_us[STEP_LATES])
+{
+    double left_us = 0, alone_us = 0, beside_us = 0, rows = 0, slowness = 0;
+    for (uint32_t r = 0; r < s->ranks; r++) {
+        const struct step_span span = step_run_span(s->run, r, k);
+        const double share = (r == late) - 1.0 / s->ranks, own_us = step_run_alone_us(s->run, r, k);
+        const double took_us = span.end_us - span.begin_us - waited_us(s, r, k);
+        left_us += share * took_us;
+        beside_us += share * fmax(took_us - own_us, 0);
+        alone_us += own_us / s->ranks;
+        rows += step_run_rows(s->run, r, k) / s->ranks;
+        slowness += s->slowness[r] / s->ranks;
+    }
+    if (left_us <= 0) return;
+    if (rows > 0) part_take(more_us, LATE_TOKENS, alone_us * (step_run_rows(s->run, late, k) / rows - 1), &left_us);
+    part_take(more_us, LATE_CLOCK, alone_us * (s->slowness[late] / slowness - 1), &left_us);
+    if (is_beside(s, late, k)) part_take(more_us, LATE_BESIDE, beside_us, &left_us);
+    more_us[LATE_ARRIVAL] += left_us;
 }
 
 /* Divides the reason why rank `late` was late for the kernel.  The shares are the excesses of the compute kernels that
@@ -201,32 +232,45 @@ static void excess_add(const struct summing *s, uint32_t k, uint32_t late, doubl
  * was nothing before. */
 static void late_divide(const struct summing *s, uint32_t kernel, uint32_t late)
 {
-    double more_us[LATE_ARRIVAL] = { 0 }, later_us = 0, sum_us = 0;
+    double more_us[STEP_LATES] = { 0 }, later_us = 0, sum_us = 0;
     uint32_t k = step_run_meeting(s->run, kernel);
     struct late_shares *why = &s->why[kernel];
     for (uint32_t r = 0; r < s->ranks; r++)
         later_us += ((r == late) - 1.0 / s->ranks) * step_run_span(s->run, r, k).begin_us;
     while (k > 0 && is_comm(s, k - 1)) k--; /* skips the phases right before the kernel */
-    while (k > 0 && !is_comm(s, k - 1)) excess_add(s, --k, late, more_us);
+    while (k > 0 && !is_comm(s, k - 1)) compute_excess_add(s, --k, late, more_us);
     const struct late_shares *before = k > 0 ? &s->why[k - 1] : NULL;
-    while (k > 0 && is_comm(s, k - 1)) excess_add(s, --k, late, more_us);
-    for (int i = 0; i < LATE_ARRIVAL; i++) sum_us += fmax(more_us[i], 0);
-    const double all_us = fmax(fmax(later_us, sum_us), 1e-6), rest = 1 - sum_us / all_us;
-    for (int i = 0; i < STEP_LATES; i++) {
-        const double own = i < LATE_ARRIVAL ? fmax(more_us[i], 0) / all_us : 0;
-        why->share[i] = own + rest * (before ? before->share[i] : i == LATE_ARRIVAL);
+    while (k > 0 && is_comm(s, k - 1)) comm_excess_add(s, --k, late, more_us);
+    for (int i = 0; i < STEP_LATES; i++) sum_us += more_us[i] = more_us[i] > ROUNDING_US ? more_us[i] : 0;
+    const double all_us = fmax(fmax(later_us, sum_us), ROUNDING_US), rest = 1 - sum_us / all_us;
+    for (int i = 0; i < STEP_LATES; i++)
+        why->share[i] = more_us[i] / all_us + rest * (before ? before->share[i] : i == LATE_ARRIVAL);
+}
+
+static void slowness_find(struct summing *s)
+{
+    for (uint32_t r = 0; r < s->ranks; r++) {
+        double own_us = 0, alone_us = 0;
+        for (uint32_t k = 0; k < s->kernels; k++) {
+            if (is_comm(s, k)) continue;
+            own_us += step_run_own_us(s->run, r, k);
+            alone_us += step_run_alone_us(s->run, r, k);
+        }
+        s->slowness[r] = alone_us > 0 ? own_us / alone_us : 1;
     }
 }
 
 static void waits_count(const struct summing *s)
 {
     struct step_answer *a = s->answer;
+    struct late_shares latest = { .share[LATE_ARRIVAL] = 1 };
     double all_us = 0;
     for (uint32_t k = 0; k < s->kernels; k++) {
         if (!is_comm(s, k)) continue;
         double us = 0;
         if (step_run_meeting(s->run, k) != SCHEDULE_NONE) late_divide(s, k, s->last_rank[k]);
-        else s->why[k].share[LATE_ARRIVAL] = 1;
+        else s->why[k] = latest;
+        latest = s->why[k];
         for (uint32_t r = 0; r < s->ranks; r++)
             us += whole_counts(s, step_run_span(s->run, r, k).end_us) * waited_us(s, r, k);
         if (us <= 0) continue;
@@ -402,6 +446,7 @@ struct step_answer *step_answer_new(const struct step_run *run, uint32_t layers)
     s.last_rank = g_new0(uint32_t, s.kernels + 1);
     s.why = g_new0(struct late_shares, s.kernels + 1);
     s.awaited_us = g_new0(double, s.ranks);
+    s.slowness = g_new0(double, s.ranks);
     a->layers = layers;
     a->lines = g_array_new(FALSE, TRUE, sizeof(struct step_line));
     a->shown = g_array_new(FALSE, FALSE, sizeof(struct step_shown));
@@ -410,6 +455,7 @@ struct step_answer *step_answer_new(const struct step_run *run, uint32_t layers)
     meetings_find(&s);
     total_find(&s, end_us);
     for (uint32_t r = 0; r < s.ranks; r++) rank_parts_count(&s, r, end_us);
+    slowness_find(&s);
     waits_count(&s);
     for (uint32_t what = 0; what < step_run_whats(run); what++) line_add(&s, what);
     ranks_show(&s);
@@ -417,6 +463,7 @@ struct step_answer *step_answer_new(const struct step_run *run, uint32_t layers)
     g_free(s.last_rank);
     g_free(s.why);
     g_free(s.awaited_us);
+    g_free(s.slowness);
     return a;
 }
 

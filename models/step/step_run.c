@@ -520,6 +520,11 @@ double step_run_own_us(const struct step_run *run, uint32_t rank, uint32_t kerne
     return device_alone_us(run->device, rank, kernel);
 }
 
+double step_run_rows(const struct step_run *run, uint32_t rank, uint32_t kernel)
+{
+    return comm_of(run, kernel)->rows[rank];
+}
+
 struct step_span step_run_span(const struct step_run *run, uint32_t rank, uint32_t kernel)
 {
     const struct device_times *t = device_times(run->device, rank, kernel);

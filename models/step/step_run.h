@@ -64,6 +64,8 @@ uint32_t step_run_meeting(const struct step_run *run, uint32_t kernel);
 double step_run_alone_us(const struct step_run *run, uint32_t rank, uint32_t kernel);
 /* The time of a compute kernel alone on the rank's own GPU, at its clock. */
 double step_run_own_us(const struct step_run *run, uint32_t rank, uint32_t kernel);
+/* How many rows a communication kernel's routing brings to the rank's experts. */
+double step_run_rows(const struct step_run *run, uint32_t rank, uint32_t kernel);
 const struct step_cost *step_run_cost(const struct step_run *run, uint32_t rank, uint32_t kernel);
 
 #endif
