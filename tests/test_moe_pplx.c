@@ -1,11 +1,12 @@
 /* test_moe_pplx.c - does pplx bring every token to each of its experts and sum their results, whatever the order of
  * events?
  *
- * Aim and method: see support_moe.h.  Some ranks get more rows than a rank may receive before the counts are known. */
+ * Aim and method: see support_moe.h.  In some groups, a rank gets more rows than it may receive before the counts are
+ * known. */
 #include "tests/support_moe.h"
 #include "tests/unit.h"
 
-/* In one draw of four, a rank gets more than 256 rows from another. */
+/* In one draw of four, a rank may get more than 256 rows from another. */
 static struct moe_options options_draw(struct rng *rng)
 {
     static const uint32_t shape[][2] = {

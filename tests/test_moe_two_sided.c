@@ -4,7 +4,7 @@
 #include "tests/support_moe.h"
 #include "tests/unit.h"
 
-/* Long rows, few SMs and many tokens fill the FIFOs.  Rows of 64 KiB fit three to an entry and twelve to a FIFO. */
+/* Long rows, few SMs and many tokens fill the FIFOs.  Rows of 64 kB fit three to an entry and twelve to a FIFO. */
 static struct moe_options options_draw(struct rng *rng)
 {
     struct moe_options o = moe_options_in_node(MOE_TWO_SIDED, rng_below(rng, 4) ? 20 : 3, 32000, rng);
