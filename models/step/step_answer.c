@@ -71,10 +71,10 @@ static void meetings_find(struct summing *s)
     }
 }
 
-/* When the kernel waits for the last rank.  A kernel that meets other ranks itself waits from its begin until the
- * last rank begins.  A receive meets them by its send.  Its own rows come a fixed time after the send's begin, as
- * long as send and receive take alone.  From then on it waits, for as long as the last rank's send began after its
- * own. */
+/* When the kernel waits for the last rank.  A kernel that meets other ranks itself waits from its begin until the last
+ * rank begins.  A receive meets them by its send.  The rank's own rows come a fixed time after its send begins: as long
+ * as send and receive take alone.  From then on the receive waits, for as long as the last rank's send began after the
+ * rank's own send. */
 struct wait {
     double from_us, until_us;
 };
@@ -195,7 +195,7 @@ static void compute_excess_add(const struct summing *s, uint32_t k, uint32_t lat
     }
 }
 
-/* Adds up to us of what is left of *left_us to the reason. */
+/* Adds `us` to the reason, but at most *left_us, and takes it from *left_us. */
 static void part_take(double more_us[STEP_LATES], enum step_late reason, double us, double *left_us)
 {
     const double part_us = fmax(fmin(us, *left_us), 0);
@@ -204,8 +204,9 @@ static void part_take(double more_us[STEP_LATES], enum step_late reason, double 
 }
 
 /* Adds by how much a communication kernel took longer on rank `late` than in the mean of all ranks.  Waiting for other
- * ranks does not count.  More rows and a slower GPU explain at most a time in proportion, and kernels beside it what it
- * takes longer than alone.  What is left is communication that ended late: the rank's links and peers differ. */
+ * ranks does not count.  More rows explain time in proportion to the rows, and a slower GPU in proportion to its
+ * slowness.  Compute kernels beside it explain by how much it takes longer than alone.  What is left counts as
+ * LATE_ARRIVAL, because the rank's links and peers differ. */
 static void comm_excess_add(const struct summing *s, uint32_t k, uint32_t late, double more_us[STEP_LATES])
 {
     double left_us = 0, alone_us = 0, beside_us = 0, rows = 0, slowness = 0;
@@ -226,10 +227,10 @@ static void comm_excess_add(const struct summing *s, uint32_t k, uint32_t late, 
     more_us[LATE_ARRIVAL] += left_us;
 }
 
-/* Divides the reason why rank `late` was late for the kernel.  The shares are the excesses of the compute kernels that
- * ran on this rank since the communication before, and of that communication, over how much later than the mean it was.
- * What they leave is lateness from before: it has the shares with which ranks waited there, or is LATE_ARRIVAL if there
- * was nothing before. */
+/* Divides the reasons why rank `late` was late for the kernel into shares.  Counts by how much the compute kernels just
+ * before took longer on the rank than in the mean, and likewise the communication kernels before those.  Each is a
+ * share of how much later than the mean the rank began.  What is left is lateness from earlier: it has the shares of
+ * the lateness for that earlier communication, or is LATE_ARRIVAL if there was none. */
 static void late_divide(const struct summing *s, uint32_t kernel, uint32_t late)
 {
     double more_us[STEP_LATES] = { 0 }, later_us = 0, sum_us = 0;
@@ -346,10 +347,11 @@ static double before_layers_us(const struct summing *s)
     return end_us;
 }
 
-/* The error in us of the time of `rest` layers that were not simulated, each of which counts as the mean of the
- * steady layers.  If layers have routings of their own, the simulated ones are a sample of all layers, and the error
- * is two standard deviations of the sum of the others.  If all layers have one routing, their times settle.  The
- * error of a layer is then half of the difference between the last two quarters of the simulated layers. */
+/* The error in us of the time of `rest` layers that were not simulated, each of which counts as the mean of the steady
+ * layers.  If layers have routings of their own, the simulated ones are a sample of all layers, and the error is two
+ * standard deviations of the sum of the others.  If all layers have one routing, their times settle.  Then the error of
+ * a layer is half of the difference between the last two quarters of the simulated layers.  With fewer than four
+ * layers, it is found as for layers with routings of their own. */
 static double repeated_error_us(const struct summing *s, const double *layer_end_us, uint32_t last, bool alike,
                                 uint32_t rest)
 {
@@ -365,9 +367,10 @@ static double repeated_error_us(const struct summing *s, const double *layer_end
     return steady > 1 ? 2 * sqrt(squares / (steady - 1) * rest * (1 + (double)rest / steady)) : 0;
 }
 
-/* Finds the steady layers and the step's time.  The last layer is not steady, because no next layer or other batch
- * hides any of it.  If all layers have the same routing, half of them are steady: those just before the last.  If
- * routings differ, all layers but the first and the last are steady, or the second layer if there are only two. */
+/* Finds the steady layers and the step's time.  Of one or two simulated layers, the last is steady.  Of more layers,
+ * the last is not steady, because no next layer or other batch hides any of it.  If they have the same routing, half
+ * of them are steady: those just before the last.  If routings differ, all layers but the first and the last are
+ * steady. */
 static void total_find(struct summing *s, double end_us)
 {
     struct step_answer *a = s->answer;

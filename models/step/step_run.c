@@ -73,7 +73,7 @@ static const struct comm *comm_of(const struct step_run *run, uint32_t kernel)
 
 static const struct comm *first_comm(const struct step_run *run) { return &run->comm[0]; }
 
-/* Whether there are several routings, which the state of one rank can take one after another. */
+/* Whether there are several routings, and the state of a rank can change from one to the next. */
 static bool routes(const struct step_run *run)
 {
     return run->options->loads > 1 && first_comm(run)->job->family->route != NULL;
@@ -312,7 +312,8 @@ static struct pressure_load load_of(const struct step_run *run, uint32_t rank, c
         const double bps = (double)alone->use[WORLD_HBM].bytes / 2 / seconds;
         return (struct pressure_load){ .read_bps = bps, .write_bps = bps };
     }
-    /* Bytes are an estimate, so bytes in the time of a table may exceed the memory's rate.  Then they are reduced. */
+    /* The bytes are estimates.  Divided by a time from a table, they may exceed the memory's rate, so they are reduced
+     * to it. */
     const double most = (double)run->options->cluster->gpu.hbm_rate_bps / 8;
     const double bps = (cost->read_bytes + cost->write_bytes) / seconds, less = bps > most ? most / bps : 1;
     return (struct pressure_load){ .read_bps = less * cost->read_bytes / seconds,
