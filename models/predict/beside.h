@@ -40,8 +40,8 @@ bool beside_rate_parse(const char *text, struct pressure_load *load);
  * any time: arithmetic, which needs no memory.
  *
  * The load has the SMs of --compute-sms.  Without this option it has all SMs but kernel_sms, those of the kernels.  A
- * load is only for dispatch and combine, because other kernels have arithmetic of their own.  A second call changes
- * nothing. */
+ * case of other kernels than ll, normal and v2 has no load here: those of models/coll have arithmetic of their own.  A
+ * second call changes nothing. */
 bool beside_parse(const struct case_options *c, const struct cluster *cluster, uint32_t kernel_sms,
                   struct beside *beside, GError **error);
 /* From now on the world's ranks run the given phase under this load.  Returns the load's speed during the phase over
