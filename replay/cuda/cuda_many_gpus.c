@@ -190,6 +190,10 @@ static bool mixed_keep(struct cuda_bench *b, const struct mover *m, uint32_t x, 
         flow[g].by_block = strcmp(mixes[x].name, "blocks") == 0;
         flow[g].by_warp = strcmp(mixes[x].name, "warps") == 0;
         for (uint32_t i = 0; i < gpus; i++) target_add(b, &flow[g], (g + i) % gpus);
+        if (!mixes[x].token) continue;
+        flow[g].packed = true;
+        flow[g].footprint = CUDA_BEYOND_L2;
+        flow[g].flags |= FLAG_WHOLE;
     }
     g_snprintf(phase, sizeof phase, "%s sms=%u warps=%u to=own+peers by=%s gpus=%u%s", m->name, sms, mixes[x].warps,
                mixes[x].name, gpus, mixes[x].token ? " at=hbm packed whole" : "");
