@@ -62,6 +62,8 @@ static struct kernel_job *moe_job(const struct case_options *c, const struct cas
             error, "compute: expected a simulation, or kernel alltoallv, allgather, allreduce or p2p, found %s here",
             case_kernel(c));
     if (!case_moe_options(c, &load->routing, device_sms, &options, error)) return NULL;
+    if ((c->compute || c->compute_sms) && options.family > MOE_V2)
+        return error_null(error, "compute: expected kernel ll, normal, v2 or a collective, found %s", c->kernel);
     if (options.family == MOE_V2 && !c->num_sms && cluster && cluster->gpu.sms)
         v2_sms_choose(&options, cluster, c->overlap);
     struct moe_job *job = g_new(struct moe_job, 1);

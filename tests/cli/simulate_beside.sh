@@ -52,3 +52,7 @@ bad $normal --compute copy:500GB/s --compute-sms 0:133
 bad $normal --compute copy:500GB/s --compute-sms 0:120
 bad --kernel ll --num-tokens 128 --compute copy:500GB/s
 bad --cluster source/models/clusters/b200.ini $normal --compute copy:500GB/s
+echo '# kernels beside which no load can be'
+for kernel in one-sided ag-rs; do
+    bad --kernel $kernel --ranks-per-node 2 --num-tokens 64 --compute 100us
+done
