@@ -79,7 +79,7 @@ bool case_set(struct case_options *c, const char *name, const char *text, GError
 bool case_has(const char *name);
 /* The table's name of the option that case_set() finds by this name; NULL if there is none. */
 const char *case_option_find(const char *name);
-/* The option whose name is most similar to a misspelt name, which may also lack "num-".  NULL if none is similar. */
+/* The option name that is most similar to a misspelt name, with or without its "num-".  NULL if none is similar. */
 const char *case_option_nearest(const char *name);
 
 /* The name at the index in the table, such as "num-tokens"; NULL after the last. */

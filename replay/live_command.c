@@ -208,8 +208,9 @@ static void rank_bind(uint32_t rank)
     if (sched_getaffinity(0, sizeof cpus, &cpus) == 0) (void)live_cpu_bind(&cpus, rank);
 }
 
-/* Runs a rank's main function, and returns its exit status.  If a forked rank failed, the parent reports it once.  A
- * joined rank reports its own failure.  A rank that only learned of another's failure reports nothing. */
+/* Runs a rank's main function, and returns its exit status.  If a forked rank failed, the parent reports it once, and
+ * forked ranks that only learned of the failure report nothing.  A joined rank reports any failure, another rank's too.
+ */
 static int rank_call_run(struct bootstrap *b, void *context)
 {
     const struct rank_call *call = context;

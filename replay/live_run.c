@@ -15,8 +15,8 @@ enum {
 };
 static const uint64_t LIVE_SLEEP_AFTER_PS = 5000 * PS_PER_US;   /* after this idle time the rank may sleep */
 static const uint64_t LIVE_SLEEP_MAX_PS = 1000 * PS_PER_US;     /* longest sleep at a time */
-static const uint64_t LIVE_CHECK_AFTER_PS = 100000 * PS_PER_US; /* idle time from one check whether a rank has died
-                                                                 * to the next */
+static const uint64_t LIVE_CHECK_AFTER_PS = 100000 * PS_PER_US; /* an idle rank checks this often whether another
+                                                                 * has died */
 
 const char *live_world_failure(const struct live_world *world)
 {

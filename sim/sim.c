@@ -209,7 +209,7 @@ void *sim_owner(const struct sim *sim) { return sim->owner; }
 
 /* ---- slots: lists of chunks ---- */
 
-/* The chunk of an entry, or of the end behind its last entry. */
+/* The chunk that holds an entry.  Also takes the place behind the last entry of a chunk, as in slot->end. */
 static struct chunk *chunk_of(const struct entry *entry)
 {
     return (struct chunk *)((uintptr_t)entry & ~(uintptr_t)(CHUNK_BYTES - 1));

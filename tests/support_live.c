@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The state of one exchange at a time.  Each rank puts its part into the table, waits, copies the table and waits
- * again. */
+/* The state of the exchange that is under way.  The ranks meet, and the last to come resizes the table.  They meet
+ * again, put their parts into it, meet, copy the table, and meet. */
 struct thread_exchange {
     GMutex lock;
     GCond met;

@@ -364,7 +364,7 @@ static GHashTable *shared_names(void)
 }
 
 /* Returns the number of names that did not exist before.  Other runs on this machine remove their names once their
- * ranks have connected, so a name counts only if it stays for 5 seconds. */
+ * ranks have connected.  So this waits up to 5 seconds until there are none, and counts those of the last look. */
 static uint32_t names_left(GHashTable *before)
 {
     uint32_t left = 1;

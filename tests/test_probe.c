@@ -47,7 +47,7 @@ struct function {
     const char *path, *class_code, *vendor, *device, *numa, *width, *width_max, *gts;
 };
 
-/* Writes a PCI function below /sys/devices, and its name in /sys/bus/pci/devices. */
+/* Writes a PCI function to sys/devices in the test's folder, and a link to it to sys/bus/pci/devices. */
 static void put_function(const struct function *f)
 {
     const struct {

@@ -196,8 +196,9 @@ TEST("entries that are lost")
     free(p.text);
 }
 
-/* A peer may send any counts of entries, numbers of texts, times and names.  The count of texts is not forged, because
- * then all ranks would exchange more blocks.  The file must still be JSON and have the entries of the honest rank 2. */
+/* Forges one word that rank 1 sends: of its counts of entries and lost entries, of an entry (such as a time, a name or
+ * the index of a text), of a text, or of the clocks' messages.  The count of texts is not forged, because then all
+ * ranks would exchange more blocks.  The file must still be JSON and have the entries of the honest rank 2. */
 static void forge(bool one_clock, uint32_t message, uint32_t word)
 {
     static const uint32_t values[] = { 0, 0x7fffffff, 0x80000000, UINT32_MAX - 1, UINT32_MAX };

@@ -91,9 +91,10 @@ TEST("tables give times between their points")
     } asked[] = {
         { { "a", "h", "fp8", "x", 1, 100 }, 10, false },
         { { "a", "h", "fp8", "x", 2, 100 }, 20, false }, /* half-way in logarithms */
-        { { "a", "h", "fp8", "x", 2, 400 }, 40, false }, /* half-way in tokens and context, between 20 and 80 */
-        { { "a", "h", "fp8", "x", 8, 400 }, 160, true }, /* the time grows with tokens as within the table: half-way
-                                                          * between 80 and 320 */
+        /* Half-way in both logarithms: 2 tokens take 20 at context 100, and 80 at context 1600. */
+        { { "a", "h", "fp8", "x", 2, 400 }, 40, false },
+        /* Beyond 4 tokens the time grows as from 1 to 4: half-way between 80 at context 100 and 320 at context 1600. */
+        { { "a", "h", "fp8", "x", 8, 400 }, 160, true },
         { { "a", "h", "fp8", "x", 1, 3200 }, 80, true }, /* the time grows with the context as within the table */
         { { "a", "h", "fp8", "x", 0.5, 10 }, 10, true }, /* below the smallest point, so the time of that point */
         { { "a", "h", "fp8", "z", 8, 1 }, 31, true },    /* 3 us more for each token, as from 1 to 4 */

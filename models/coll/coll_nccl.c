@@ -81,11 +81,11 @@ struct block {
     uint32_t number, ins, outs; /* number: the channel's number */
     uint32_t primitive, slice;
     bool down;              /* tree: it hands results down */
-    uint8_t begun;          /* how many reads of code are done (kernel_begin()) */
+    uint8_t begun;          /* how often code was read before the first byte, at most twice (kernel_begin()) */
     bool made;              /* the piece has been made in the rank's own memory */
     uint32_t stored, told;  /* to how many targets the piece is stored; how many peers have been told of the slice */
     uint64_t begin, sliced; /* where in the channel's part the chunk, or the round of chunks, begins; bytes of the
-                             * primitive whose slices are done */
+                             * primitive's slices that are done */
     uint64_t moved, piece;  /* bytes of the slice that are done; bytes of the current piece */
     struct primitive now;
 };

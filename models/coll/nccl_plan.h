@@ -18,7 +18,7 @@ struct nccl_plan {
     uint32_t chunk_steps, slices;           /* places that a chunk takes; slices that it is sent in */
     uint64_t chunk_bytes;                   /* the most data that a primitive moves */
     uint64_t step_bytes;                    /* data in one place */
-    uint64_t lo_bytes, mid_bytes, hi_bytes; /* data of the first channel; of each other channel; of the last channel */
+    uint64_t lo_bytes, mid_bytes, hi_bytes; /* data of the first channel; of each channel between; of the last */
 };
 
 /* Makes the plan of an all-gather, a reduce-scatter or an all-reduce.  o->algorithm and o->protocol may leave the

@@ -72,8 +72,7 @@ enum loop_code {
     LOOP_CHAIN,     /* n instructions, each of which waits for the one before */
     LOOP_BULK_IN,   /* asks the bulk copy engine to bring n bytes into shared memory */
     LOOP_BULK_WAIT, /* waits for the oldest BULK_IN of the team for which this warp has not waited yet */
-    LOOP_BULK_LEFT, /* waits until every other warp of the team has at most n BULK_IN requests left that it works on or
-                     * waits for */
+    LOOP_BULK_LEFT, /* waits until every other warp of the team has finished with all but the last n BULK_IN requests */
     LOOP_BULK_OUT,  /* asks the bulk copy engine to store n bytes from shared memory */
     LOOP_BULK_READ, /* waits until the engine has at most n BULK_OUT stores left for which it must still read shared
                      * memory */

@@ -89,7 +89,7 @@ struct mega_map {
 struct mega_rank {
     struct ht_rank ht;
     struct mega_map map;
-    uint32_t intermediate, block_rows, wave; /* wave: experts of a wave */
+    uint32_t intermediate, block_rows, wave; /* wave: how many experts a wave has */
     /* This rank's own choices, sorted by expert. */
     uint32_t *sent_before; /* [experts + 1] where each expert's choices begin */
     uint32_t *sent;        /* [tokens x topk] the choices: token x topk + place */

@@ -168,7 +168,7 @@ struct v2_rank {
     struct fabric_given store[128 / V2_SHARED_ALIGN]; /* sizes for storing a slot from shared memory, by the place in a
                                                        * line at which the slot begins at the peer */
     struct fabric_given copy, reduce, merge, gather[HT_TOPK_MAX];
-    uint32_t *position; /* [tokens][targets] as in struct ht_layout, but for V2's channels */
+    uint32_t *position; /* [tokens][targets] like position of struct ht_layout, but counted within V2's channels */
     uint32_t pass_max;
     struct v2_pass *pass;           /* [channel][pass_max] */
     uint32_t *pass_count;           /* [channel] */

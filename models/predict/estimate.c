@@ -118,7 +118,8 @@ static void trace_settle(struct case_options *c, const struct routing *routing)
     c->num_ranks = routing->ranks;
     c->num_tokens = most;
     c->num_topk = routing->topk;
-    if (!c->placement) c->num_experts = routing->experts; /* with a placement routing->experts counts its slots */
+    /* With a placement, routing->experts is the number of the placement's slots. */
+    if (!c->placement) c->num_experts = routing->experts;
 }
 
 /* Reduces the case's ranks, by whole nodes, and then its tokens.  The number of experts is kept, so that the numbers of

@@ -81,7 +81,8 @@ void explain_split(struct explain *e, const struct explain_wire *wire);
 double explain_sum(const struct explain *e, const char *phase, int64_t layer, int64_t rank, double us[EXPLAIN_PARTS]);
 /* The phases in the order of their first calls.  Free the array, not the names. */
 GPtrArray *explain_phases(const struct explain *e);
-/* Returns [world] how long calls waited for each rank (free it).  why_us gets how long ranks were late, by reason. */
+/* Returns an array [world]: how long calls waited for each rank.  Free it.  why_us gets how long ranks were late, for
+ * each reason. */
 double *explain_waited_for(const struct explain *e, double why_us[LATES]);
 /* Adds rows of the split by phase, layer and rank. */
 void explain_record(const struct explain *e, struct record *record);

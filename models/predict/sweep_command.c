@@ -195,8 +195,8 @@ static char *share_path(const char *output, uint32_t index, const struct share *
     return g_strdup_printf("%s.%uof%u", output, index + 1, share->count);
 }
 
-/* Runs the points of a rank's share that neither its file nor the common one has, unless another process is running
- * them. */
+/* Runs the points of a rank's share that are neither in the share's own file nor in the common file.  If another
+ * process is running the share, does nothing. */
 static bool share_run(const struct sweep_arguments *a, const struct sweep_run_options *common, uint32_t index,
                       const struct share *share, GError **error)
 {

@@ -43,7 +43,7 @@ static char *plan_header(const struct sweep_plan *plan)
     g_string_append_printf(text, "# version: %s\n", eptwin_version());
     for (uint32_t i = 0; case_option_name(i); i++) {
         const char *name = case_option_name(i);
-        /* in a step, the net decides the options that are not given */
+        /* in a step, options that are not given are left out: the net, the phase or --batch may decide them */
         const bool said = !sweep_plan_of_steps(plan) || case_option_given(&plan->base, name);
         g_autofree char *value = said ? case_option_text(&plan->base, i) : NULL;
         if (value && !sweep_plan_find(plan, name)) g_string_append_printf(text, "# %s: %s\n", name, value);

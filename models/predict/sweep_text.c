@@ -179,8 +179,8 @@ static char *values_of(const struct sweep_results *results, const GPtrArray *row
     return g_string_free(text, FALSE);
 }
 
-/* Appends the front for one combination of the names that are not settings of a launch. A point is on the front if no
- * point with as few SMs, or fewer, is better. Points are sorted by SMs. */
+/* Appends the front of the points that have the values `work`, of all names but the settings of a launch.  A point is
+ * on the front if every better point has more SMs.  Points are sorted by SMs. */
 static void front_append(const struct sweep_results *results, const GArray *list, const char *work,
                          const struct sweep_goal *goal, GString *out)
 {

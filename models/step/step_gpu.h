@@ -15,7 +15,7 @@ struct step_gpu {
     double memory_gbs, tables_memory_gbs;  /* rate in GB/s at which the GPU reads its memory; that of the GPU that
                                             * `tables` names */
     double clock_ghz, sustained_clock_ghz; /* the clock that is set while tables are measured; the clock under the
-                                            * continuous load of whole layers, by the times of GEMMs */
+                                            * continuous load of whole layers, derived from the times of GEMMs */
     double tensor_clock_ghz;               /* clock of the SMs while all tensor cores work, where clock_ghz is set */
     double pause_clock_ghz;                /* clock of the SMs between GEMMs under continuous load */
     /* The power that tiles of zeros draw, and that copies of memory draw, as shares of the power of tiles of random

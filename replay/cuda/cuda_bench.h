@@ -100,7 +100,8 @@ struct cuda_bench {
     const char *kernel; /* the kernel launched last; messages name it */
     size_t cublaslt;    /* version of the library that ran GEMMs; 0: no library was found */
     uint32_t repeat, pass;
-    uint32_t go_count; /* blocks of all runs so far that add 1 to GPU 0's first word, where they wait for each other */
+    uint32_t go_count; /* blocks so far of runs made together: each adds 1 to GPU 0's first word, and then waits until
+                        * the word has this value */
     GArray *rows;      /* struct cuda_row */
     uint32_t row;      /* the row that gets the next value of this pass */
     struct rng rng;    /* draws the first row of footprints beyond L2 */

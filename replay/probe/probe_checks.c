@@ -136,7 +136,7 @@ static void gpudirect_checks(const struct list *l)
         l->host->iommu == PROBE_YES ? "DMA is translated" : "off, or passing through");
 }
 
-/* How many NICs a list like "mlx5_0:1,mlx5_1:1" names, and whether an entry has a count, as in "mlx5_0:1:8". */
+/* How many different NICs a list names.  What follows a name, as in "mlx5_0:1" or "mlx5_0:1:8", does not matter. */
 static uint32_t hca_list_count(const char *list)
 {
     g_auto(GStrv) item = g_strsplit(list, ",", -1);

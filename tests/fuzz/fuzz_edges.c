@@ -1,4 +1,5 @@
-/* fuzz_edges.c - libFuzzer target of lists of messages, and of the texts that name drawn lists. */
+/* fuzz_edges.c - libFuzzer target: reads the input as a file of messages, unless edges_spec_drawn() says that it is a
+ * specification such as "uniform:BYTES". */
 #include "tests/fuzz/fuzz_trace.h"
 #include "traces/edges_make.h"
 

@@ -385,8 +385,8 @@ static uint64_t usual_rate(const struct busy *b, enum world_resource kind)
     return usual;
 }
 
-/* The first of the part's rates at which its bytes would take no longer than its busy time.  If there is no such rate,
- * the mean rate over its busy time.  0: its work has no single rate. */
+/* The rate at which the part worked: the first of its rates that is fast enough to move its bytes in its busy time.  If
+ * none is, the mean rate over its busy time.  0: its work has no single rate. */
 static uint64_t rate_of(const struct watched *p, const struct done *done)
 {
     const uint64_t rates[] = { p->rate_bps, p->bulk_bps };

@@ -76,8 +76,8 @@ static void wake_schedule(struct world_worker *ww)
 
 /* ---- rows in turn ---- */
 
-/* Begins to move `rows` rows like `row`, one after another.  The caller moves the first.  Rows like those that the
- * worker moved last keep their price. */
+/* Begins to move `rows` rows like `row`, one after another.  The caller moves the first.  If the worker's last rows
+ * in this launch were like these, their price is used again. */
 static struct turns *turns_begin(struct world_rank *rank, const struct turns *row, uint32_t rows)
 {
     struct world_worker *ww = rank->now.worker;

@@ -115,7 +115,7 @@ struct rest {
     uint32_t turns;                  /* how many of its stores have not left the SM (bulk_turns.c) */
     union {
         struct world_worker *ready_next; /* host: the rank's worker behind it in line for the core */
-        uint64_t first_ps;               /* GPU: when its first warp has done the work that it alone had */
+        uint64_t first_ps;               /* GPU: see worker_first_ps() */
     };
 };
 
@@ -158,8 +158,8 @@ struct world_rank {
     uint32_t *nic; /* [nic_count] ports that it uses */
     uint32_t nic_count;
     struct network_local *local;        /* [nic_count] the links between the rank's ports and its GPU */
-    uint32_t slow;                      /* how long its GPU or core takes for work that takes WORLD_SLOW_ONE where
-                                         * nothing is slowed */
+    uint32_t slow;                      /* its GPU or core takes slow / WORLD_SLOW_ONE times as long as one that is
+                                         * not slowed */
     uint32_t egress_slow, ingress_slow; /* likewise for the two directions of its NVLink, which a fault may slow */
     uint64_t staging_bps;               /* rate of copies to the host and back; 0: they take no time */
     struct port *sm;                    /* [sms] */
@@ -275,7 +275,7 @@ struct world {
     struct transport transport;
     struct graph *graph; /* the world's own, unless it was given one */
     struct network *network;
-    struct dcqcn dcqcn;             /* parameters NULL: there is none */
+    struct dcqcn dcqcn;             /* if DCQCN is off, its `parameters` are NULL */
     struct nic *nic;                /* [nic_count] ports of all nodes */
     struct network_local *peer_way; /* [nodes][GPUs][GPUs] where GPUs store over PCIe; else NULL */
     struct port *pair_link; /* [nodes][GPUs][GPUs] where each pair of GPUs has a link of its own (xGMI); else NULL */
@@ -302,7 +302,7 @@ struct world {
     struct mailbox *box;    /* the mail between this part and the others; NULL: the world is not divided */
     uint64_t next_ps;       /* its next event; UINT64_MAX: nothing is left to do */
     uint64_t seen_ps;       /* while it takes in mail: the soonest time at which the mail may be seen */
-    struct busy_note *note; /* [note_count] begins and ends of kernels, whose looks wait for the window's end */
+    struct busy_note *note; /* [note_count] looks due at a kernel's begin or end, made when the window ends */
     uint32_t note_count, note_max;
     uint64_t looks; /* events on which no prediction depends (busy.h) */
     struct sim *sim;
@@ -345,7 +345,7 @@ static inline struct turns *worker_turns(const struct world_worker *ww)
 
 static inline uint64_t worker_staged_ps(struct world_worker *ww) { return ww->rested ? worker_rest(ww)->staged_ps : 0; }
 
-/* GPU: when the first warp has done the work that it alone had. */
+/* GPU: when the worker's warp 0 is done with its work, some of which the other warps may not have had. */
 static inline uint64_t worker_first_ps(struct world_worker *ww) { return ww->rested ? worker_rest(ww)->first_ps : 0; }
 
 /* Makes room for one more entry.  It leaves little to spare, because large worlds have millions of such arrays. */
