@@ -199,6 +199,7 @@ static const char *const key_cases[] = {
     "cluster=h200 kernel=allgather num-ranks=4 size=64KB issue=copy algorithm=leader",
     "cluster=h100 kernel=normal num-ranks=4 num-tokens=64 compute=read:2000GB/s",
     "cluster=h100 kernel=normal num-ranks=4 num-tokens=64 compute=copy:2000GB/s",
+    "cluster=h100 kernel=normal num-ranks=4 num-tokens=64 compute=read:3000GB/s:l2",
     "cluster=h100 kernel=v2 num-ranks=8 num-tokens=4096 expand=yes",
     SOCKETS " num-ranks=16 num-tokens=16 set=network.topology=rail set=network.nodes-per-leaf=1",
     "cluster=h800-cx7 num-ranks=16 num-tokens=16 set=node.staging=yes set=node.pcie-rate=50GB/s",
