@@ -130,8 +130,7 @@ static bool compute_parse(const struct case_options *c, uint32_t device_sms, str
 {
     static const uint64_t most_ps = PS_PER_S;
     if (!c->compute) return !c->compute_sms || error_input(error, "compute-sms: needs compute");
-    if (is_ag_rs(c))
-        return error_input(error, "compute: expected kernel ll, normal, v2 or a collective, found %s", c->kernel);
+    if (is_ag_rs(c)) return case_compute_refuse(c, error);
     if (!cluster_parse_time(c->compute, &o->compute_ps) || o->compute_ps == 0 || o->compute_ps > most_ps)
         return error_input(error, "compute: expected a time from 1 ps to 1 s, such as 100us, found '%s'", c->compute);
     if (c->compute_sms) return compute_sms_parse(c->compute_sms, device_sms, o, error);

@@ -53,17 +53,28 @@ static void v2_sms_choose(struct moe_options *o, const struct cluster *cluster, 
     o->num_sms = MIN(MAX(moe_v2_sms(o, rdma_gbs, nvl_gbs), overlap ? 0 : 64), cluster->gpu.sms);
 }
 
+bool case_compute_refuse(const struct case_options *c, GError **error)
+{
+    return error_input(error,
+                       "compute: expected kernel ll, normal, v2, alltoallv, allgather, reducescatter, allreduce or "
+                       "p2p, found %s",
+                       case_kernel(c));
+}
+
 static struct kernel_job *moe_job(const struct case_options *c, const struct case_load *load,
                                   const struct cluster *cluster, uint32_t device_sms, GError **error)
 {
     struct moe_options options;
     if (!cluster && (c->compute || c->compute_sms))
-        return error_null(
-            error, "compute: expected a simulation, or kernel alltoallv, allgather, allreduce or p2p, found %s here",
-            case_kernel(c));
+        return error_null(error,
+                          "compute: expected a simulation, or kernel alltoallv, allgather, reducescatter, allreduce or "
+                          "p2p, found %s here",
+                          case_kernel(c));
     if (!case_moe_options(c, &load->routing, device_sms, &options, error)) return NULL;
-    if ((c->compute || c->compute_sms) && options.family > MOE_V2)
-        return error_null(error, "compute: expected kernel ll, normal, v2 or a collective, found %s", c->kernel);
+    if ((c->compute || c->compute_sms) && options.family > MOE_V2) {
+        case_compute_refuse(c, error);
+        return NULL;
+    }
     if (options.family == MOE_V2 && !c->num_sms && cluster && cluster->gpu.sms)
         v2_sms_choose(&options, cluster, c->overlap);
     struct moe_job *job = g_new(struct moe_job, 1);

@@ -1559,16 +1559,24 @@ TEST("copied")
     }
 }
 
+/* Makes a stage of two ranks, whose hosts' threads post by the transport *t: a post takes 5 us. */
+static struct stage *stage_threads(struct transport *t)
+{
+    struct stage *s = stage_new(2, 1);
+    *t = transport_of(&s->cluster.nic);
+    s->options.transport = t;
+    s->cluster.nic.read_ps = 70 * PS_PER_NS;
+    t->poster = CLUSTER_POST_PROXY;
+    t->doorbell_ps = 5 * PS_PER_US;
+    return s;
+}
+
 /* Rank 0 puts a message with a signal to rank 1.  If `busy`, rank 1 posts two puts at the same time.  Returns rank 1's
  * time. */
 static uint64_t message_ps(uint64_t size_bytes, bool busy, uint64_t receive_ps, uint64_t ask_bytes)
 {
-    g_autofree struct stage *s = stage_new(2, 1);
-    struct transport t = transport_of(&s->cluster.nic);
-    s->options.transport = &t;
-    s->cluster.nic.read_ps = 70 * PS_PER_NS;
-    t.poster = CLUSTER_POST_PROXY;
-    t.doorbell_ps = 5 * PS_PER_US;
+    struct transport t;
+    g_autofree struct stage *s = stage_threads(&t);
     t.receive_ps = receive_ps;
     s->cluster.nic.ask_bytes = ask_bytes;
     PLAY(s, 0, 1, { .verb = PUT_SIGNAL, .peer = 1, .size_bytes = size_bytes, .word = 1 });
@@ -1596,12 +1604,8 @@ TEST("two-sided")
 /* Rank 0 puts with a signal to rank 1, or signals alone.  Returns rank 1's time. */
 static uint64_t told_ps(bool told, bool put, uint64_t message_ps)
 {
-    g_autofree struct stage *s = stage_new(2, 1);
-    struct transport t = transport_of(&s->cluster.nic);
-    s->options.transport = &t;
-    s->cluster.nic.read_ps = 70 * PS_PER_NS;
-    t.poster = CLUSTER_POST_PROXY;
-    t.doorbell_ps = 5 * PS_PER_US;
+    struct transport t;
+    g_autofree struct stage *s = stage_threads(&t);
     t.proxy_ps = 2 * PS_PER_US;
     t.message_ps = message_ps;
     t.told = told;
