@@ -2,6 +2,9 @@
 #include "models/hardware/world/arena.h"
 #include "sim/memory.h"
 
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
 #include <sys/mman.h>
 
 /* The first block is small, so that a small world takes little memory; later ones grow, so that a large world takes
@@ -14,14 +17,39 @@ struct arena_block {
     size_t mapped_bytes;
 };
 
+/* First blocks of arenas that were cleared, zeroed again.  The next arenas begin with them, because the system takes
+ * longer to map and clear fresh pages than a small world takes to run. */
+enum { SPARES = 16 };
+static _Atomic(struct arena_block *) spare[SPARES];
+
+/* Returns a first block that an earlier arena has left; NULL: there is none. */
+static struct arena_block *spare_take(void)
+{
+    struct arena_block *block = NULL;
+    for (uint32_t i = 0; !block && i < SPARES; i++) block = atomic_exchange(&spare[i], NULL);
+    return block;
+}
+
+/* Leaves a first block of which used_bytes are in use to the next arena.  Returns false if there is no place for it. */
+static bool spare_leave(struct arena_block *block, size_t used_bytes)
+{
+    memset(block + 1, 0, used_bytes - sizeof *block);
+    for (uint32_t i = 0; i < SPARES; i++) {
+        struct arena_block *none = NULL;
+        if (atomic_compare_exchange_strong(&spare[i], &none, block)) return true;
+    }
+    return false;
+}
+
 static size_t align_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
-/* Maps a block.  The system clears each page when it is first touched.  The block is requested right below the previous
- * one.  If it is too far from the first one, memory has run out. */
+/* Makes a block of zeroed memory: a spare one, or one that the system clears as pages are first touched.
+ * The block is requested right below the previous one.  If it is too far from the first one, memory has run out. */
 static struct arena_block *block_new(struct arena *a, size_t size_bytes)
 {
     char *const wanted = a->block ? (char *)a->block - size_bytes : NULL;
-    void *mapped = mmap(wanted, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *mapped = !a->block && size_bytes == FIRST_BYTES ? spare_take() : NULL;
+    if (!mapped) mapped = mmap(wanted, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     const uintptr_t place = (uintptr_t)mapped;
     if (mapped != MAP_FAILED && !a->block) a->low = place > ARENA_MOST_BYTES / 2 ? place - ARENA_MOST_BYTES / 2 : 0;
     if (mapped != MAP_FAILED && (place <= a->low || place - a->low > ARENA_MOST_BYTES - size_bytes)) {
@@ -60,8 +88,9 @@ void *arena_take(struct arena *a, size_t size_bytes)
 void arena_clear(struct arena *a)
 {
     for (struct arena_block *block = a->block, *before; block; block = before) {
+        const size_t bytes = block->mapped_bytes, used_bytes = block == a->block ? bytes - a->left_bytes : bytes;
         before = block->before;
-        munmap(block, block->mapped_bytes);
+        if (before || bytes != FIRST_BYTES || !spare_leave(block, used_bytes)) munmap(block, bytes);
     }
     *a = (struct arena){ 0 };
 }
