@@ -112,7 +112,8 @@ static const struct field field_table[] = {
     { "compute", FIELD_TEXT, WORK | MAKES, AT(compute), 0, 0, 0, NULL, "LOAD",
       "Beside the kernel: read:RATE, write:RATE or copy:RATE of the GPU's memory, with :l2 of data that stay in the L2 "
       "(as copy:2600GB/s, all SMs together); "
-      "gemm:ROWSxKxN or grouped:EXPERTSxROWSxKxN, over and over, BF16 or with :fp8; or a time of arithmetic (as "
+      "gemm:ROWSxKxN or grouped:EXPERTSxROWSxKxN, BF16 or with :fp8, over and over, several in turn with +; or a time "
+      "of arithmetic (as "
       "100us), which others than ll, normal and v2 run once more with it",
       NULL },
     { "compute-sms", FIELD_TEXT, MAKES, AT(compute_sms), 0, 0, 0, NULL, "A:B",

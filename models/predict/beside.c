@@ -36,53 +36,99 @@ static uint32_t shape_parse(const char *text, uint32_t number[4], bool *fp8)
     return words[count] ? 0 : count;
 }
 
-/* Sets the load to a GEMM of this cost.  If a grouped GEMM leaves the kernels no SMs, its last blocks wait until its
- * first ones end, and then have the memory to themselves (OCCUPANCY_SHARES, device.h): they count as no load. */
-static void gemm_set(const struct step_cost *cost, const struct step_gpu *of, double share, bool waits,
-                     struct beside *beside)
+/* The kernels that run in turn, as one. */
+static struct step_cost turn_of(const struct turns *turns)
 {
-    const double clock = cost->clock_share, fewer = clock / share + (1 - clock) / fmin(1, share / DEVICE_BYTES_SHARE);
-    const double us = waits ? cost->us : cost->us * fewer;
-    const double late = waits ? clock + (1 - clock) * DEVICE_BYTES_SHARE : 0;
-    const struct costs_options set = { .gpu = of, .clock_ghz = of->clock_ghz };
-    beside->load.read_bps = 1e6 * cost->read_bytes / us;
-    beside->load.write_bps = 1e6 * cost->write_bytes / us;
-    beside->load.bound = clock < 0.5;
-    beside->part = 1 / (1 + late);
-    beside->slow = 1 / costs_sm_clock(&set, 1, cost->tensor * cost->us / us * beside->part);
+    struct step_cost all = { 0 };
+    for (uint32_t i = 0; i < turns->count; i++) {
+        const struct step_cost *cost = &turns->cost[i];
+        all.us += cost->us;
+        all.read_bytes += cost->read_bytes;
+        all.write_bytes += cost->write_bytes;
+        all.clock_share += cost->us * cost->clock_share;
+        all.tensor += cost->us * cost->tensor;
+    }
+    all.clock_share /= all.us;
+    all.tensor /= all.us;
+    return all;
 }
 
-/* Reads a GEMM that runs repeatedly, at the clock that tables were measured at.  left: it leaves the kernels SMs. */
-static bool gemm_load(const char *text, bool grouped, bool left, const struct cluster *cluster, struct beside *beside,
-                      GError **error)
+static double longer_on(double share, double clock_share)
+{
+    return clock_share / share + (1 - clock_share) / fmin(1, share / DEVICE_BYTES_SHARE);
+}
+
+/* Sets the load to the GEMMs.  If grouped GEMMs leave the kernels no SMs, their last blocks wait until the first ones
+ * end, and then have the memory to themselves (OCCUPANCY_SHARES, device.h): they count as no load. */
+static void gemms_set(const struct costs_options *set, double share, bool waits, struct beside *beside)
+{
+    const struct step_cost cost = turn_of(&beside->turns);
+    const double clock = cost.clock_share, us = waits ? cost.us : cost.us * longer_on(share, clock);
+    const double late = waits ? clock + (1 - clock) * DEVICE_BYTES_SHARE : 0;
+    beside->load.read_bps = 1e6 * cost.read_bytes / us;
+    beside->load.write_bps = 1e6 * cost.write_bytes / us;
+    beside->load.bound = clock < 0.5;
+    beside->part = 1 / (1 + late);
+    beside->slow = 1 / costs_sm_clock(set, 1, cost.tensor * cost.us / us * beside->part);
+    beside->turns.tensor_clock = costs_sm_clock(set, 1, 1);
+    beside->turns.gap_us = set->gpu->gap_us;
+}
+
+/* Adds a GEMM that runs at the clock that tables were measured at, on the load's own SMs if it has any. */
+static bool gemm_add(const char *text, const struct costs_options *o, double own_share, struct turns *turns,
+                     GError **error)
+{
+    static const char dense[] = "gemm:", grouped[] = "grouped:";
+    const bool is_grouped = g_str_has_prefix(text, grouped);
+    struct costs_options of = *o;
+    uint32_t n[4];
+    if (shape_parse(text + strlen(is_grouped ? grouped : dense), n, &of.fp8) != (is_grouped ? 4 : 3))
+        return refuse(error, "compute",
+                      is_grouped ? "grouped:EXPERTSxROWSxKxN, perhaps with :fp8" : "gemm:ROWSxKxN, perhaps with :fp8",
+                      text);
+    struct step_cost cost =
+        costs_of_gemm(&of, is_grouped ? n[0] : 0, n[is_grouped], n[is_grouped + 1], n[is_grouped + 2]);
+    const double longer = longer_on(own_share, cost.clock_share);
+    cost.us *= longer;
+    cost.tensor /= longer;
+    cost.sms = (uint32_t)lround(own_share * o->sms);
+    turns->cost[turns->count++] = cost;
+    return true;
+}
+
+static bool is_gemm(const char *text) { return g_str_has_prefix(text, "gemm:") || g_str_has_prefix(text, "grouped:"); }
+
+/* Reads GEMMs that run in turn, joined by '+'.  left: they leave the kernels SMs. */
+static bool gemms_load(const char *text, bool left, const struct cluster *cluster, struct beside *beside,
+                       GError **error)
 {
     const struct cluster_gpu *gpu = &cluster->gpu;
-    uint32_t n[4];
-    bool fp8;
-    if (shape_parse(text, n, &fp8) != (grouped ? 4 : 3))
-        return refuse(error, "compute",
-                      grouped ? "grouped:EXPERTSxROWSxKxN, perhaps with :fp8" : "gemm:ROWSxKxN, perhaps with :fp8",
-                      text);
+    g_auto(GStrv) words = g_strsplit(text, "+", -1);
+    bool good = g_strv_length(words) <= TURNS_KERNELS_MAX, waits = false;
+    for (char **w = words; good && *w; w++) good = is_gemm(*w);
+    if (!good) return refuse(error, "compute", "up to four GEMMs, as gemm:ROWSxKxN+gemm:ROWSxKxN", text);
     g_autofree char *path = share_find(SHARE_TABLES, "compute");
     if (!path) return refuse(error, "compute", "the shipped compute.csv.zst", "none");
     struct step_gpu *of = step_gpu_load(NULL, cluster->name, error);
     struct compute_table *table = of ? compute_table_load(path, error) : NULL;
-    if (table) {
-        const uint64_t read_bps = gpu->hbm_read_rate_bps ? gpu->hbm_read_rate_bps : gpu->hbm_rate_bps;
-        const uint64_t write_bps = gpu->hbm_write_rate_bps ? gpu->hbm_write_rate_bps : gpu->hbm_rate_bps;
-        const struct costs_options o = { .gpu = of,
-                                         .shipped = table,
-                                         .fp8 = fp8,
-                                         .read_gbs = (double)read_bps / 8e9,
-                                         .write_gbs = (double)write_bps / 8e9,
-                                         .sms = gpu->sms };
-        const struct step_cost cost = costs_of_gemm(&o, grouped ? n[0] : 0, n[grouped], n[grouped + 1], n[grouped + 2]);
-        const double share = beside->load.sms / gpu->sms;
-        gemm_set(&cost, of, share, grouped && !left && share < 1, beside);
+    const uint64_t read_bps = gpu->hbm_read_rate_bps ? gpu->hbm_read_rate_bps : gpu->hbm_rate_bps;
+    const uint64_t write_bps = gpu->hbm_write_rate_bps ? gpu->hbm_write_rate_bps : gpu->hbm_rate_bps;
+    const struct costs_options o = { .gpu = of,
+                                     .shipped = table,
+                                     .read_gbs = (double)read_bps / 8e9,
+                                     .write_gbs = (double)write_bps / 8e9,
+                                     .clock_ghz = of ? of->clock_ghz : 0,
+                                     .sms = gpu->sms };
+    const double share = beside->load.sms / gpu->sms;
+    good = table != NULL;
+    for (char **w = words; good && *w; w++) {
+        waits |= g_str_has_prefix(*w, "grouped:") && !left && share < 1;
+        good = gemm_add(*w, &o, left ? share : 1, &beside->turns, error);
     }
+    if (good) gemms_set(&o, left ? 1 : share, waits, beside);
     compute_table_free(table);
     step_gpu_free(of);
-    return table != NULL;
+    return good;
 }
 
 bool beside_rate_parse(const char *text, struct pressure_load *load)
@@ -109,9 +155,7 @@ bool beside_rate_parse(const char *text, struct pressure_load *load)
 static bool load_parse(const char *text, bool left, const struct cluster *cluster, struct beside *beside,
                        GError **error)
 {
-    if (g_str_has_prefix(text, "gemm:")) return gemm_load(text + strlen("gemm:"), false, left, cluster, beside, error);
-    if (g_str_has_prefix(text, "grouped:"))
-        return gemm_load(text + strlen("grouped:"), true, left, cluster, beside, error);
+    if (is_gemm(text)) return gemms_load(text, left, cluster, beside, error);
     uint64_t time_ps;
     beside->load.bound = true;
     if (beside_rate_parse(text, &beside->load)) return true;
@@ -159,6 +203,8 @@ bool beside_parse(const struct case_options *c, const struct cluster *cluster, u
         !load_parse(c->compute, c->compute_sms != NULL, cluster, beside, error) ||
         !memory_check(cluster, &beside->load, error))
         return false;
+    beside->turns.comm_sms = kernel_sms;
+    beside->turns.sms = c->compute_sms ? kernel_sms + (uint32_t)beside->load.sms : cluster->gpu.sms;
     /* Blocks of the load, which runs already, take a pair each as long as there are pairs. */
     beside->load.paired = 2 * fmax(0, cluster->gpu.sms / 2 - beside->load.sms) < kernel_sms;
     beside->load.flight_bytes = PRESSURE_FLIGHT_BYTES;
@@ -166,20 +212,16 @@ bool beside_parse(const struct case_options *c, const struct cluster *cluster, u
     return true;
 }
 
-double beside_set(const struct beside *beside, const struct cluster *cluster, struct world *world, uint32_t ranks,
-                  uint32_t phase)
+void beside_solve(struct beside *beside, const struct cluster *cluster, uint32_t phase)
 {
-    double rate;
-    if (!beside->wanted) return NAN;
+    if (!beside->wanted) return;
     assert(phase < BESIDE_PHASES_MAX);
-    struct pressure c = pressure_solve(&cluster->gpu, &beside->own[phase], &beside->load, 1, &rate);
-    if (beside->part > 0) {
-        c.load_ps = (uint64_t)(beside->part * (double)c.load_ps);
-        c.near_ps = (uint64_t)(beside->part * (double)c.near_ps);
-        c.store_ps = (uint64_t)(beside->part * (double)c.store_ps);
-    }
-    for (uint32_t r = 0; r < ranks; r++) world_pressure_set(world, r, &c);
-    return beside->part > 0 || beside->load.l2 ? NAN : rate;
+    struct beside_phase *p = &beside->phase[phase];
+    p->pressure = pressure_solve(&cluster->gpu, &p->own, &beside->load, 1, &p->rate);
+    if (!beside->turns.count) return;
+    p->pressure.load_ps = (uint64_t)(beside->part * (double)p->pressure.load_ps);
+    p->pressure.near_ps = (uint64_t)(beside->part * (double)p->pressure.near_ps);
+    p->pressure.store_ps = (uint64_t)(beside->part * (double)p->pressure.store_ps);
 }
 
 /* Takes the mean demand of the ranks; half of it counts as reads, half as writes.  The geometric mean with the previous
@@ -187,12 +229,32 @@ double beside_set(const struct beside *beside, const struct cluster *cluster, st
 void beside_learn(struct beside *beside, uint32_t phase, const struct world_result *result, uint32_t ranks)
 {
     double bytes = 0, time_ps = 0;
+    if (!beside->wanted) return;
     for (uint32_t r = 0; r < ranks; r++) {
         bytes += (double)result[r].use[WORLD_HBM].bytes;
         time_ps += (double)result[r].time_ps;
     }
-    struct pressure_load *own = &beside->own[phase];
+    struct pressure_load *own = &beside->phase[phase].own;
     const double bps = time_ps > 0 ? bytes / time_ps * 1e12 / 2 : 0;
     own->read_bps = own->read_bps > 0 ? sqrt(own->read_bps * bps) : bps;
     own->write_bps = own->read_bps;
+    beside->phase[phase].us = units_us((uint64_t)time_ps) / ranks;
+}
+
+double beside_slowdown(const struct beside *beside, uint32_t phase, double slowdown[TURNS_KERNELS_MAX])
+{
+    const struct beside_phase *p = &beside->phase[phase];
+    double us[TURNS_KERNELS_MAX], all_us = 0, alone_us = 0;
+    if (!beside->wanted || beside->load.l2) return NAN;
+    if (!beside->turns.count) return 1 / p->rate;
+    struct turns turns = beside->turns;
+    turns.comm_us = p->us;
+    turns.rate = p->rate;
+    turns_run(&turns, us);
+    for (uint32_t i = 0; i < turns.count; i++) {
+        slowdown[i] = us[i] / turns.cost[i].us;
+        all_us += us[i];
+        alone_us += turns.cost[i].us;
+    }
+    return all_us / alone_us;
 }

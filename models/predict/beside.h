@@ -10,15 +10,24 @@
 #include "models/cluster.h"
 #include "models/hardware/sm/pressure.h"
 #include "models/hardware/world/world.h"
+#include "models/predict/turns.h"
 
 enum { BESIDE_PHASES_MAX = 16 };
+
+struct beside_phase {
+    struct pressure_load own; /* the phase's demand on the memory, learned from earlier rounds */
+    struct pressure pressure; /* how the load slows the phase */
+    double rate; /* the speed that the memory leaves a load that it bounds, over the load's speed alone on its SMs */
+    double us;   /* mean time of a rank in the last round */
+};
 
 struct beside { /* all zero before beside_parse() */
     bool read, wanted;
     struct pressure_load load;
+    struct turns turns; /* the load's GEMMs; count 0: it has none */
     double slow; /* the factor by which the GPU's own work takes longer because the load lowers the clock; 0 means 1 */
-    double part; /* the share of the time in which the load moves bytes and computes; 0 means 1 */
-    struct pressure_load own[BESIDE_PHASES_MAX]; /* each phase's demand on the memory, learned from earlier rounds */
+    double part; /* of GEMMs, the share of the time in which they move bytes and compute */
+    struct beside_phase phase[BESIDE_PHASES_MAX];
 };
 
 /* How many rounds the case runs.  With --compute there are several, so that the kernels' demand on the memory and their
@@ -34,8 +43,9 @@ bool beside_rate_parse(const char *text, struct pressure_load *load);
  * bytes are those read plus those written), with ":l2" if its data stay in the L2;
  *
  * a GEMM that runs repeatedly: "gemm:8192x7168x4096" or "grouped:32x256x7168x4096", BF16 or with ":fp8".  The
- * numbers are rows (of each expert), k and n.  Times come from the shipped tables, else from a roofline.  Tensor cores
- * lower the SMs' clock, as in bursts: a power limit lowers it further only after 50 ms, which `eptwin step` counts;
+ * numbers are rows (of each expert), k and n.  Several GEMMs, joined by "+", take turns.  Times come from the shipped
+ * tables, else from a roofline.  Tensor cores lower the SMs' clock, as in bursts: a power limit lowers it further only
+ * after 50 ms, which `eptwin step` counts;
  *
  * any time: arithmetic, which needs no memory.
  *
@@ -44,12 +54,12 @@ bool beside_rate_parse(const char *text, struct pressure_load *load);
  * second call changes nothing. */
 bool beside_parse(const struct case_options *c, const struct cluster *cluster, uint32_t kernel_sms,
                   struct beside *beside, GError **error);
-/* From now on the world's ranks run the given phase under this load.  Returns the load's speed during the phase over
- * its speed alone on its SMs.  NAN: there is no load; it is a GEMM, for whose speed the number of SMs counts more; or
- * its data are in the L2, out of which the phase drives them. */
-double beside_set(const struct beside *beside, const struct cluster *cluster, struct world *world, uint32_t ranks,
-                  uint32_t phase);
-/* Sets own[phase] from the phase's results, for the next round. */
+/* Sets the phase's pressure and rate, by its own demand. */
+void beside_solve(struct beside *beside, const struct cluster *cluster, uint32_t phase);
+/* Sets the phase's demand and time from its results. */
 void beside_learn(struct beside *beside, uint32_t phase, const struct world_result *result, uint32_t ranks);
+/* How much longer the load takes beside the phase, both over and over, than alone on its SMs (GEMMs: in all, and each
+ * in slowdown[turns.count]).  NAN: there is no load, or its data are in the L2, out of which the phase drives them. */
+double beside_slowdown(const struct beside *beside, uint32_t phase, double slowdown[TURNS_KERNELS_MAX]);
 
 #endif

@@ -624,6 +624,7 @@ static void phase_launch(void *context, uint32_t rank, uint32_t kernel, struct f
     struct run *run = context;
     const uint32_t phase = run->first_phase + kernel % run->program_phases;
     assert(rank < run->job->ranks && phase < kernel_phase_count(run->job));
+    if (run->beside->wanted) world_pressure_set(run->world, rank, &run->beside->phase[phase].pressure);
     if (run->listed) kernel_launch_forget_list(run->listed);
     struct kernel_launch *const launch = run->listed = kernel_rank_launch(run->rank[rank], phase);
     if (rank == 0) run->launch[phase] = *launch;
@@ -658,6 +659,23 @@ static struct world_result *kernel_results(const struct run *run, uint32_t kerne
     return &run->results[(gsize)kernel * run->job->ranks];
 }
 
+/* In millionths of the time, below which times in whole picoseconds say nothing. */
+static double longer_pct(double factor) { return round(1e6 * (factor - 1)) / 1e4; }
+
+/* Records how much longer the load of --compute takes, and each of its GEMMs if it has several. */
+static void record_beside(struct record *record, const struct run *run, uint32_t phase)
+{
+    double each[TURNS_KERNELS_MAX];
+    const char *name = kernel_phase_name(run->job, phase);
+    const double all = beside_slowdown(run->beside, phase, each);
+    if (isnan(all)) return;
+    record_add(record, name, RECORD_ALL, "compute_slowdown_pct", longer_pct(all), "%");
+    for (uint32_t i = 0; run->beside->turns.count > 1 && i < run->beside->turns.count; i++) {
+        g_autofree char *metric = g_strdup_printf("compute_%u_slowdown_pct", i + 1);
+        record_add(record, name, RECORD_ALL, metric, longer_pct(each[i]), "%");
+    }
+}
+
 /* Records a phase from a kernel of the program that has run. */
 static void kernel_record(struct run *run, uint32_t phase, uint32_t kernel, struct record *record, bool per_rank)
 {
@@ -668,6 +686,7 @@ static void kernel_record(struct run *run, uint32_t phase, uint32_t kernel, stru
     const char *span = spans_add(run, phase);
     record_phase(record, run, phase, per_rank);
     record_waits(record, run, phase);
+    record_beside(record, run, phase);
     if (span) span_record(run->span, run->job->ranks, span, record);
     record_call(record, run, phase);
 }
@@ -704,13 +723,11 @@ static bool run_and_record(struct run *run, const struct case_options *c, uint32
     const bool apart = loop && count > 1 && kernel_behind_barrier(run->job, last);
     const struct launches_kernel kernel = { ranks, c->seed, first, kernel_phase_name(run->job, first) };
     if (!launches_arrival(c->arrival, &kernel, run->arrival_ps, error)) return false;
-    const double speed = beside_set(run->beside, run->cluster, run->world, ranks, first);
+    for (uint32_t i = 0; i < count; i++) beside_solve(run->beside, run->cluster, first + i);
     if (!run_kernels(run, first, count, before + count - apart, error)) return false;
-    beside_learn(run->beside, first, kernel_results(run, before), ranks);
     for (uint32_t i = 0; i < count - apart; i++) {
+        beside_learn(run->beside, first + i, kernel_results(run, before + i), ranks);
         kernel_record(run, first + i, before + i, record, per_rank);
-        if (i == 0 && !isnan(speed))
-            record_add(record, kernel.phase, RECORD_ALL, "compute_speed_pct", 100 * speed, "%");
     }
     record_usage(record, run, count == 1 || loop ? kernel_phase_name(run->job, first) : "stream");
     if (!apart) return true;

@@ -104,13 +104,23 @@ static void phase_cells(const struct case_options *c, const struct record *recor
     text_table_cell(table, "%s", work);
 }
 
-/* Appends how fast the load of --compute goes during the phase, if that is less than alone. */
+static const struct record_row *metric_numbered(const struct record *record, const char *phase, int number)
+{
+    g_autofree char *metric = g_strdup_printf("compute_%d_slowdown_pct", number);
+    return record_find(record, phase, RECORD_ALL, metric);
+}
+
+/* Appends how much longer the load of --compute takes beside the phase, and each of its GEMMs if it has several. */
 static void compute_append(const struct record *record, const char *phase, GString *out)
 {
-    const struct record_row *speed = record_find(record, phase, RECORD_ALL, "compute_speed_pct");
-    if (speed && speed->value < 99.5 && !compare_phase_of_layer(phase))
-        g_string_append_printf(out, "\nDuring %s the load of --compute goes at %.0f %% of its speed alone.\n", phase,
-                               speed->value);
+    const struct record_row *all = record_find(record, phase, RECORD_ALL, "compute_slowdown_pct");
+    if (!all || all->value < 0.5 || compare_phase_of_layer(phase)) return;
+    g_string_append_printf(out, "\nBeside %s the load of --compute takes %.2f times as long as alone", phase,
+                           1 + all->value / 100);
+    const struct record_row *each;
+    for (int i = 1; (each = metric_numbered(record, phase, i)) != NULL; i++)
+        g_string_append_printf(out, "%s %.2f", i == 1 ? " (its GEMMs" : ",", 1 + each->value / 100);
+    g_string_append(out, metric_numbered(record, phase, 1) ? ").\n" : ".\n");
 }
 
 /* Appends the title of the run.  Kernels that move blocks or messages of given sizes have no tokens and no experts. */

@@ -55,8 +55,8 @@ static bool job_counts(const struct job *job, int64_t layer) { return layer < 0 
  * bounds, times on the wire and the speed of --compute.  A value that a job lacks counts as 0. */
 static bool metric_averages(const char *metric)
 {
-    static const char *const prefixes[] = { "logical_",    "physical_", "busy_",         "bound_",
-                                            "efficiency_", "wire_",     "compute_speed_" };
+    static const char *const prefixes[] = { "logical_",    "physical_", "busy_",   "bound_",
+                                            "efficiency_", "wire_",     "compute_" };
     for (size_t i = 0; i < G_N_ELEMENTS(prefixes); i++)
         if (g_str_has_prefix(metric, prefixes[i])) return strcmp(metric, "bound_tightest") != 0;
     return strcmp(metric, "time_us") == 0;

@@ -24,8 +24,8 @@ struct validate_row {
     const char *metric; /* points into a cell; NULL: the kernel decides */
     bool native;        /* another tool's own figure (metric native_...), which is kept and not predicted */
     double measured_us, measured_gbs; /* NAN: not given */
-    double measured_pct;              /* a share of the phase's time; metric names the share (wait_matrix.h); NAN:
-                                       * none */
+    double measured_pct;              /* a share of the phase's time that metric names (wait_matrix.h), or how much
+                                       * longer the load of --compute takes; NAN: none */
     double outside_us;                /* time that the measurement includes in addition to its phases */
     uint32_t seeds; /* the prediction is a mean over this many seeds; the first is the options' seed */
     char *problem;  /* why there is no prediction; NULL: no problem so far */
@@ -56,7 +56,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(validate_table, validate_table_free)
 /* Whether nothing is simulated for a row: it has a problem, or is another tool's own figure. */
 static inline bool validate_row_idle(const struct validate_row *row) { return row->problem || row->native; }
 
-/* Whether the row's measurement is how long ranks wait for each other. */
+/* Whether the row's measurement is a percentage: how long ranks wait for each other, or how much longer a load takes.
+ */
 static inline bool validate_row_waits(const struct validate_row *row) { return isfinite(row->measured_pct); }
 
 /* A copy of a row's case and measurement, without results and cells.  The copy's metric points into a cell of `row`.

@@ -101,8 +101,12 @@ static void share_predict(const struct validate_row *row, const struct record *r
 {
     double percent[WAIT_SHARES];
     const uint32_t share = wait_share_find(row->metric);
-    if (share < WAIT_SHARES && wait_shares_find(record, row->phase[0], percent)) out->share_pct = percent[share];
-    else g_snprintf(out->problem, TEXT_BYTES, "phase: expected one in which ranks wait, found '%.60s'", row->phase[0]);
+    const struct record_row *found = record_find(record, row->phase[0], RECORD_ALL, row->metric);
+    if (found) out->share_pct = found->value;
+    else if (share < WAIT_SHARES && wait_shares_find(record, row->phase[0], percent)) out->share_pct = percent[share];
+    else
+        g_snprintf(out->problem, TEXT_BYTES, "phase: expected one that has %s, found '%.60s'", row->metric,
+                   row->phase[0]);
 }
 
 static void row_predict(const struct validate_row *row, const struct record *record, struct shared_row *out)

@@ -74,6 +74,14 @@ static bool seeds_parse(const char *text, uint32_t *seeds, char **problem)
     return good;
 }
 
+/* Whether the record has the metric in percent of a time: how long ranks wait, or how much longer the load of --compute
+ * takes. */
+static bool metric_is_pct(const char *metric)
+{
+    return wait_share_find(metric) < WAIT_SHARES ||
+           (g_str_has_prefix(metric, "compute_") && g_str_has_suffix(metric, "slowdown_pct"));
+}
+
 /* Returns a text that says what is wrong with the row's values, or NULL.  A row has at most one measured value.  A
  * share needs a metric that names it, and is of one phase. */
 static char *row_values_refuse(const struct validate_row *row)
@@ -81,9 +89,9 @@ static char *row_values_refuse(const struct validate_row *row)
     const bool us = isfinite(row->measured_us), gbs = isfinite(row->measured_gbs), share = validate_row_waits(row);
     if (us && gbs) return g_strdup("measured_us, measured_gbs: expected one of them, found both");
     if (share && (us || gbs)) return g_strdup("measured_pct: expected no other measured value, found one");
-    if (share && (!row->metric || wait_share_find(row->metric) == WAIT_SHARES))
-        return g_strdup_printf("metric: expected a share of waiting as %s, found '%s'", wait_share_name(0),
-                               row->metric ? row->metric : "");
+    if (share && (!row->metric || !metric_is_pct(row->metric)))
+        return g_strdup_printf("metric: expected a share of waiting as %s, or compute_slowdown_pct, found '%s'",
+                               wait_share_name(0), row->metric ? row->metric : "");
     if (share && row->phase && g_strv_length(row->phase) > 1)
         return g_strdup("measured_pct: expected one phase, found several");
     return NULL;

@@ -351,7 +351,7 @@ static void rates_set(struct device *d, uint32_t r)
     for (uint32_t i = 0; i < count; i++) {
         struct running *run = &rank->running[place[i]];
         const struct step_cost *cost = cost_of(d, r, run->kernel);
-        assert(seen[i].slow >= 1 && isfinite(seen[i].slow));
+        assert(seen[i].slow > 0 && isfinite(seen[i].slow));
         run->rate = (run->groups ? block_rate : share_rate)(cost, seen[i].sms_share) / seen[i].slow;
         run->rate /= 1 - cost->clock_share + cost->clock_share / clock;
     }

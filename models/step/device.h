@@ -58,7 +58,7 @@ enum { DEVICE_RUNNING_MAX = SCHEDULE_STREAMS_MAX };
 struct device_running {
     uint32_t kernel;
     double sms_share; /* the SMs that it has, as a share of those that it wants */
-    double slow;      /* by what factor the kernel takes longer while others run; 1 until contend() sets it */
+    double slow;      /* by what factor the kernel takes longer; 1 until contend() sets it */
 };
 
 struct device_options {

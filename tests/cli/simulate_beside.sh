@@ -23,25 +23,34 @@ echo '# GEMMs by shape: memory, and a lower clock'
 $run $normal --compute gemm:8192x8192x8192 | times
 $run $normal --compute grouped:32x256x7168x4096 | times
 $run $normal --compute grouped:32x256x7168x4096:fp8 | times
+echo '# GEMMs in turn, and how much longer they take; on SMs of their own'
+$run $normal --compute grouped:32x256x7168x4096+grouped:32x256x2048x7168 | grep -E '^(dispatch|combine),all,(time_us|compute_.*),'
+$run $normal --compute gemm:8192x8192x8192 --compute-sms 24:124 | grep compute_slowdown
+$run $normal --compute gemm:8192x8192x8192 --format text | grep 'as long as alone'
+echo '# in one stream each kernel waits as it does alone: by its own bytes'
+for launch in barrier stream; do
+    $run $normal --compute copy:1900GB/s --launch $launch | times
+done
 echo '# the record says it'
 $run $normal --compute copy:500GB/s --compute-sms 24:32 | grep '^#.*compute'
 echo '# what it does to the load, on more SMs and on fewer; in words'
 for sms in 24:124 24:32; do
-    $run $normal --compute copy:500GB/s --compute-sms $sms | grep compute_speed
+    $run $normal --compute copy:500GB/s --compute-sms $sms | grep compute_slowdown
 done
-$run $normal --compute read:1900GB/s --compute-sms 24:56 --format text | grep 'its speed alone'
+$run $normal --compute read:1900GB/s --compute-sms 24:56 --format text | grep 'as long as alone'
 echo '# of several layers: a mean; in one stream no row twice'
 $EPTWIN trace generate t.ept --num-ranks 2 --num-experts 16 --num-topk 4 --num-tokens 256 --layers 2
 layers="$EPTWIN simulate --cluster source/models/clusters/h100-cx7.ini --kernel normal --cached --trace t.ept --layers all"
 $layers --compute copy:1900GB/s --launch stream --output layers.csv
-grep compute_speed layers.csv
+grep compute_slowdown layers.csv
 grep -v '^#' layers.csv | cut -d, -f1-3 | sort | uniq -d
-$layers --compute copy:1900GB/s --format text | grep 'its speed alone'
+$layers --compute copy:1900GB/s --format text | grep 'as long as alone'
 echo '# what is not known is said'
 $run $normal --compute write:2800GB/s --compute-sms 24:124 2>&1 >write.csv
 bad $normal --compute half
 bad $normal --compute gemm:8192x8192
 bad $normal --compute grouped:32x256x7168x0
+bad $normal --compute gemm:8192x8192x8192+copy:500GB/s
 bad $normal --compute copy:0GB/s
 bad $normal --compute copy:l2
 bad $normal --compute copy:0GB/s:l2
