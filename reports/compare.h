@@ -140,10 +140,10 @@ void compare_difference_append(const struct compare *compare, GString *out);
  * phases that have neither bottleneck nor bound. rest: also leaves out phases whose bottleneck the verdict says
  * (compare_verdict_bounds()). */
 void compare_alone_append(const struct record *record, bool rest, guint count_max, GString *out);
-/* These append the table of a comparison, and the paragraph that names what limits each phase.  rest: leaves out a
- * prediction's bottlenecks that the verdict says (compare_verdict_bounds()). */
+/* These append the table of a comparison, and the paragraph that names what limits each phase.  page: leaves out
+ * bottlenecks that the verdict says (compare_verdict_bounds()).  The table names those of two predictions. */
 void compare_table_append(const struct compare *compare, GString *out);
-void compare_words_append(const struct compare *compare, bool rest, GString *out);
+void compare_words_append(const struct compare *compare, bool page, GString *out);
 /* Appends what limits a phase, between `before` and `after`.  Appends nothing if the record does not say. */
 void compare_limit_append(const struct record *record, const char *phase, GString *out, const char *before,
                           const char *after);

@@ -279,25 +279,29 @@ static void compare_phase_append(const struct compare *compare, const struct com
     g_string_append(out, ".\n");
 }
 
-/* Appends the part that bounds a phase in each of two predictions.  If these words differ, also says whether the bound
- * has moved to another part. */
-static void compare_bounds_append(const struct compare *compare, const char *phase, GString *out)
+/* Says whether the bound of a phase has moved to another part in the second of two predictions.  page: also names the
+ * bounds, which no table of a page does, but not the second's if the verdict names it. */
+static void compare_bounds_append(const struct compare *compare, const char *phase, bool page, GString *out)
 {
     struct compare_limit first, second;
     compare_limit_find(compare->predicted, phase, &first);
     compare_limit_find(compare->measured, phase, &second);
     g_autofree char *first_text = compare_limit_text(&first), *second_text = compare_limit_text(&second);
     if (!first.resource || !second.resource) return;
+    const bool named = !page || compare_verdict_bounds(compare->measured, phase);
+    const bool same = strcmp(first_text, second_text) == 0;
     const char *moved = strcmp(first.resource, second.resource) != 0 ? "moved"
                         : strcmp(first.part, second.part) != 0       ? "moved to another part of that kind"
                                                                      : "not moved";
-    if (strcmp(first_text, second_text) == 0) g_string_append_printf(out, "  Both are bound by %s.\n", first_text);
+    if (!page || (named && same)) g_string_append_printf(out, "  The bound has %s.\n", moved);
+    else if (same) g_string_append_printf(out, "  Both are bound by %s.\n", first_text);
+    else if (named) g_string_append_printf(out, "  The first is bound by %s: the bound has %s.\n", first_text, moved);
     else
         g_string_append_printf(out, "  The first is bound by %s; the second by %s: the bound has %s.\n", first_text,
                                second_text, moved);
 }
 
-void compare_words_append(const struct compare *compare, bool rest, GString *out)
+void compare_words_append(const struct compare *compare, bool page, GString *out)
 {
     for (guint i = 0; i < compare->rows->len; i++) {
         const struct compare_row *row = &g_array_index(compare->rows, struct compare_row, i);
@@ -305,9 +309,9 @@ void compare_words_append(const struct compare *compare, bool rest, GString *out
         if (compare_phase_of_layer(row->phase)) continue; /* only the table shows single layers */
         compare_phase_append(compare, row, out);
         if (compare_what_if(compare)) {
-            compare_bounds_append(compare, row->phase, out);
+            compare_bounds_append(compare, row->phase, page, out);
         } else {
-            if (!rest || !compare_verdict_bounds(compare->predicted, row->phase))
+            if (!page || !compare_verdict_bounds(compare->predicted, row->phase))
                 compare_limit_append(compare->predicted, row->phase, out, "  ", "\n");
             compare_contradiction_append(compare, row, out);
         }

@@ -28,8 +28,7 @@ static void phase_mark(const struct record *record, const char *phase, const str
         mark_add(marks, drawing, link ? row_text(record, phase, "busiest_link") : limit->resource);
 }
 
-/* Finds the marks, and a sentence about them: "dispatch: NIC of rank 0, sending, 97 % busy; combine: latency." */
-static void marks_find(const struct record *record, const struct drawing *drawing, GPtrArray *marks, GString *words)
+static void marks_find(const struct record *record, const struct drawing *drawing, GPtrArray *marks)
 {
     g_autoptr(GPtrArray) phases = compare_phases(record);
     for (guint p = 0; p < MIN(phases->len, (guint)PLOT_PHASES_MAX); p++) {
@@ -38,11 +37,7 @@ static void marks_find(const struct record *record, const struct drawing *drawin
         struct compare_limit limit;
         compare_limit_find(record, phase, &limit);
         phase_mark(record, phase, &limit, marks, drawing);
-        g_autofree char *named = compare_limit_text(&limit);
-        g_string_append_printf(words, "%s%s: %s", words->len ? "; " : "Marked is what bounds each phase. ", phase,
-                               named);
     }
-    if (words->len) g_string_append_c(words, '.');
 }
 
 static void machine_draw(const struct report_case *c, const struct report_series *series,
@@ -52,12 +47,11 @@ static void machine_draw(const struct report_case *c, const struct report_series
     g_autoptr(drawing) drawing = machines ? machines->draw(machines->context, record) : NULL;
     if (!drawing) return;
     g_autoptr(GPtrArray) marks = g_ptr_array_new();
-    g_autoptr(GString) words = g_string_new(NULL);
-    marks_find(record, drawing, marks, words);
-    g_ptr_array_add(marks, NULL);
+    marks_find(record, drawing, marks);
     if (report_explaining(c) == 1) g_string_append(out, "<h3>The machine</h3>\n");
     else g_string_append_printf(out, "<h3>The machine of the %s</h3>\n", series->name);
-    if (words->len) svg_escape_within(out, "<p class=\"note\">", words->str, "</p>\n");
+    if (marks->len) g_string_append(out, "<p class=\"note\">Marked is what bounds each phase.</p>\n");
+    g_ptr_array_add(marks, NULL);
     g_string_append(out, "<div class=\"scroll machine-box\" tabindex=\"0\" role=\"region\" aria-label=\"Drawing: ");
     svg_escape_append(out, c->title);
     g_string_append_printf(out, ", %s\">\n", series->name);

@@ -197,9 +197,13 @@ TEST("two predictions")
                                        "They differ in placement: none against eplb:64.\n");
     g_string_truncate(words, 0);
     compare_words_append(compare, false, words);
-    CU_ASSERT_PTR_NOT_NULL(strstr(words->str, "by nic_rx; the second by nic_tx: the bound has moved.\n"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(words->str, "  The bound has moved.\n"));
     CU_ASSERT_PTR_NOT_NULL(strstr(words->str, "combine: first 200.0 us, second 200.0 us (slowest rank): the same.\n"
-                                              "  Both are bound by sm.\n"));
+                                              "  The bound has not moved.\n"));
+    g_string_truncate(words, 0);
+    compare_words_append(compare, true, words); /* here the verdict names nic_tx and sm, and no table nic_rx */
+    CU_ASSERT_PTR_NOT_NULL(strstr(words->str, "  The first is bound by nic_rx: the bound has moved.\n"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(words->str, "  The bound has not moved.\n"));
     g_string_truncate(words, 0);
     record_add_text(a, "sum", RECORD_ALL, "bottleneck", "link");
     record_add_text(a, "sum", RECORD_ALL, "bottleneck_part", "leaf0-spine0");
@@ -209,7 +213,10 @@ TEST("two predictions")
     compare_free(compare);
     compare = compared(a, b, false);
     compare_words_append(compare, false, words);
-    CU_ASSERT_PTR_NOT_NULL(strstr(words->str, "the bound has moved to another part of that kind.\n"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(words->str, "  The bound has moved to another part of that kind.\n"));
+    g_string_truncate(words, 0);
+    compare_words_append(compare, true, words); /* the verdict does not name the bounds of "sum" */
+    CU_ASSERT_PTR_NOT_NULL(strstr(words->str, "  The first is bound by leaf0-spine0; the second by leaf1-spine0: "));
     compare_free(compare);
     record_set(b, "num-experts", "192"); /* 128 experts, and a second copy of 64 of them */
     assert_difference(compare_case_difference(a, b), "num-experts: 64 against 192");

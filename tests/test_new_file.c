@@ -73,6 +73,18 @@ TEST("new and replaced")
     g_unlink(path);
 }
 
+/* Files of one output appear together: if one cannot get its name, because its folder is gone, none does. */
+TEST("both or none")
+{
+    g_autofree char *folder = g_strdup(temporary_path("gone")), *lost = g_build_filename(folder, "b", NULL);
+    g_autoptr(GError) error = NULL;
+    CU_ASSERT_EQUAL_FATAL(g_mkdir(folder, 0700), 0);
+    struct new_file *const files[] = { new_file_open(temporary_path("a"), NULL), new_file_open(lost, NULL) };
+    CU_ASSERT_EQUAL_FATAL(g_rmdir(folder), 0);
+    CU_ASSERT(!new_files_commit(files, 2, &error) && error_holds(&error, "/b: cannot write: "));
+    CU_ASSERT_EQUAL(file_count(), 0);
+}
+
 /* A user's own files must survive, even if their names resemble those of temporary files. */
 TEST("neighbours survive")
 {

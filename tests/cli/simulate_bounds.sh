@@ -27,7 +27,7 @@ $EPTWIN simulate --cluster h100-cx7 --num-ranks 8 --num-experts 64 --num-tokens 
 echo '# compare and report print it, too'
 run --output even.csv >/dev/null
 $EPTWIN compare record.csv even.csv --force | grep '^combine ' | grep -o 'NIC of rank 0, sending, [0-9]* % busy'
-$EPTWIN report page.html record.csv && grep -o 'combine: NIC of rank 0, sending, [0-9]* % busy' page.html
+$EPTWIN report page.html record.csv && grep -o 'combine [a-z ]*by NIC of rank 0, sending, [0-9]*.*% busy' page.html
 
 echo '# every NIC at a quarter: all of --explain counts with its rate'
 slow=$(for n in 0 1 2 3; do for g in 0 1 2 3 4 5 6 7; do printf 'nic:n%d.g%d rate=0.25|' $n $g; done; done)
