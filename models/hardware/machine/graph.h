@@ -15,9 +15,6 @@
 #include <stdint.h>
 #include "models/cluster.h"
 
-#define GRAPH_ERROR (g_quark_from_static_string("eptwin-graph"))
-enum graph_error { GRAPH_ERROR_LINK, GRAPH_ERROR_REACH, GRAPH_ERROR_SIZE };
-
 enum part_kind {
     PART_GPU,
     PART_NVLINK,

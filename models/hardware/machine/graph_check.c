@@ -2,6 +2,7 @@
 #include "models/hardware/machine/graph.h"
 
 #include "models/hardware/machine/route.h"
+#include "sim/error.h"
 
 /* Marks in seen[] the switch `from` and all switches that it reaches. */
 static void reach(const struct graph *g, uint32_t from, uint8_t *seen)
@@ -39,15 +40,12 @@ static bool node_check(const struct graph *g, uint32_t node, uint32_t *up, GErro
         const bool linked = graph_port_switch(g, port) != UINT32_MAX;
         if (linked && *up == UINT32_MAX) *up = port;
         if (linked || port_is_cut(g, port)) continue;
-        g_set_error(error, GRAPH_ERROR, GRAPH_ERROR_REACH,
-                    "%s: [network]: expected a link from %s to a switch, found none", g->cluster->path,
-                    graph_part(g, port)->name);
-        return false;
+        return error_input(error, "%s: [network]: expected a link from %s to a switch, found none", g->cluster->path,
+                           graph_part(g, port)->name);
     }
     if (*up != UINT32_MAX) return true;
-    g_set_error(error, GRAPH_ERROR, GRAPH_ERROR_REACH,
-                "%s: [network]: expected a port of node %u that is up, found none", g->cluster->path, node);
-    return false;
+    return error_input(error, "%s: [network]: expected a port of node %u that is up, found none", g->cluster->path,
+                       node);
 }
 
 /* Whether a way within the node has at most ROUTE_INSIDE_MAX links: struct network_local has room for no more.  A way
@@ -73,9 +71,8 @@ bool graph_node_reaches(const struct graph *g, uint32_t node, GError **error)
         g_autofree char *found = route_find(g, from, lost, &way, 1)
                                      ? g_strdup_printf("one of more than %d links", ROUTE_INSIDE_MAX)
                                      : g_strdup("none");
-        g_set_error(error, GRAPH_ERROR, GRAPH_ERROR_REACH, "%s: [node]: expected a way from %s to %s, found %s",
-                    g->cluster->path, graph_part(g, from)->name, graph_part(g, lost)->name, found);
-        return false;
+        return error_input(error, "%s: [node]: expected a way from %s to %s, found %s", g->cluster->path,
+                           graph_part(g, from)->name, graph_part(g, lost)->name, found);
     }
     return true;
 }
@@ -87,12 +84,10 @@ static bool links_inside_check(const struct graph *g, GError **error)
         const struct link *link = graph_link(g, i);
         const struct part *from = graph_part(g, link->from), *to = graph_part(g, link->to);
         if (!link->down || from->node == GRAPH_NO_NODE || to->node == GRAPH_NO_NODE) continue;
-        if (from->kind == PART_NVLINK || to->kind == PART_NVLINK) {
-            g_set_error(error, GRAPH_ERROR, GRAPH_ERROR_REACH,
-                        "%s: [nvlink]: expected a way from %s to %s, found none: expected rate=FACTOR in place of down",
-                        g->cluster->path, from->name, to->name);
-            return false;
-        }
+        if (from->kind == PART_NVLINK || to->kind == PART_NVLINK)
+            return error_input(
+                error, "%s: [nvlink]: expected a way from %s to %s, found none: expected rate=FACTOR in place of down",
+                g->cluster->path, from->name, to->name);
         if (!graph_node_reaches(g, from->node, error)) return false;
     }
     return true;
@@ -110,10 +105,8 @@ bool graph_reaches(const struct graph *g, GError **error)
         for (uint32_t i = 0; i < g->nics * g->ports; i++) {
             const uint32_t port = graph_port(g, node, i), above = graph_port_switch(g, port);
             if (above == UINT32_MAX || seen[above]) continue;
-            g_set_error(error, GRAPH_ERROR, GRAPH_ERROR_REACH,
-                        "%s: [network]: expected a way from %s to %s, found none", g->cluster->path,
-                        graph_part(g, first)->name, graph_part(g, port)->name);
-            return false;
+            return error_input(error, "%s: [network]: expected a way from %s to %s, found none", g->cluster->path,
+                               graph_part(g, first)->name, graph_part(g, port)->name);
         }
     }
     return true;

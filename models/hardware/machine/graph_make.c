@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "sim/error.h"
+
 enum { PARTS_MAX = 1 << 20, LINKS_MAX = 1 << 22, PLACES_MAX = 64 };
 enum { NODES_PER_LEAF = 16, LEAVES_PER_POD = 4, SPINES = 4 }; /* used for numbers that the cluster file does not give */
 
@@ -122,18 +124,12 @@ static bool node_written(struct graph *g, uint32_t node, GError **error)
         const struct cluster_link *written = &g->cluster->link[i];
         if (!written->inside || inside_unused(g, written->from) || inside_unused(g, written->to)) continue;
         const uint32_t a = inside_find(g, node, written->from), b = inside_find(g, node, written->to);
-        if (a == UINT32_MAX || b == UINT32_MAX) {
-            g_set_error(error, GRAPH_ERROR, GRAPH_ERROR_LINK,
-                        "%s: [links]: expected parts of a node of %u GPUs and %u NICs, found \"%s\"", written->place,
-                        g->gpus, g->nics, a == UINT32_MAX ? written->from : written->to);
-            return false;
-        }
-        if (a == b || graph_link_between(g, a, b) != UINT32_MAX) {
-            g_set_error(error, GRAPH_ERROR, GRAPH_ERROR_LINK,
-                        "%s: [links]: expected two parts that are not joined yet, found %s and %s", written->place,
-                        written->from, written->to);
-            return false;
-        }
+        if (a == UINT32_MAX || b == UINT32_MAX)
+            return error_input(error, "%s: [links]: expected parts of a node of %u GPUs and %u NICs, found \"%s\"",
+                               written->place, g->gpus, g->nics, a == UINT32_MAX ? written->from : written->to);
+        if (a == b || graph_link_between(g, a, b) != UINT32_MAX)
+            return error_input(error, "%s: [links]: expected two parts that are not joined yet, found %s and %s",
+                               written->place, written->from, written->to);
         link_add(g, a, b, written->rate_bps, written->latency_ps, 0);
     }
     return true;
@@ -175,10 +171,8 @@ static bool nic_of_check(const struct graph *g, GError **error)
     for (uint32_t i = 0; i < of->count; i++)
         if (of->nic[i] >= g->nics) least = 0;
     if (!of->count || least >= g->gpus) return true;
-    g_set_error(error, GRAPH_ERROR, GRAPH_ERROR_LINK,
-                "%s: [node] nic-of: expected a NIC below %u for each of %u GPUs, found others", g->cluster->path,
-                g->nics, g->gpus);
-    return false;
+    return error_input(error, "%s: [node] nic-of: expected a NIC below %u for each of %u GPUs, found others",
+                       g->cluster->path, g->nics, g->gpus);
 }
 
 static bool nodes_make(struct graph *g, GError **error)
@@ -327,19 +321,14 @@ static bool written_add(struct graph *g, const struct cluster_link *written, GEr
         end[i] = strlen(name[i]) < PART_NAME_BYTES ? end_find(g, name[i]) : UINT32_MAX;
         const enum part_kind kind = end[i] == UINT32_MAX ? PART_KINDS : graph_part(g, end[i])->kind;
         if (kind == PART_PORT || kind == PART_SWITCH) continue;
-        g_set_error(error, GRAPH_ERROR, GRAPH_ERROR_LINK,
-                    "%s: [links]: expected a port as n0.nic0.p0 of %u nodes with "
-                    "%u NICs of %u ports, or a switch's name, found \"%s\"",
-                    written->place, g->nodes, g->nics, g->ports, name[i]);
-        return false;
+        return error_input(error,
+                           "%s: [links]: expected a port as n0.nic0.p0 of %u nodes with %u NICs of %u ports, or a "
+                           "switch's name, found \"%s\"",
+                           written->place, g->nodes, g->nics, g->ports, name[i]);
     }
-    if (end[0] == end[1] || graph_link_between(g, end[0], end[1]) != UINT32_MAX) {
-        g_set_error(error, GRAPH_ERROR, GRAPH_ERROR_LINK,
-                    "%s: [links]: expected two parts that are not joined yet, "
-                    "found %s and %s",
-                    written->place, name[0], name[1]);
-        return false;
-    }
+    if (end[0] == end[1] || graph_link_between(g, end[0], end[1]) != UINT32_MAX)
+        return error_input(error, "%s: [links]: expected two parts that are not joined yet, found %s and %s",
+                           written->place, name[0], name[1]);
     const int port = graph_part(g, end[1])->kind == PART_PORT;
     if (graph_part(g, end[0])->kind == PART_SWITCH && !port)
         link_add(g, end[0], end[1], written->rate_bps, written->latency_ps, g->cluster->network.buffer_bytes);
@@ -367,13 +356,9 @@ static uint64_t network_links(const struct graph *g)
 
 static bool network_make(struct graph *g, GError **error)
 {
-    if (network_links(g) > LINKS_MAX) {
-        g_set_error(error, GRAPH_ERROR, GRAPH_ERROR_SIZE,
-                    "%s: [network]: expected at most %d links between switches, "
-                    "found more",
-                    g->cluster->path, LINKS_MAX);
-        return false;
-    }
+    if (network_links(g) > LINKS_MAX)
+        return error_input(error, "%s: [network]: expected at most %d links between switches, found more",
+                           g->cluster->path, LINKS_MAX);
     switch ((enum cluster_topology)g->cluster->network.topology) {
     case CLUSTER_SINGLE: {
         const uint32_t one = switch_add(g, "switch", 0, 0);
@@ -408,13 +393,11 @@ struct graph *graph_new(const struct cluster *c, uint32_t nodes, uint32_t gpus, 
     g->names = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     const uint64_t a_node = (uint64_t)g->gpus + (uint64_t)g->nics * (g->ports + 1);
     if (MAX(c->node.sockets, c->node.pcie_switches) > PLACES_MAX) {
-        g_set_error(error, GRAPH_ERROR, GRAPH_ERROR_SIZE,
-                    "%s: [node]: expected at most %d sockets and PCIe switches, found %u and %u", c->path, PLACES_MAX,
-                    c->node.sockets, c->node.pcie_switches);
+        error_input(error, "%s: [node]: expected at most %d sockets and PCIe switches, found %u and %u", c->path,
+                    PLACES_MAX, c->node.sockets, c->node.pcie_switches);
     } else if (nodes * a_node > PARTS_MAX) {
-        g_set_error(error, GRAPH_ERROR, GRAPH_ERROR_SIZE,
-                    "%s: [node]: expected at most %d parts, found %u nodes of %u GPUs and %u NICs of %u ports", c->path,
-                    PARTS_MAX, nodes, g->gpus, g->nics, g->ports);
+        error_input(error, "%s: [node]: expected at most %d parts, found %u nodes of %u GPUs and %u NICs of %u ports",
+                    c->path, PARTS_MAX, nodes, g->gpus, g->nics, g->ports);
     } else if (nodes_make(g, error) && (!g->nics || (network_make(g, error) && graph_reaches(g, error)))) {
         return g;
     }
