@@ -149,22 +149,32 @@ static bool beside_link(struct new_file *f, GError **error)
     return refuse(f, error);
 }
 
-bool new_file_commit(struct new_file *f, GError **error)
+/* Does all of a commit but the renaming.
+ *
+ * Before a file is replaced, the new bytes must be on the disk.  Else a crash could lose the old and the new ones. */
+static bool end(struct new_file *f, GError **error)
 {
-    /* Before a file is replaced, the new bytes must be on the disk.  Else a crash could lose the old and the new
-     * ones. */
-    bool good = !f->replaces || fsync(f->file) == 0 || refuse(f, error);
-    good = good && (!f->nameless || beside_link(f, error));
+    const bool good =
+        (!f->replaces || fsync(f->file) == 0 || refuse(f, error)) && (!f->nameless || beside_link(f, error));
     const int file = f->file;
     f->file = -1;
-    if (close(file) != 0 && good) good = refuse(f, error);
-    if (good && f->beside) {
-        good = rename(f->beside, f->target) == 0 || refuse(f, error);
-        if (good) g_clear_pointer(&f->beside, g_free);
+    return (close(file) == 0 || !good || refuse(f, error)) && good;
+}
+
+bool new_files_commit(struct new_file *const *files, size_t count, GError **error)
+{
+    bool good = true;
+    for (size_t i = 0; i < count && good; i++) good = end(files[i], error);
+    for (size_t i = 0; i < count && good; i++) {
+        if (!files[i]->beside) continue;
+        good = rename(files[i]->beside, files[i]->target) == 0 || refuse(files[i], error);
+        if (good) g_clear_pointer(&files[i]->beside, g_free);
     }
-    new_file_discard(f);
+    for (size_t i = 0; i < count; i++) new_file_discard(files[i]);
     return good;
 }
+
+bool new_file_commit(struct new_file *f, GError **error) { return new_files_commit(&f, 1, error); }
 
 void new_file_discard(struct new_file *f)
 {

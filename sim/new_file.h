@@ -24,6 +24,8 @@ bool new_file_write(struct new_file *file, const void *data, size_t size_bytes, 
 /* Gives the file its name.  If that fails, returns false with *error and leaves nothing behind.  Frees the file in both
  * cases. */
 bool new_file_commit(struct new_file *file, GError **error);
+/* Gives count files their names once all of their bytes are written, so that a full disk leaves none of them behind. */
+bool new_files_commit(struct new_file *const *files, size_t count, GError **error);
 /* Gives up: leaves nothing behind.  NULL is accepted. */
 void new_file_discard(struct new_file *file);
 

@@ -153,13 +153,21 @@ bool output_end(struct output *o, GError **error)
            (!o->gzip || gzip_good(o, archive_write_close(o->gzip) == ARCHIVE_OK, error)) && buffer_flush(o, error);
 }
 
-bool output_commit(struct output *o, GError **error)
+bool outputs_commit(struct output *o, struct output *other, GError **error)
 {
-    bool good = o->ended || output_end(o, error);
-    if (good) good = new_file_commit(g_steal_pointer(&o->file), error);
+    bool good = (o->ended || output_end(o, error)) && (!other || other->ended || output_end(other, error));
+    struct new_file *const files[] = { o->file, other ? other->file : NULL };
+    if (good) {
+        o->file = NULL;
+        if (other) other->file = NULL;
+        good = new_files_commit(files, other ? 2 : 1, error);
+    }
     output_discard(o);
+    output_discard(other);
     return good;
 }
+
+bool output_commit(struct output *o, GError **error) { return outputs_commit(o, NULL, error); }
 
 void output_discard(struct output *o)
 {

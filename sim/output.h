@@ -27,6 +27,8 @@ uint64_t output_offset(const struct output *output);
 bool output_end(struct output *output, GError **error);
 /* Ends the file and gives it its name.  If that fails, the file disappears.  Frees the output in both cases. */
 bool output_commit(struct output *output, GError **error);
+/* Does so with two outputs: if either cannot be written, both disappear.  other: may be NULL. */
+bool outputs_commit(struct output *output, struct output *other, GError **error);
 /* Gives up: leaves nothing behind.  NULL is accepted. */
 void output_discard(struct output *output);
 

@@ -78,22 +78,6 @@ static bool walk_run(const struct walk *walk, struct trace_summary *summary, con
     return true;
 }
 
-/* Lets both files appear if all is good, else neither.  But if the trace's own file cannot get its name, the file of
- * weights stays. */
-static bool outputs_commit(struct trace_writer *w, bool good, GError **error)
-{
-    if (!good) {
-        output_discard(w->output);
-        output_discard(w->weights_output);
-        return false;
-    }
-    if (w->weights_output && !output_commit(w->weights_output, error)) {
-        output_discard(w->output);
-        return false;
-    }
-    return output_commit(w->output, error);
-}
-
 bool trace_write(const char *path, const struct trace_write_options *options, const struct trace_info *info,
                  trace_producer *produce, void *context, char **note, GError **error)
 {
@@ -113,7 +97,11 @@ bool trace_write(const char *path, const struct trace_write_options *options, co
     good = writer.output && format->begin(&writer, error) && walk_run(&walk, &summary, format, &writer, error) &&
            format->end(&writer, error);
     if (format->clear) format->clear(&writer);
-    good = outputs_commit(&writer, good, error);
+    if (good) good = outputs_commit(writer.output, writer.weights_output, error);
+    else {
+        output_discard(writer.output);
+        output_discard(writer.weights_output);
+    }
     g_byte_array_unref(writer.scratch);
     g_free(summary.weight_steps);
     if (good && note) *note = writer.note;

@@ -164,8 +164,7 @@ static bool chakra_make(struct chakra *c, GError **error)
     return true;
 }
 
-/* Writes the files of all ranks.  If one cannot be written, no file appears.  If one cannot get its name, only those
- * before it appear. */
+/* Writes the files of all ranks.  If one cannot be written, no file appears. */
 static bool chakra_write(const struct chakra *c, const char *prefix, GError **error)
 {
     const uint32_t ranks = trace_info(c->trace)->ranks;
@@ -176,11 +175,9 @@ static bool chakra_write(const struct chakra *c, const char *prefix, GError **er
         file[r] = new_file_open(path, error);
         good = file[r] && new_file_write(file[r], c->rank[r].bytes->data, c->rank[r].bytes->len, error);
     }
-    for (uint32_t r = 0; r < ranks; r++) {
-        if (good) good = new_file_commit(file[r], error);
-        else if (file[r]) new_file_discard(file[r]);
-    }
-    return good;
+    if (good) return new_files_commit(file, ranks, error);
+    for (uint32_t r = 0; r < ranks; r++) new_file_discard(file[r]);
+    return false;
 }
 
 static bool chakra_run(struct chakra *c, char *const texts[2], const char *prefix, GError **error)
