@@ -444,7 +444,7 @@ TEST("traffic by experts")
     CU_ASSERT(error_is(&error, "traffic: row 0 column 0: expected at most 5 (tokens 5, topk 2), found '6'"));
     bad.matrix = "5|0|1|4;2|5|0";
     CU_ASSERT(!routing_from_traffic(&bad, &routing, &error));
-    CU_ASSERT(error_is(&error, "traffic: row 1: expected 4 columns, as many as experts, found 3"));
+    CU_ASSERT(error_is(&error, "traffic: row 1: expected 4 columns separated by '|', as many as experts, found 3"));
 }
 
 /* If the chosen ranks have fewer experts than a token has places, the remaining places are -1. */

@@ -40,10 +40,9 @@ static bool row_parse(const char *text, uint32_t row, uint32_t ranks, uint32_t c
     g_auto(GStrv) cells = g_strsplit(text, "|", -1);
     const uint32_t found = g_strv_length(cells);
     bool good = found == columns;
-    if (!good && columns == ranks)
-        error_input(error, "traffic: row %u: expected %u columns, as many as rows, found %u", row, ranks, found);
-    else if (!good)
-        error_input(error, "traffic: row %u: expected %u columns, as many as experts, found %u", row, columns, found);
+    if (!good)
+        error_input(error, "traffic: row %u: expected %u columns separated by '|', as many as %s, found %u", row,
+                    columns, columns == ranks ? "rows" : "experts", found);
     for (uint32_t c = 0; good && c < columns; c++) {
         const char *const cell = g_strstrip(cells[c]);
         guint64 value = 0;
