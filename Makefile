@@ -11,7 +11,7 @@ build    := build$(if $(SAN),-$(subst $(comma),-,$(SAN)))$(if $(filter clang%,$(
 
 ifneq ($(filter-out help clean uninstall,$(or $(MAKECMDGOALS),all)),)
 ifneq ($(shell pkg-config --exists $(packages) && echo yes),yes)
-$(error missing packages, see README.md: $(packages), libcsv, cunit)
+$(error missing packages, which .ci/install installs: $(packages), libcsv, cunit)
 endif
 endif
 
@@ -188,8 +188,9 @@ man: $(build)/eptwin
 
 # Where everything goes: a folder and what lies in it.
 share     := $(PREFIX)/share/eptwin
-# What commands read and write: keys of cluster files, columns, rows, formats.
-guides    := $(wildcard models/*.md reports/*.md replay/*.md traces/*.md)
+# What commands read and write (keys of cluster files, columns, rows, formats), and what these pages link to.
+guides    := $(foreach d,models models/clusters models/step reports replay traces tests/accuracy tests/accuracy/threads, \
+             $(wildcard $(d)/*.md)) reports/report.png
 installed := $(PREFIX)/bin/eptwin $(share)/clusters $(share)/samples $(share)/nets $(share)/tables \
              $(PREFIX)/share/man/man1/eptwin*.1 $(PREFIX)/share/man/man5/eptwin*.5 \
              $(PREFIX)/share/bash-completion/completions/eptwin $(guides:%=$(PREFIX)/share/doc/eptwin/%)
