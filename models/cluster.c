@@ -494,11 +494,13 @@ static void assumed_note(struct cluster *c, const struct key_file *file, const G
 }
 
 /* Fills in what follows from other keys.  load_ps is a wait for five accesses (copy_5).  In a scan, each load takes its
- * address from the previous load, so it waits for one access.  A scan's load therefore takes four accesses less. */
+ * address from the previous load, so it waits for one access.  A scan's load therefore takes four accesses less.  A row
+ * that no sheet describes waits for its first access, too. */
 static void gpu_derive(struct cluster_gpu *gpu)
 {
     enum { FURTHER = 4 };
     gpu->scan_row_ps = gpu->load_ps > FURTHER * gpu->access_ps ? gpu->load_ps - FURTHER * gpu->access_ps : 0;
+    gpu->store.row_ps = gpu->scan_row_ps;
 }
 
 static bool settings_put(struct key_file *file, const char *const *settings, GError **error)

@@ -54,7 +54,7 @@ struct cluster_dies {
     struct cluster_cpcs kind[CLUSTER_DIES_MAX];
 };
 
-/* A GPU's parameters.  cluster_load() derives scan_row_ps from other keys. */
+/* A GPU's parameters.  cluster_load() derives scan_row_ps and store.row_ps from other keys. */
 struct cluster_gpu {
     uint32_t sms;
     uint64_t launch_ps; /* the part of a kernel's duration in which its workers do not run */
@@ -78,8 +78,6 @@ struct cluster_gpu {
     struct cluster_work store;        /* copies by loads and stores of SMs, from own memory to a peer's over NVLink or
                                        * within the GPU */
     struct cluster_bulk engine;       /* the SM's bulk copy engine, in and out of shared memory */
-    uint64_t shared_align_bytes;      /* alignment of the kernels' dynamic shared memory, which follows the static one;
-                                       * 0: a 128-byte line */
     uint64_t reduce_sm_rate_bps;      /* the rate at which all warps of an SM read rows that they sum */
     uint64_t reduce_made_sm_rate_bps; /* the SM's rate of writing the sums; 0: writing takes no time */
     uint64_t scan_row_ps;             /* a warp's read of one token's entry, in a loop that waits for it */

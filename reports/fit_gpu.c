@@ -27,7 +27,6 @@ enum gpu_kind {
     GPU_MEDIAN,     /* the median rate of the rows whose phase matches the pattern */
     GPU_SHARED,     /* a row's rate times a ratio: the median rate of flows that run to their end, over the largest rate
                      * of flows that run for a given time */
-    GPU_LINE_FIXED, /* from rates by size: the fixed time of a row */
     GPU_LINE_RATE,  /* from rates by size: the rate of a row's bytes, without the row's fixed time */
     GPU_TURNS_RATE, /* the rate of the extra work of a row that takes longer than another: 1 / (1 / rate - 1 / other
                      * rate) */
@@ -72,7 +71,6 @@ static const struct gpu_key gpu_keys[] = {
     { "gpu", "l2", GPU_BYTES, "", "l2-bytes", NULL, NULL, 0 },
     { "gpu", "hbm-rows-rate", GPU_RATE, FRESH " 64MiB packed", "rate_gbs_7408", NULL, NULL, 2 },
     { "gpu", "l2-rate", GPU_RATE, FRESH " 16MiB packed", "rate_gbs_14352", NULL, NULL, 2 },
-    { "gpu", "store-row", GPU_LINE_FIXED, WARP_ROWS, "rate_gbs", NULL, NULL, 0 },
     { "gpu", "store-warp-rate", GPU_LINE_RATE, WARP_ROWS, "rate_gbs", NULL, NULL, 0 },
     { "gpu", "store-sm-rate", GPU_MOST, "copy_5 sms=1 warps=* to=peer", "rate_gbs_14336", NULL, NULL, 0 },
     { "gpu", "store-sm-rate", GPU_MOST, "copy_5 sms=1 warps=* at=hbm", "rate_gbs_14336", NULL, NULL, 0 },
@@ -127,7 +125,6 @@ static const struct {
     const char *section, *name, *why;
 } gpu_untold[] = {
     { "gpu", "beside", "how the profiler counts" },
-    { "gpu", "shared-align", "how the kernels are linked" },
     { "gpu", "stretch", "of the kernels' own sums" },
     { "gpu", "bulk-request", "of the kernels' own sums" },
     { "gpu", "bulk-passes", "a pattern of many rows, of source= and shared=" },
@@ -151,7 +148,7 @@ enum { GPU_DOUBT_PCT = 25, GPU_SUMS_MOST = 16, GPU_LINE_LEAST_BYTES = 512 };
 static const struct {
     const char *name;
     uint32_t pct;
-} gpu_wide[] = { { "access", 79 }, { "latency", 31 }, { "release", 49 }, { "store-row", 65 } };
+} gpu_wide[] = { { "access", 79 }, { "latency", 31 }, { "release", 49 } };
 
 struct gpu_work {
     const struct record *record;
@@ -286,8 +283,7 @@ static bool gpu_line(const struct gpu_work *work, const char *phase, const struc
     }
     if (!gpu_lines(points, count, line)) return false;
     double *const into[] = { &value->value, &value->low, &value->high };
-    for (uint32_t i = 0; i < 3; i++)
-        *into[i] = key->kind == GPU_LINE_FIXED ? line[i].fixed : 1 / fmax(line[i].slope, 1e-6);
+    for (uint32_t i = 0; i < 3; i++) *into[i] = 1 / fmax(line[i].slope, 1e-6);
     gpu_widen(value);
     g_string_append_printf(comment, ", %u sizes, off by %.1f %% (median), %.1f %% (worst)", count,
                            line[0].error_pct_median, line[0].error_pct_worst);
@@ -454,7 +450,6 @@ static bool gpu_value_of(const struct gpu_work *work, const struct gpu_key *key,
                                               : "",
                     phase, key->metric);
     switch (key->kind) {
-    case GPU_LINE_FIXED:
     case GPU_LINE_RATE: return gpu_line(work, phase, key, value, comment);
     case GPU_SHARE_READ:
     case GPU_SHARE_MADE: return gpu_shares(work, phase, key, value, comment);

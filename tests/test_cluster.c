@@ -15,7 +15,7 @@
 static const char gpu_text[] = "[cluster]\nname = Two boards\n"
                                "[gpu]\nsms = 132\nlaunch = 1.73 us\nstep = 100 ns\npoll = 220 ns\n"
                                "hbm-rate = 2800 GB/s\n"
-                               "store-row = 300 ns\nstore-warp-rate = 2.9 GB/s\nstore-sm-rate = 45 GB/s\n"
+                               "store-warp-rate = 2.9 GB/s\nstore-sm-rate = 45 GB/s\n"
                                "reduce-sm-rate = 135 GB/s\n"
                                "[nvlink]\ngpus = 8\negress-rate = 160 GB/s\ningress-rate = 170 GB/s\nlatency = 550 ns\n"
                                "fence = 870 ns\npeek = 870 ns\n";
@@ -94,7 +94,7 @@ TEST("gpu cluster in full")
     CU_ASSERT(c->gpu.sms == 132 && c->gpu.launch_ps == 1730000 && c->gpu.step_ps == 100000);
     CU_ASSERT(c->gpu.poll_ps == 220000 && c->nvlink.fence_ps == 870000);
     CU_ASSERT(c->gpu.hbm_rate_bps == 22400000000000);
-    CU_ASSERT(c->gpu.store.row_ps == 300000 && c->gpu.store.warp_rate_bps == 23200000000);
+    CU_ASSERT(c->gpu.store.row_ps == 360000 && c->gpu.store.warp_rate_bps == 23200000000);
     CU_ASSERT(c->gpu.store.sm_rate_bps == 360000000000);
     CU_ASSERT(c->gpu.reduce_sm_rate_bps == 1080000000000);
     CU_ASSERT(c->gpu.engine.passes.in[7] == 7 && c->gpu.engine.passes.out[0] == 9);
@@ -251,7 +251,7 @@ TEST("missing keys")
         }
         g_strfreev(line);
     }
-    CU_ASSERT_EQUAL(needed, 9 + 6 + 17);
+    CU_ASSERT_EQUAL(needed, 8 + 6 + 17);
     /* A message lists all keys that a section lacks. */
     CU_ASSERT(change_refused("[nvlink]\ngpus = 8\negress-rate = 160 GB/s\ningress-rate = 170 GB/s\n", "[nvlink]\n",
                              "FILE:LINE: [nvlink] lacks the keys gpus, egress-rate, ingress-rate"));

@@ -5,8 +5,7 @@ compare() {
     cluster=$1
     shift
     times --cluster "source/models/clusters/$cluster.ini" "$@" >sheet
-    times --cluster "source/models/clusters/$cluster.ini" "$@" --set gpu.store-row=28us \
-        --set gpu.store-warp-rate=56MB/s >plain
+    times --cluster "source/models/clusters/$cluster.ini" "$@" --set gpu.store-warp-rate=56MB/s >plain
     [ -s sheet ] || echo "no times"
     echo "$cluster $*: $(diff sheet plain | awk '$1 == "<" && !had[$2]++ { print $2 }' | xargs | sed "s,^$,none,")"
 }

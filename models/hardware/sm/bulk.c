@@ -22,24 +22,24 @@ static uint32_t passes_8(const uint8_t passes[CLUSTER_PLACES], bool all, uint32_
     return sum;
 }
 
-/* The offset of the buffer in its line of shared memory. */
-static uint32_t buffer_line(const struct world *w, const struct loop *p)
+/* The offset of the buffer in its line of shared memory.  The engine moves units of 16 B, so the buffer begins one. */
+static uint32_t buffer_line(const struct loop *p)
 {
-    const uint32_t given = (uint32_t)w->cluster->gpu.shared_align_bytes, align = given ? given : GPU_LINE_BYTES;
-    return (p->shared_bytes + align - 1) / align * align % GPU_LINE_BYTES;
+    enum { UNIT_BYTES = GPU_LINE_BYTES / CLUSTER_PLACES };
+    return (p->shared_bytes + UNIT_BYTES - 1) / UNIT_BYTES * UNIT_BYTES % GPU_LINE_BYTES;
 }
 
 /* Packed rows lie at all distances from lines equally often, and so do spread buffers unless each of them begins at a
  * line. For both, the result is the average over all distances. */
 uint32_t bulk_in_passes_8(const struct world *w, const struct loop *p)
 {
-    const uint32_t line = buffer_line(w, p);
+    const uint32_t line = buffer_line(p);
     return passes_8(w->cluster->gpu.engine.passes.in, p->packed_source || (p->spread && line), p->source_line - line);
 }
 
 uint32_t bulk_out_passes_8(const struct world *w, const struct loop *p)
 {
-    const uint32_t line = buffer_line(w, p);
+    const uint32_t line = buffer_line(p);
     return passes_8(w->cluster->gpu.engine.passes.out, p->packed || (p->spread && line), -line);
 }
 
