@@ -26,10 +26,11 @@ struct compare_row {
 /* The name of a phase's bottleneck if a faster part would not shorten the phase.  Either no part is busy for long
  * enough, or parts of two kinds are busy for about equally long. */
 #define COMPARE_NO_PART "no part alone"
+#define COMPARE_STEPS   "steps and latencies"
 
 /* The bottleneck of a phase, from the record.  Names are NULL and numbers NAN if it has none. */
 struct compare_limit {
-    const char *resource; /* the bottleneck: nic_tx, nvlink_egress, ..., "latency" or COMPARE_NO_PART */
+    const char *resource; /* the bottleneck: nic_tx, nvlink_egress, ..., COMPARE_STEPS or COMPARE_NO_PART */
     const char *part;     /* the part itself, such as "NIC of rank 0, sending" or "leaf0-spine0"; without a bottleneck,
                            * the busiest part */
     const char *rival;    /* a part of another kind that is busy for about as long; NULL: none */
@@ -147,10 +148,10 @@ void compare_words_append(const struct compare *compare, bool page, GString *out
 /* Appends what limits a phase, between `before` and `after`.  Appends nothing if the record does not say. */
 void compare_limit_append(const struct record *record, const char *phase, GString *out, const char *before,
                           const char *after);
-/* Whether the bottleneck is not a part: it is latency or COMPARE_NO_PART. */
+/* Whether the bottleneck is not a part: it is COMPARE_STEPS or COMPARE_NO_PART. */
 bool compare_limit_waits(const struct compare_limit *limit);
-/* The bottleneck in words: "NIC of rank 0, sending, 97 % busy", "latency", COMPARE_NO_PART, or "-" if there is none.
- * Freed by the caller. */
+/* The bottleneck in words: "NIC of rank 0, sending, 97 % busy", COMPARE_STEPS, COMPARE_NO_PART, or "-" if there is
+ * none. Freed by the caller. */
 char *compare_limit_text(const struct compare_limit *limit);
 /* The bottleneck's work, such as "77.4 MB at 46.7 GB/s".  If no part is the bottleneck, it is the busiest part's work.
  * "" if the work is not known.  Freed by the caller. */

@@ -123,7 +123,7 @@ void compare_table_append(const struct compare *compare, GString *out)
 bool compare_limit_waits(const struct compare_limit *limit)
 {
     return limit->resource &&
-           (strcmp(limit->resource, "latency") == 0 || strcmp(limit->resource, COMPARE_NO_PART) == 0);
+           (strcmp(limit->resource, COMPARE_STEPS) == 0 || strcmp(limit->resource, COMPARE_NO_PART) == 0);
 }
 
 /* "busiest: NIC of rank 0, sending, 70 %", followed by the rival if there is one.  Freed by the caller. */
@@ -171,7 +171,9 @@ void compare_limit_append(const struct record *record, const char *phase, GStrin
         const bool none = strcmp(limit.resource, COMPARE_NO_PART) == 0, waiting = compare_limit_waits(&limit);
         g_autofree char *work = compare_limit_work(&limit);
         if (none) g_string_append(out, "No part alone is the bottleneck");
-        else g_string_append_printf(out, "The bottleneck is %s", waiting ? limit.resource : limit.part);
+        else
+            g_string_append_printf(out, waiting ? "The bottlenecks are %s" : "The bottleneck is %s",
+                                   waiting ? limit.resource : limit.part);
         if (isfinite(limit.busy_pct) && !none)
             g_string_append_printf(
                 out, waiting ? ": nothing is busy for more than %.0f %% of the time" : ", busy %.0f %% of the time",

@@ -89,11 +89,11 @@ static void part_holds(const struct record *record, const char *phase, const cha
     const char *limit = word(record, phase, "bottleneck");
     const bool tightest = strcmp(word(record, phase, "bound_tightest"), "latency") == 0;
     if (!*limit) return; /* no limit is named if the phase is several kernels together */
-    if (strcmp(limit, "latency") == 0) {
-        held(!(busy_pct >= (tightest ? 50 : 25)), text, phase, "a part is busy for long, but latency is named");
+    if (strcmp(limit, COMPARE_STEPS) == 0) {
+        held(!(busy_pct >= (tightest ? 50 : 25)), text, phase, "a part is busy for long, but steps are named");
     } else if (strcmp(limit, COMPARE_NO_PART) == 0) {
         const double rival_pct = number(record, phase, "bottleneck_rival_busy_pct");
-        held(busy_pct >= 25, text, phase, "no part is busy for a quarter of the time, but latency is not named");
+        held(busy_pct >= 25, text, phase, "no part is busy for a quarter of the time, but one is named");
         held(busy_pct < 75 || tightest || (rival_pct >= 0.74 * busy_pct && rival_pct <= busy_pct), text, phase,
              "a part is busy for three quarters of the time and has no rival, but is not named");
     } else {
@@ -254,7 +254,7 @@ static uint32_t planted_is_named(const char *healthy, const char *fault, double 
         if (!*word(after, phase, "bottleneck") || g_str_has_suffix(phase, "_copy")) continue;
         if (!(number(after, phase, "time_us_max") > 1.5 * number(before, phase, "time_us_max"))) continue;
         counted++;
-        held(strcmp(word(after, phase, "bottleneck"), "latency") != 0, text, phase, "latency");
+        held(strcmp(word(after, phase, "bottleneck"), COMPARE_STEPS) != 0, text, phase, COMPARE_STEPS);
         held(names(part, planted), text, phase, part);
         g_autofree char *said = g_strdup_printf(", by %s:", part);
         held(strstr(words->str, said) != NULL, text, phase, "it is not explained");

@@ -1,9 +1,9 @@
 /* test_faster.c - the bound that a prediction names for a phase is a claim, which second predictions test.
  *
  * If parts of the named kind are twice as fast, the slowest rank must take less time.  It must also take less time than
- * if parts of any other kind were twice as fast.  If latency is named, no part may gain as much as latencies and the
- * SMs' own steps together.  COMPARE_NO_PART makes no such claim.  In addition, every time and rate of a cluster file
- * must change some prediction, except those of [host] and [dcqcn]. */
+ * if parts of any other kind were twice as fast.  If steps and latencies are named, no part may gain as much as both
+ * together.  COMPARE_NO_PART makes no such claim.  The rate that is said must be the one that matters.  In addition,
+ * every time and rate of a cluster file must change some prediction, except those of [host] and [dcqcn]. */
 #include <glib.h>
 #include <math.h>
 #include <stdio.h>
@@ -57,7 +57,7 @@ static enum cluster_part kind_of(const char *bottleneck)
         [CLUSTER_PART_SMS] = { "sm" },
         [CLUSTER_PART_POSTING] = { "posting" },
         [CLUSTER_PART_LINKS] = { "link" },
-        [CLUSTER_PART_LATENCIES] = { "latency" },
+        [CLUSTER_PART_LATENCIES] = { COMPARE_STEPS },
     };
     int kind = 0;
     while (kind < CLUSTER_PART_NONE && !g_strv_contains(resources[kind], bottleneck)) kind++;
@@ -71,13 +71,13 @@ static uint32_t named, latencies;
 static void claim_holds(const char *text, const char *phase, const char *bound, const double *gain)
 {
     const enum cluster_part kind = kind_of(bound);
-    const double least = 0.2, own = gain[CLUSTER_PART_SMS] + gain[CLUSTER_PART_POSTING] + gain[CLUSTER_PART_LATENCIES];
-    const enum cluster_part ports[] = { CLUSTER_PART_NICS, CLUSTER_PART_PEERS, CLUSTER_PART_MEMORY,
-                                        CLUSTER_PART_LINKS };
+    const double least = 0.2, own = gain[CLUSTER_PART_SMS] + gain[CLUSTER_PART_LATENCIES];
+    const enum cluster_part others[] = { CLUSTER_PART_NICS, CLUSTER_PART_PEERS, CLUSTER_PART_MEMORY,
+                                         CLUSTER_PART_POSTING, CLUSTER_PART_LINKS };
     bool holds = true;
     if (strcmp(bound, COMPARE_NO_PART) == 0) return;
     if (kind == CLUSTER_PART_LATENCIES) {
-        for (size_t i = 0; i < G_N_ELEMENTS(ports); i++) holds &= gain[ports[i]] < own;
+        for (size_t i = 0; i < G_N_ELEMENTS(others); i++) holds &= gain[others[i]] < own;
         latencies++;
     } else {
         holds = kind < CLUSTER_PART_NONE && gain[kind] > least;
@@ -154,9 +154,46 @@ TEST("what bounds a phase")
         "cluster=gb300-nvl72-cx8 kernel=one-sided num-ranks=16 num-tokens=512",
         "cluster=gb200-nvl72 kernel=two-sided num-ranks=16 num-tokens=512",
         "cluster=b200 kernel=mega-moe num-ranks=8 num-tokens=256",
+        "cluster=h20-cx7 kernel=p2p num-ranks=16 size=64KB",
+        "cluster=h100-cx7 kernel=alltoallv num-ranks=16 matrix=uniform:65536",
+        "cluster=h800-cx7 kernel=normal num-ranks=32 num-tokens=128 cached=yes",
     };
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) claims_hold(cases[i]);
     CU_ASSERT(named >= 20 && latencies >= 20); /* otherwise the test would prove little */
+}
+
+/* ---- rates ---- */
+
+/* NVLink has a rate for each way of storing.  The rate that is said must be the one of this kernel's stores: if it
+ * alone is 2 % higher, the slowest rank must take at least 1 % less. */
+TEST("at which rate")
+{
+    static const struct {
+        const char *text, *phase, *key;
+        double gbs;
+    } said[] = {
+        { "cluster=h200 kernel=normal num-ranks=8 num-tokens=4096", "dispatch", "nvlink.unaligned-rate", 309 },
+        { "cluster=h800-cx7 kernel=normal num-ranks=16 cached=yes", "dispatch", "nvlink.split-rate", 125 },
+        { "cluster=gb200-nvl72 kernel=two-sided num-ranks=16 num-tokens=512", "combine", "nvlink.unaligned-rate", 634 },
+        { "cluster=h100-cx7 kernel=ll num-ranks=16", "combine", "nic.rate", 46.7 },
+    };
+    for (size_t i = 0; i < G_N_ELEMENTS(said); i++) {
+        g_autofree char *faster = g_strdup_printf("%s=%.3fGB/s", said[i].key, 1.02 * said[i].gbs);
+        struct record *record[2];
+        for (int r = 0; r < 2; r++) {
+            struct claimed a;
+            record[r] = record_new();
+            CU_ASSERT_TRUE_FATAL(claimed_load(&a, said[i].text, r ? faster : NULL));
+            CU_ASSERT_TRUE_FATAL(
+                simulate_load(&a.c, a.cluster, &a.load, &(struct simulate_wishes){ 0 }, record[r], NULL));
+            claimed_clear(&a);
+        }
+        const struct record_row *rate = record_find(record[0], said[i].phase, RECORD_ALL, "bottleneck_rate_gbs");
+        CU_ASSERT_TRUE_FATAL(rate != NULL);
+        CU_ASSERT_DOUBLE_EQUAL(rate->value, said[i].gbs, 0.001 * said[i].gbs);
+        CU_ASSERT(faster_gain_pct(record[0], record[1], said[i].phase) >= 1);
+        for (int r = 0; r < 2; r++) record_free(record[r]);
+    }
 }
 
 /* ---- every key ---- */

@@ -22,9 +22,9 @@
 #include "sim/units.h"
 
 /* The busiest part bounds the phase if it is busy for at least PART_BOUND_PERCENT of the slowest rank's time.  Below
- * LATENCY_BOUND_PERCENT, latency bounds the phase.  A rival is a part of another kind that is busy for RIVAL_PERCENT of
- * the busiest part's time.  It would become the bound if the busiest part were faster. */
-enum { PART_BOUND_PERCENT = 75, LATENCY_BOUND_PERCENT = 25, RIVAL_PERCENT = 75 };
+ * STEPS_BOUND_PERCENT, steps and latencies bound the phase.  A rival is a part of another kind that is busy for
+ * RIVAL_PERCENT of the busiest part's time.  It would become the bound if the busiest part were faster. */
+enum { PART_BOUND_PERCENT = 75, STEPS_BOUND_PERCENT = 25, RIVAL_PERCENT = 75 };
 enum { LOOP_ROUNDS = 2 };
 
 struct run {
@@ -224,17 +224,18 @@ static void record_rank(struct record *record, const char *phase, int32_t rank, 
 static double latency_bound_us(const struct run *run)
 {
     const struct cluster *c = run->cluster;
+    const struct transport *t = &run->transport;
     bool rdma = false, peers = false;
     if (c->host.cores) return units_us(c->host.step_ps + c->host.poll_ps);
     for (uint32_t r = 0; r < run->job->ranks; r++) {
         rdma |= run->result[r].use[WORLD_NIC_TX].bytes > 0;
         peers |= run->result[r].use[WORLD_NVLINK_EGRESS].bytes > 0;
     }
-    if (!rdma && !peers) return units_us(c->gpu.launch_ps);
-    const uint64_t path_ps =
-        rdma ? c->nic.post_ps + c->nic.doorbell_ps + c->nic.fetch_ps + c->network.latency_ps + c->nic.deliver_ps
-             : c->nvlink.fence_ps + c->nvlink.latency_ps;
-    return units_us(c->gpu.launch_ps + path_ps + c->gpu.poll_ps);
+    if (!rdma && !peers) return units_us(run->result[0].launch_ps);
+    const uint64_t posted_ps = t->post_ps + t->doorbell_ps + (t->poster == CLUSTER_POST_GPU ? 0 : t->proxy_ps);
+    const uint64_t path_ps = rdma ? posted_ps + c->nic.fetch_ps + c->network.latency_ps + c->nic.deliver_ps
+                                  : c->nvlink.fence_ps + c->nvlink.latency_ps;
+    return units_us(run->result[0].launch_ps + path_ps + c->gpu.poll_ps);
 }
 
 /* Lower bounds of the time: for a kind of part, how long the busiest part of this kind is busy while the slowest rank
@@ -273,8 +274,7 @@ static void bounds_find(const struct run *run, double slowest_us, struct bounds 
     b->there[BOUND_MEMORY] = !host;
     b->us[BOUND_LATENCY] = latency_bound_us(run);
     if (b->us[BOUND_LATENCY] > slowest_us) /* the kernel was launched early, so less of its latency counts */
-        b->us[BOUND_LATENCY] =
-            fmin(units_us(host ? run->cluster->host.step_ps : run->cluster->gpu.launch_ps), slowest_us);
+        b->us[BOUND_LATENCY] = fmin(units_us(host ? run->cluster->host.step_ps : run->result[0].launch_ps), slowest_us);
     for (int i = 0; i < WORLD_RESOURCE_COUNT; i++) {
         struct world_part *part = &b->part[i];
         const enum bound bound = bound_of[i];
@@ -363,8 +363,9 @@ static enum world_resource rival_find(const struct cluster *c, const struct boun
 /* Records the bottleneck, which is one of:
  *     a part           the busiest one, if it is busy for PART_BOUND_PERCENT of the slowest rank's time and has no
  *                      rival, and if latency takes no longer
- *     "latency"        if no part is busy for LATENCY_BOUND_PERCENT of this time, or for twice that while latency takes
- *                      longer than any part
+ *     COMPARE_STEPS    if no part is busy for STEPS_BOUND_PERCENT of this time, or for twice that while latency takes
+ *                      longer than any part: warps' own steps, launches, and ways of words and messages follow one
+ *                      another
  *     COMPARE_NO_PART  in all other cases
  * Also records the busiest part's bytes, its rate, the rate that most parts of its kind have (if that is higher), and
  * its load over the mean. */
@@ -378,10 +379,10 @@ static void record_bottleneck(struct record *record, const char *phase, const st
     const double busy_pct = slowest_us > 0 ? 100 * busy_us / slowest_us : 0;
     const enum world_resource rival = some ? rival_find(run->cluster, b) : WORLD_RESOURCE_COUNT;
     const bool latency_longer = b->tightest == BOUND_LATENCY; /* latency takes longer than any part is busy */
-    const bool waits = busy_pct < LATENCY_BOUND_PERCENT * (latency_longer ? 2 : 1);
+    const bool waits = busy_pct < STEPS_BOUND_PERCENT * (latency_longer ? 2 : 1);
     const bool alone = busy_pct >= PART_BOUND_PERCENT && rival == WORLD_RESOURCE_COUNT && !latency_longer;
     record_add_text(record, phase, RECORD_ALL, named,
-                    waits   ? "latency"
+                    waits   ? COMPARE_STEPS
                     : alone ? world_resource_name(b->busiest)
                             : COMPARE_NO_PART);
     record_add(record, phase, RECORD_ALL, "bottleneck_busy_pct", busy_pct, "%");

@@ -170,7 +170,8 @@ void simulate_table_append(const struct case_options *c, const struct record *re
                     "NIC and NVLink: what crossed them, headers included.  Bound by: the part of any rank that\n"
                     "is busy for three quarters of the slowest rank's time; no part alone, if none is, parts of\n"
                     "another kind are busy for three quarters as long, or one message's way, launch included, takes\n"
-                    "longer; latency, if none is for a quarter, or none for half and that way takes longer.\n");
+                    "longer; steps and latencies, if none is for a quarter, or none for half and that way takes\n"
+                    "longer: warps' steps, launches, ways of words and messages, one after another.\n");
     const char *notes = record_get(record, "notes");
     if (notes) g_string_append_printf(out, "Note: %s.\n", notes);
 }

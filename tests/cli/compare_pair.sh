@@ -14,7 +14,7 @@ dispatch,all,bottleneck_busy_pct,93.2,%
 dispatch,all,bound_send_us,144,us
 dispatch,all,bound_latency_us,9,us
 combine,all,time_us,330,us
-combine,all,bottleneck,latency,
+combine,all,bottleneck,steps and latencies,
 combine,all,bottleneck_busy_pct,31,%
 notify,all,time_us,6.5,us
 END

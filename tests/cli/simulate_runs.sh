@@ -11,7 +11,7 @@ $EPTWIN simulate $cluster --num-ranks 16 --num-experts 64 $small --seed 7 >ll.cs
 sed -e '/^# version:/d' -e 's/^# events: [1-9][0-9]*$/# events: some/' \
     -e 's/^# cluster-digest: [0-9a-f]\{16\}$/# cluster-digest: some/' ll.csv | grep '^#'
 rows <ll.csv
-grep -v '^#' ll.csv | grep -c ',bottleneck,[a-z_]*,$'
+grep -v '^#' ll.csv | grep -c ',bottleneck,[a-z_ ]*,$'
 awk -F, '!/^#/ && NR > 1 && $4 !~ /^[0-9.e+-]+$/ && $3 !~ /^(bottleneck(_part)?|bound_tightest|busiest_.*)$/' ll.csv | tail -n +2
 awk -F, '$3 == "time_us" && !($4 > 1 && $4 < 10000)' ll.csv
 

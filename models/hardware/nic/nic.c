@@ -68,8 +68,10 @@ static uint64_t nic_local(const struct world *w, const struct request *r) { retu
 static uint64_t relay_cross(const struct world *w, const struct request *r, const struct relay *relay, uint64_t now_ps,
                             uint64_t size_bytes)
 {
-    struct port *egress = &w->rank[r->source].egress;
-    const uint64_t out_ps = port_reserve(egress, now_ps, rate_time(w->egress, size_bytes), size_bytes);
+    struct world_rank *source = &w->rank[r->source];
+    const uint64_t bytes_ps = rate_time(w->egress, size_bytes);
+    const uint64_t out_ps = port_reserve(&source->egress, now_ps, bytes_ps, size_bytes);
+    source->egress_bytes_ps += bytes_ps;
     if (!relay->rank) return out_ps;
     return later(out_ps, port_reserve(&relay->rank->ingress, now_ps, rate_time(w->ingress, size_bytes), size_bytes));
 }

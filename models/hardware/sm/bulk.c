@@ -108,14 +108,14 @@ static uint64_t sectors_ps(const struct world *w, uint32_t off_line, uint64_t si
 }
 
 /* The time is longer while the sender also sends to other peers and the target also receives from other senders. */
-uint64_t bulk_link_ps(const struct world_rank *from, const struct world_rank *to, uint32_t off_line,
-                      uint64_t size_bytes)
+uint64_t bulk_link_take_ps(struct world_rank *from, const struct world_rank *to, uint32_t off_line, uint64_t size_bytes)
 {
     const struct world *w = from->world;
     const uint64_t now = sim_now_ps(w->sim);
     const bool crossed = flows_others_busy(&from->egress_flows, to->fabric.rank, now) &&
                          flows_others_busy(&to->ingress_flows, from->fabric.rank, now);
     const uint64_t alone_ps = rate_time(w->bulk_link, size_bytes) + sectors_ps(w, off_line, size_bytes);
+    from->egress_bytes_ps += link_slowed_ps(from->egress_slow, alone_ps);
     return link_slowed_ps(from->egress_slow, alone_ps + (crossed ? rate_time(w->bulk_crossing, size_bytes) : 0));
 }
 
@@ -157,7 +157,7 @@ uint64_t bulk_store(struct world_rank *rank, uint16_t peer, uint32_t off_line, u
     if (own) end = later(end, own_reserve(rank, &rank->hbm, now, memory_ps, size_bytes));
     *linked_ps = 0;
     if (!own) {
-        const uint64_t out_ps = bulk_link_ps(rank, target, off_line, size_bytes);
+        const uint64_t out_ps = bulk_link_take_ps(rank, target, off_line, size_bytes);
         const uint64_t sent_ps = port_reserve(&rank->egress, now, out_ps, size_bytes);
         *linked_ps = later(sent_ps, bulk_link_arrive(rank, target, now, sent_ps, off_line, size_bytes));
         *linked_ps = later(*linked_ps, port_reserve(&target->hbm, now, memory_ps, size_bytes));

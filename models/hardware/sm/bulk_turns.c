@@ -18,7 +18,7 @@ static uint64_t links_take(struct bulk_engine *e, const struct bulk_turn *turn, 
 {
     struct world_rank *from = e->rank, *to = &from->world->rank[turn->peer];
     const struct world_worker *ww = turn->ww;
-    const uint64_t out_ps = bulk_link_ps(from, to, turn->off_line, turn->size_bytes);
+    const uint64_t out_ps = bulk_link_take_ps(from, to, turn->off_line, turn->size_bytes);
     e->mark = egress_ask(&from->shares, from->sm_cpc[ww->sm], now_ps, out_ps);
     const uint64_t sent_ps = port_reserve(&from->egress, now_ps, out_ps, turn->size_bytes);
     return bulk_link_arrive(from, to, now_ps, sent_ps, turn->off_line, turn->size_bytes);

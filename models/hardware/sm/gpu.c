@@ -22,6 +22,7 @@ static uint64_t nvlink_cross(struct world_rank *from, struct world_rank *to, uin
     struct world *w = from->world;
     const uint16_t source = from->fabric.rank, target = to->fabric.rank;
     uint64_t out_ps = rate_time(egress ? egress : w->egress, size_bytes), in_ps = rate_time(w->ingress, size_bytes);
+    from->egress_bytes_ps += link_slowed_ps(from->egress_slow, out_ps);
     const bool out_busy = flows_others_busy(&from->egress_flows, target, now_ps);
     if (out_busy && flows_others_busy(&to->ingress_flows, source, now_ps)) {
         out_ps += w->cluster->nvlink.crossing_ps;
@@ -161,6 +162,7 @@ static int copy_store(struct world_rank *rank, const struct fabric_write *write,
     if (!own) {
         const uint64_t link_ps = rate_time(rate_make(calls->copy_rate_bps), size);
         const uint64_t out_ps = port_reserve(&rank->egress, start, link_ps, size);
+        rank->egress_bytes_ps += link_ps;
         const uint64_t in_ps = port_reserve(&w->rank[write->peer].ingress, start, link_ps, size);
         gpu_lane_reach(rank->now.worker, later(out_ps, in_ps) + calls->copy_ps);
     }
@@ -227,6 +229,18 @@ static uint64_t post_releases_ps(const struct world_rank *rank, const struct wor
     return TRANSPORT_RELEASES * (gpu->release_stores_ps - gpu->release_ps);
 }
 
+/* Notes that the worker has posted from start_ps to end_ps.  Warps of a worker that post at the same time count once.
+ */
+static void posted_note(struct world_rank *rank, const struct world_worker *ww, uint64_t start_ps, uint64_t end_ps)
+{
+    const uint64_t from_ps = later(start_ps, rank->now.posted_ps);
+    if (!rank->posted_ps)
+        rank->posted_ps = arena_take(&rank->world->arena, rank->worker_max * sizeof rank->posted_ps[0]);
+    if (end_ps <= from_ps) return;
+    rank->posted_ps[ww->worker->index] += end_ps - from_ps;
+    rank->now.posted_ps = end_ps;
+}
+
 /* Returns when the NIC may see a request that the worker posts now.  Posting keeps the worker busy.  A warp that rings
  * has its QP to itself meanwhile.  A warp that hands a request to a thread waits while the thread's queue is full. */
 static uint64_t post_by(struct world_rank *rank, uint64_t post_ps, uint32_t warps, uint16_t peer, uint16_t queue,
@@ -246,6 +260,7 @@ static uint64_t post_by(struct world_rank *rank, uint64_t post_ps, uint32_t warp
             qp_lock_set(qp, end);
         }
         gpu_lane_end_from(ww, end, end);
+        posted_note(rank, ww, start, end);
         return end;
     }
     struct port *thread = &rank->proxy[queue % t->threads];

@@ -13,14 +13,20 @@ enum { BUSY_BEGINS_MAX = 64, NOTES_FIRST = 16 };
 
 struct watched {
     const struct port *port;
-    uint64_t rate_bps, bulk_bps; /* the rate of its work, 0: no single rate; the rate of stores by bulk copy, 0: equal
-                                  * to that of other stores */
-    uint32_t owner;              /* a rank, a port of a NIC, a link, a core, or the number of a pair of GPUs */
+    const uint64_t *bytes_ps; /* how long its bytes so far take it, as their rates differ; NULL: it has one rate */
+    uint64_t rate_bps;        /* the rate of its work, for which no kind of work has another; 0: no single rate */
+    uint32_t owner;           /* a rank, a port of a NIC, a link, a core, or the number of a pair of GPUs */
     enum world_resource kind;
 };
 
 struct done {
-    uint64_t busy_ps, bytes;
+    uint64_t busy_ps, bytes, bytes_ps;
+};
+
+/* The busiest of the parts of a kind that work only for their own rank: its SMs, or its warps that post. */
+struct own_busiest {
+    uint64_t ps, sum_ps; /* how long it was busy; the sum over all ranks of their busiest ones' times */
+    uint32_t rank;
 };
 
 /* The looks at one kernel. */
@@ -28,13 +34,11 @@ struct looked {
     struct done *begin[BUSY_BEGINS_MAX]; /* [watched_count] each */
     uint64_t begin_ps[BUSY_BEGINS_MAX];
     uint32_t begins;
-    uint64_t gap_ps;        /* the shortest time between two entries of begin_ps */
-    struct done *slowest;   /* [watched_count] what each part did while the slowest rank so far ran; NULL: no
-                             * rank has ended */
-    uint64_t slowest_ps;    /* for how long the slowest rank so far ran */
-    uint64_t sm_ps, sms_ps; /* how long the busiest SM of all ranks, which is one of sm_rank, was busy; the sum over all
-                             * ranks of their busiest SMs' times */
-    uint32_t sm_rank;
+    uint64_t gap_ps;      /* the shortest time between two entries of begin_ps */
+    struct done *slowest; /* [watched_count] what each part did while the slowest rank so far ran; NULL: no
+                           * rank has ended */
+    uint64_t slowest_ps;  /* for how long the slowest rank so far ran */
+    struct own_busiest sm, poster;
 };
 
 struct busy {
@@ -65,7 +69,6 @@ static void rank_watch(struct busy *b, const struct world_rank *rank)
     for (uint32_t i = 0; i < w->transport.threads; i++) watch(b, &rank->proxy[i], WORLD_POSTING, number);
     if (w->cluster->host.cores) return;
     const struct graph_peer_rates rates = graph_gpu_peer_rates(g, number / g->gpus, number % g->gpus);
-    const uint64_t bulk_bps = w->cluster->nvlink.bulk_rate_bps;
     watch(b, &rank->hbm, WORLD_HBM, number)->rate_bps =
         (uint64_t)((unsigned __int128)w->cluster->gpu.hbm_rate_bps * WORLD_SLOW_ONE / rank->slow);
     for (uint32_t to = 0; to < g->gpus && w->pair_link; to++) { /* all of these links together carry what leaves the
@@ -78,8 +81,7 @@ static void rank_watch(struct busy *b, const struct world_rank *rank)
     if (w->pair_link) return;
     struct watched *egress = watch(b, &rank->egress, WORLD_NVLINK_EGRESS, number);
     egress->rate_bps = rates.out_bps;
-    if (rates.built_out_bps)
-        egress->bulk_bps = (uint64_t)((unsigned __int128)bulk_bps * rates.out_bps / rates.built_out_bps);
+    egress->bytes_ps = &rank->egress_bytes_ps;
 }
 
 static void nic_watch(struct busy *b, uint32_t port)
@@ -130,20 +132,27 @@ void busy_free(struct busy *b)
 
 /* ---- looks ---- */
 
-/* How much of the work that is known now a port has done until time_ps. */
-static struct done port_done(const struct port *port, uint64_t time_ps)
+static uint64_t share_of(uint64_t whole, uint64_t part_ps, uint64_t whole_ps)
 {
+    return whole_ps ? (uint64_t)((unsigned __int128)whole * part_ps / whole_ps) : whole;
+}
+
+/* How much of the work that is known now a part has done until time_ps. */
+static struct done part_done(const struct watched *p, uint64_t time_ps)
+{
+    const struct port *port = p->port;
     const uint64_t ahead_ps = port->free_ps > time_ps ? port->free_ps - time_ps : 0;
-    if (!ahead_ps) return (struct done){ port->busy_ps, port->bytes };
-    if (ahead_ps >= port->busy_ps) return (struct done){ 0, 0 };
+    const uint64_t bytes_ps = p->bytes_ps ? *p->bytes_ps : 0;
+    if (ahead_ps && ahead_ps >= port->busy_ps) return (struct done){ 0 };
     const uint64_t done_ps = port->busy_ps - ahead_ps;
-    return (struct done){ done_ps, (uint64_t)((unsigned __int128)port->bytes * done_ps / port->busy_ps) };
+    return (struct done){ done_ps, share_of(port->bytes, done_ps, port->busy_ps),
+                          share_of(bytes_ps, done_ps, port->busy_ps) };
 }
 
 static struct done *all_done(const struct busy *b, uint64_t time_ps)
 {
     struct done *done = memory_new((size_t)b->watched_count + 1, sizeof done[0]);
-    for (uint32_t i = 0; i < b->watched_count; i++) done[i] = port_done(b->watched[i].port, time_ps);
+    for (uint32_t i = 0; i < b->watched_count; i++) done[i] = part_done(&b->watched[i], time_ps);
     return done;
 }
 
@@ -193,9 +202,10 @@ static struct done done_since(const struct done *now, const struct done *then, u
 {
     const uint64_t busy_ps = now->busy_ps > then->busy_ps ? now->busy_ps - then->busy_ps : 0;
     const uint64_t bytes = now->bytes > then->bytes ? now->bytes - then->bytes : 0;
+    const uint64_t bytes_ps = now->bytes_ps > then->bytes_ps ? now->bytes_ps - then->bytes_ps : 0;
     uint64_t kept_ps = busy_ps > before_ps ? busy_ps - before_ps : 0;
     if (kept_ps > most_ps) kept_ps = most_ps;
-    return (struct done){ kept_ps, busy_ps ? (uint64_t)((unsigned __int128)bytes * kept_ps / busy_ps) : bytes };
+    return (struct done){ kept_ps, share_of(bytes, kept_ps, busy_ps), share_of(bytes_ps, kept_ps, busy_ps) };
 }
 
 /* Whether the rank takes longer than every rank whose time is known. */
@@ -287,18 +297,26 @@ void busy_event_run(struct sim *sim, struct sim_event *event)
     look(w, note_of(fabric_container_of(event, struct world_rank, end_event), true));
 }
 
-/* Notes the busy time of the rank's busiest SM.  That needs no look, because SMs work only for their own rank's
- * kernel. */
+/* Takes in a rank's part that was busy for busy_ps.  Of equal parts, the lowest rank's counts. */
+static void own_add(struct own_busiest *o, const struct world_rank *rank, uint64_t busy_ps)
+{
+    const uint64_t ran_ps = rank->end_ps - rank->begin_ps, within_ps = busy_ps < ran_ps ? busy_ps : ran_ps;
+    o->sum_ps += within_ps;
+    if (within_ps < o->ps || !within_ps || (within_ps == o->ps && rank->fabric.rank > o->rank)) return;
+    o->ps = within_ps;
+    o->rank = rank->fabric.rank;
+}
+
+/* Notes how long the rank's busiest SM and its busiest posting warp were busy.  That needs no look, because they work
+ * only for their own rank's kernel. */
 void busy_rank_result(const struct world_rank *rank, const struct world_result *result)
 {
     struct looked *k = &rank->world->busy->kernel[rank->kernel];
-    const uint64_t ran_ps = rank->end_ps - rank->begin_ps, sm_ps = result->use[WORLD_SM].busy_ps;
-    const uint64_t within_ps = sm_ps < ran_ps ? sm_ps : ran_ps;
-    k->sms_ps += within_ps;
-    if (within_ps < k->sm_ps || !within_ps) return;
-    if (within_ps == k->sm_ps && rank->fabric.rank > k->sm_rank) return; /* of equal SMs, the lowest rank's counts */
-    k->sm_ps = within_ps;
-    k->sm_rank = rank->fabric.rank;
+    uint64_t posted_ps = 0;
+    for (uint32_t i = 0; rank->posted_ps && i < rank->worker_count; i++)
+        posted_ps = later(posted_ps, rank->posted_ps[i]);
+    own_add(&k->sm, rank, result->use[WORLD_SM].busy_ps);
+    own_add(&k->poster, rank, posted_ps);
 }
 
 /* ---- answers ---- */
@@ -350,7 +368,9 @@ static void part_name(const struct busy *b, const struct watched *p, char *text,
         else snprintf(text, text_size, "%s of rank %u, sending", peers, p->owner);
         return;
     case WORLD_NVLINK_INGRESS: snprintf(text, text_size, "%s of rank %u, receiving", peers, p->owner); return;
-    case WORLD_POSTING: snprintf(text, text_size, "posting thread of rank %u", p->owner); return;
+    case WORLD_POSTING:
+        snprintf(text, text_size, "posting %s of rank %u", p->port ? "thread" : "warp", p->owner);
+        return;
     case WORLD_NIC_TX: snprintf(text, text_size, "%s, sending", nic); return;
     case WORLD_NIC_RX: snprintf(text, text_size, "%s, receiving", nic); return;
     case WORLD_RECEIVING: snprintf(text, text_size, "receiving thread of the %s", nic); return;
@@ -385,24 +405,25 @@ static uint64_t usual_rate(const struct busy *b, enum world_resource kind)
     return usual;
 }
 
-/* The rate at which the part worked: the first of its rates that is fast enough to move its bytes in its busy time.  If
- * none is, the mean rate over its busy time.  0: its work has no single rate. */
+/* The rate at which the part moved its bytes.  NVLink and memory have several rates, by the kind of access: for these,
+ * it is the mean.  0: its work has no single rate. */
 static uint64_t rate_of(const struct watched *p, const struct done *done)
 {
-    const uint64_t rates[] = { p->rate_bps, p->bulk_bps };
-    for (int i = 0; i < 2; i++)
-        if (rates[i] && units_transfer_ps(done->bytes, rates[i]) <= done->busy_ps + PS_PER_NS) return rates[i];
-    if (!p->rate_bps || !done->busy_ps) return 0;
-    return (uint64_t)((unsigned __int128)done->bytes * 8 * PS_PER_S / done->busy_ps);
+    const uint64_t bytes_ps = p->bytes_ps ? done->bytes_ps : done->busy_ps;
+    const bool several = p->bytes_ps || p->kind == WORLD_HBM;
+    if (!p->rate_bps || !bytes_ps) return 0;
+    if (!several && units_transfer_ps(done->bytes, p->rate_bps) <= done->busy_ps + PS_PER_NS) return p->rate_bps;
+    return (uint64_t)((unsigned __int128)done->bytes * 8 * PS_PER_S / bytes_ps);
 }
 
-static bool busiest_sm(const struct busy *b, const struct looked *k, struct world_part *part)
+static bool own_busiest(const struct busy *b, const struct own_busiest *o, enum world_resource kind,
+                        struct world_part *part)
 {
-    const struct watched sm = { .kind = WORLD_SM, .owner = k->sm_rank };
-    if (!k->sm_ps) return false;
-    *part = (struct world_part){ .busy_ps = k->sm_ps };
-    part->over_mean = (double)k->sm_ps * b->world->options.ranks / (double)k->sms_ps;
-    part_name(b, &sm, part->name, sizeof part->name);
+    const struct watched own = { .kind = kind, .owner = o->rank };
+    if (!o->ps) return false;
+    *part = (struct world_part){ .busy_ps = o->ps };
+    part->over_mean = (double)o->ps * b->world->options.ranks / (double)o->sum_ps;
+    part_name(b, &own, part->name, sizeof part->name);
     return true;
 }
 
@@ -411,7 +432,9 @@ bool world_busiest(const struct world *w, uint32_t kernel, enum world_resource k
     const struct busy *b = w->busy;
     assert(kernel < b->kernels);
     const struct done *done = b->kernel[kernel].slowest;
-    if (kind == WORLD_SM) return busiest_sm(b, &b->kernel[kernel], part);
+    if (kind == WORLD_SM) return own_busiest(b, &b->kernel[kernel].sm, kind, part);
+    if (kind == WORLD_POSTING && b->world->transport.poster == CLUSTER_POST_GPU)
+        return own_busiest(b, &b->kernel[kernel].poster, kind, part);
     uint32_t most = UINT32_MAX, parts = 0;
     uint64_t sum_ps = 0, sum_bytes = 0;
     for (uint32_t i = 0; done && i < b->watched_count; i++) {
@@ -424,7 +447,7 @@ bool world_busiest(const struct world *w, uint32_t kernel, enum world_resource k
     if (most == UINT32_MAX) return false;
     *part = (struct world_part){ .busy_ps = done[most].busy_ps, .bytes = done[most].bytes };
     part->rate_bps = rate_of(&b->watched[most], &done[most]);
-    part->usual_bps = part->rate_bps == b->watched[most].rate_bps ? usual_rate(b, kind) : 0;
+    part->usual_bps = share_of(usual_rate(b, kind), part->rate_bps, b->watched[most].rate_bps);
     if (kind != WORLD_LINK)
         part->over_mean = sum_bytes ? (double)part->bytes * parts / (double)sum_bytes
                                     : (double)part->busy_ps * parts / (double)sum_ps;

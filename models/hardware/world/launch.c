@@ -22,6 +22,7 @@ static void workers_grow(struct world_rank *rank, uint32_t count)
     rank->worker = arena_take(arena, count * sizeof rank->worker[0]);
     rank->rest = NULL;
     rank->turns = NULL;
+    rank->posted_ps = NULL;
     rank->worker_max = count;
 }
 
@@ -106,6 +107,7 @@ static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, 
     rank->owed_ps = rank->held_until_ps = 0;
     rank->loop_count = 0;
     rank->ready_count = rank->round_left = 0;
+    if (rank->posted_ps) memset(rank->posted_ps, 0, rank->worker_max * sizeof rank->posted_ps[0]);
     for (uint32_t i = 0; i < rank->world->sm_count; i++) {
         rank->sm[i].busy_ps = rank->sm[i].bytes = 0;
         rank->sm_first[i] = 0;
@@ -134,6 +136,7 @@ static void rank_result(struct world_rank *rank, struct world_result *result)
     const uint64_t beside_ps = rank->beside_ps;
     assert(rank->start_ps <= rank->begin_ps && rank->begin_ps <= rank->end_ps);
     *result = (struct world_result){ .time_ps = rank->end_ps - rank->begin_ps + beside_ps,
+                                     .launch_ps = beside_ps,
                                      .let_ps = rank->let_ps - rank->begin_ps + beside_ps,
                                      .wait_ps = rank->begin_ps - rank->start_ps,
                                      .begin_ps = rank->start_ps,

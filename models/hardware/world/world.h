@@ -75,6 +75,7 @@ enum { WORLD_SLOW_ONE = 1024 };
 
 struct world_result {          /* of one rank and kernel */
     uint64_t time_ps;          /* kernel duration */
+    uint64_t launch_ps;        /* the part of it that is not its workers' time */
     uint64_t let_ps;           /* from the kernel's begin until the next kernel may be launched; at most time_ps */
     uint64_t counts_ps;        /* from the kernel's begin until the host knows how many rows come; 0: equal to let_ps */
     uint64_t wait_ps;          /* how long the rank waits, before the kernel, for its first turn on a core of a host */
@@ -133,15 +134,14 @@ void world_timeline_wait(const struct world *world, uint32_t rank, uint32_t work
                          const char *text);
 
 /* What a part did while the slowest rank ran a kernel of the last program.  The slowest rank is the one whose kernel
- * takes longest from its first step to its last.  Bytes of ranks whose own kernels have ended count, too.  SMs count
- * while their own ranks run. */
+ * takes longest from its first step to its last.  Bytes of ranks whose own kernels have ended count, too.  SMs and
+ * warps that post count while their own ranks run. */
 struct world_part {
     char name[128];     /* "NIC of rank 0, sending", "leaf0-spine1" */
     uint64_t busy_ps;   /* never more than the slowest rank's kernel takes */
     uint64_t bytes;     /* bytes that crossed it meanwhile, headers included; 0: it moves none */
-    uint64_t rate_bps;  /* the rate at which bytes could cross it, faults included; 0: its work has no single rate */
-    uint64_t usual_bps; /* the median rate of the parts of its kind; 0: for a link, or if rate_bps is not the part's own
-                         * rate */
+    uint64_t rate_bps;  /* the rate at which its bytes crossed it, faults included; 0: its work has no single rate */
+    uint64_t usual_bps; /* the rate at which they would cross most parts of its kind; 0: for a link */
     double over_mean;   /* its bytes (or its time, if it moves none) over the mean of all parts of its kind; 0: a
                          * link */
 };

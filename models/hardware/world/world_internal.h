@@ -80,6 +80,7 @@ struct stepping {
     struct world_worker *worker; /* NULL: none of the rank's workers is being stepped */
     uint64_t lane_start_ps;      /* when the operations that now run at the same time began */
     uint64_t last_end_ps;        /* when the last operation is done */
+    uint64_t posted_ps;          /* when its last post in this step was done; 0: it has not posted */
     uint64_t space_ps;           /* when the next place on a full QP will be free; 0: not wanted, or not known */
     uint64_t wake_ps;            /* the soonest time at which its step asks to be woken; 0: never */
     uint64_t least;              /* the value that its next step awaits; 0: it awaits none */
@@ -170,6 +171,7 @@ struct world_rank {
     uint64_t *stored_ps;                /* [sms] when the stores of the SM's warps so far are done */
     uint64_t *put_ps;                   /* [sms] when the stores of the SM's warps to peers so far are done */
     uint64_t egress_since_ps;           /* since when the egress has been busy */
+    uint64_t egress_bytes_ps;           /* how long the bytes so far take the egress, at the rates of their stores */
     uint64_t beside_ps;                 /* the part of its kernel's duration that is not its workers' time */
     uint64_t *fenced_ps;                /* [sms] when the last round of fences of the SM's warps ends */
     uint64_t *told_ps;                  /* [sms] when peers have answered all signals of the SM's warps so far */
@@ -189,6 +191,8 @@ struct world_rank {
     struct world_worker *worker; /* [worker_count] */
     struct rest *rest;           /* [worker_count]; NULL: no worker has needed it yet */
     struct turns *turns;         /* [worker_count]; NULL: no worker has moved rows in turn yet */
+    uint64_t *posted_ps;         /* [worker_count] how long the worker itself has posted in this launch; NULL: no
+                                  * worker has posted yet */
     struct stepping now;
     uint32_t *watch_head; /* [words] the watches of each word (struct watch); 0: none */
     struct watch *watch;
