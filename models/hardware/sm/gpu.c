@@ -37,17 +37,21 @@ static uint64_t nvlink_cross(struct world_rank *from, struct world_rank *to, uin
     return later(out_ps, in_ps);
 }
 
-static struct price store_price(struct world_rank *rank, const struct fabric_write *write, const struct loop *p,
-                                uint32_t lanes)
+static const struct price *store_price(struct world_rank *rank, const struct fabric_write *write, const struct loop *p,
+                                       uint32_t lanes)
 {
     const struct world *w = rank->world;
-    const bool bulk = p->engine == LOOP_BULK;
+    const bool bulk = p->engine == LOOP_BULK, away = write->peer != rank->fabric.rank;
     const uint64_t size = loop_wire_bytes(p, write->charge_bytes);
-    const uint32_t rows = write->rows ? write->rows : 1;
+    const uint32_t rows = write->rows ? write->rows : 1, groups_256 = gpu_program_groups(rank, p);
+    const enum price_kind kind = away ? PRICE_STORE_PEER : PRICE_STORE_OWN;
+    bool known;
+    struct kept_price *kept =
+        gpu_price_place(rank, &(struct price_key){ p->digest, size, 0, rows, lanes, groups_256, kind }, &known);
+    if (known) return &kept->price;
     const struct loop_row row = { size / rows, size / rows, rows, lanes };
-    const struct gpu_rows r =
-        gpu_program(rank, rank->now.worker, p, write->given, row, write->peer != rank->fabric.rank);
-    return (struct price){
+    const struct gpu_rows r = gpu_program(w, p, write->given, row, groups_256, away);
+    kept->price = (struct price){
         .ps = r.ps,
         .lead_ps = r.lead_ps,
         .served_ps = r.served_ps,
@@ -61,6 +65,7 @@ static struct price store_price(struct world_rank *rank, const struct fabric_wri
         .posted = p->posted,
         .fixed = gpu_program_alone(p),
     };
+    return &kept->price;
 }
 
 /* Stores rows of this price at `peer`, which may be the worker's own rank, from start_ps on.  First the worker waits
@@ -107,9 +112,9 @@ static int priced_store(struct world_rank *rank, const struct fabric_write *writ
 {
     struct world_worker *ww = rank->now.worker;
     const uint32_t all = ww->worker->warps, lanes = write->warps && write->warps < all ? write->warps : all;
-    const struct price price = store_price(rank, write, p, lanes);
-    store_charge(rank, write, &price, gpu_touch_ps(ww, p));
-    gpu_turn_note(rank, &price);
+    const struct price *price = store_price(rank, write, p, lanes);
+    store_charge(rank, write, price, gpu_touch_ps(ww, p));
+    gpu_turn_note(rank, price);
     world_store_payload(rank, write);
     return 0;
 }
@@ -558,7 +563,7 @@ static void first_work(struct world_rank *rank, struct world_worker *ww, const s
                        const struct loop *p)
 {
     const uint64_t start = later(ww->cursor_ps, worker_first_ps(ww));
-    const uint64_t end = gpu_work_end(rank, work, p, start, 1);
+    const uint64_t end = (work->kind == FABRIC_WORK_SCAN ? gpu_scan_end : gpu_work_end)(rank, work, p, start, 1);
     worker_rest(ww)->first_ps = start + rank_slowed_ps(rank, end - start);
 }
 
@@ -585,16 +590,10 @@ static __attribute__((noinline)) void rows_work(struct fabric *f, struct fabric_
         gpu_lane_end(ww, later(start + work->busy_ps,
                                own_reserve(rank, &rank->sm[ww->sm], sim_now_ps(w->sim), work->busy_ps, 0)));
         break;
+    case FABRIC_WORK_SCAN: break; /* gpu_scan() */
     case FABRIC_WORK_COPY:
         if (p && p->engine == LOOP_COPY) {
             copy_own(rank, work, p);
-            break;
-        }
-        /* fall through */
-    case FABRIC_WORK_SCAN:
-        if (p && p->host) {
-            gpu_lane_end(ww, looks_take(&rank->looks, rank->worker_max, &w->cluster->node, worker, work, p, start));
-            ww->looks |= p->host == LOOP_HOST_POLLED;
             break;
         }
         /* fall through */
@@ -608,9 +607,34 @@ static __attribute__((noinline)) void rows_work(struct fabric *f, struct fabric_
     if (f->payload && work->run) work->run(work->context, work->argument);
 }
 
+/* A scan: it uses no port, moves no rows, and most steps begin with some. */
+static void gpu_scan(struct fabric *f, struct fabric_worker *worker, const struct fabric_work *work)
+{
+    struct world_rank *rank = rank_of(f);
+    struct world_worker *ww = rank->now.worker;
+    assert(ww && ww->worker->index == worker->index);
+    const struct loop *p = world_loop(rank, work->site, work->given);
+    if (p && p->apart) {
+        first_work(rank, ww, work, p);
+        return;
+    }
+    uint32_t lanes;
+    const uint64_t behind_ps = worker_behind_ps(ww), start = gpu_lane_begin(ww, work->warps, &lanes);
+    if (p && p->host) {
+        const struct cluster_node *node = &rank->world->cluster->node;
+        gpu_lane_end(ww, looks_take(&rank->looks, rank->worker_max, node, worker, work, p, start));
+        ww->looks |= p->host == LOOP_HOST_POLLED;
+    } else {
+        gpu_lane_end(ww, gpu_scan_end(rank, work, p, start, lanes));
+    }
+    if (behind_ps) worker_rest(ww)->first_ps = ww->cursor_ps + behind_ps;
+    if (f->payload && work->run) work->run(work->context, work->argument);
+}
+
 static void gpu_work(struct fabric *f, struct fabric_worker *worker, const struct fabric_work *work)
 {
-    (work->in_turn ? world_copy_in_turn : rows_work)(f, worker, work);
+    if (work->kind == FABRIC_WORK_SCAN) gpu_scan(f, worker, work);
+    else (work->in_turn ? world_copy_in_turn : rows_work)(f, worker, work);
 }
 
 static const struct fabric_ops gpu_fabric_ops = {

@@ -166,8 +166,17 @@ static inline void gpu_turn_note(const struct world_rank *rank, const struct pri
 }
 /* A number that tells GPUs apart.  It depends on their parameters and on what calls leave in the L2 (fabric_needs). */
 uint64_t gpu_number(const struct cluster *c, uint64_t touched_bytes);
-struct gpu_rows gpu_program(struct world_rank *rank, const struct world_worker *ww, const struct loop *p,
-                            const struct fabric_given *given, struct loop_row row, bool to_peer);
+struct gpu_rows gpu_program(const struct world *w, const struct loop *p, const struct fabric_given *given,
+                            struct loop_row row, uint32_t groups_256, bool to_peer);
+/* How many groups an operation's rows share the SM with, in 256ths (gpu_groups_256()). */
+static inline uint32_t gpu_program_groups(const struct world_rank *rank, const struct loop *p)
+{
+    return gpu_program_alone(p) ? GPU_WHOLE : (uint32_t)gpu_groups_256(rank, rank->now.worker, p);
+}
+/* Where the price with this key is kept: kernels move millions of rows of few prices.  The price is known if the place
+ * has the key; otherwise the caller makes the price, and the place now has the key.  Under pressure of other kernels
+ * the price is never known. */
+struct kept_price *gpu_price_place(struct world_rank *rank, const struct price_key *key, bool *known);
 /* How long a group takes for an array if all its warps go through the program for each row. */
 uint64_t gpu_program_scan_ps(struct world_rank *rank, const struct world_worker *ww, const struct loop *p,
                              const struct fabric_given *given, uint32_t rows, uint32_t warps);
@@ -175,8 +184,11 @@ uint64_t gpu_program_scan_ps(struct world_rank *rank, const struct world_worker 
 /* gpu_work.c.  Charges the stepped worker for work of this price that begins at `start` and waits for touch_ps first.
  * Returns when it is done. */
 uint64_t gpu_priced_work_end(struct world_rank *rank, const struct price *price, uint64_t start, uint64_t touch_ps);
-/* Returns when a cast, copy, sum or scan is done that `lanes` warps begin at `start`. */
+/* Returns when a cast, copy or sum is done that `lanes` warps begin at `start`. */
 uint64_t gpu_work_end(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint64_t start,
+                      uint32_t lanes);
+/* The same for a scan, which uses no port. */
+uint64_t gpu_scan_end(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint64_t start,
                       uint32_t lanes);
 
 #endif

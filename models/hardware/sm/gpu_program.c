@@ -118,22 +118,40 @@ static const struct warps_cost *cost_of(const struct world *w, const struct loop
 /* The time of rows whose loop is a program.  Warps of the SM's other groups go through the program at the same time,
  * but not in step.  With such groups, every round counts as one in which warps have drifted apart.  Where the bulk
  * engine moves the rows, groups only queue at the SM's port. */
-struct gpu_rows gpu_program(struct world_rank *rank, const struct world_worker *ww, const struct loop *p,
-                            const struct fabric_given *given, struct loop_row row, bool to_peer)
+struct gpu_rows gpu_program(const struct world *w, const struct loop *p, const struct fabric_given *given,
+                            struct loop_row row, uint32_t groups_256, bool to_peer)
 {
-    const struct world *w = rank->world;
     const uint32_t busy = p->team ? 1 : gpu_warps_busy(row.rows ? row.rows : 1, row.warps);
     const uint32_t times = p->team ? 1 : row.rows;
-    const uint64_t groups_256 = gpu_program_alone(p) ? GPU_WHOLE : gpu_groups_256(rank, ww, p);
     const bool apart = groups_256 != GPU_WHOLE && !p->team;
     if (row.made > row.bytes && row.bytes)
         row.made = (row.made + row.bytes / 2) / row.bytes * row.bytes; /* a whole number of copies */
     const struct loop_row asked = { row.bytes, row.made, p->team ? row.rows : 1, p->team ? row.warps : 1 };
-    const uint32_t teams = (uint32_t)((busy * groups_256 + GPU_WHOLE / 2) / GPU_WHOLE);
+    const uint32_t teams = (uint32_t)(((uint64_t)busy * groups_256 + GPU_WHOLE / 2) / GPU_WHOLE);
     const struct warps_cost *c = cost_of(w, p, given, asked, teams, to_peer, times > busy || apart ? 2 : 1);
     const uint32_t further = times > busy ? times - busy : 0;
     const uint64_t ps = (apart ? c->next_ps : c->first_ps) + (further ? c->next_ps * further / busy : 0);
     return (struct gpu_rows){ ps, c->lead_ps, times * c->way_ps };
+}
+
+static bool same_price(const struct price_key *a, const struct price_key *b)
+{
+    return a->digest == b->digest && a->read_bytes == b->read_bytes && a->write_bytes == b->write_bytes &&
+           a->rows == b->rows && a->warps == b->warps && a->groups_256 == b->groups_256 && a->kind == b->kind;
+}
+
+struct kept_price *gpu_price_place(struct world_rank *rank, const struct price_key *key, bool *known)
+{
+    const uint64_t how =
+        (uint64_t)key->rows << 16 ^ (uint64_t)key->warps << 24 ^ key->groups_256 ^ key->read_bytes << 32;
+    const uint64_t place = (key->digest ^ how ^ (uint64_t)key->kind << 60) * mix >> (64 - KEPT_BITS);
+    struct kept_price *kept = &rank->world->kept[place];
+    const bool pressed = rank->pressure.load_ps || rank->pressure.store_ps;
+    *known = !pressed && same_price(&kept->key, key);
+    if (*known) return kept;
+    kept->key = *key;
+    if (pressed) kept->key.kind = PRICE_UNKNOWN;
+    return kept;
 }
 
 uint64_t gpu_program_scan_ps(struct world_rank *rank, const struct world_worker *ww, const struct loop *p,

@@ -72,15 +72,21 @@ static uint64_t contended_ps(uint64_t chain_ps, uint64_t share_ps)
     return share_ps ? (uint64_t)(chain + share * share / (share + chain)) : chain_ps;
 }
 
-static struct price work_price(struct world_rank *rank, const struct fabric_work *work, const struct loop *p,
-                               uint32_t lanes)
+static const struct price *work_price(struct world_rank *rank, const struct fabric_work *work, const struct loop *p,
+                                      uint32_t lanes)
 {
     const struct world *w = rank->world;
     const bool whole = work->kind == FABRIC_WORK_CAST; /* all warps move one row together */
-    const uint32_t rows = whole || !work->rows ? 1 : work->rows;
+    const uint32_t rows = whole || !work->rows ? 1 : work->rows, groups_256 = gpu_program_groups(rank, p);
+    bool known;
+    struct kept_price *kept = gpu_price_place(
+        rank,
+        &(struct price_key){ p->digest, work->read_bytes, work->write_bytes, rows, lanes, groups_256, PRICE_WORK },
+        &known);
+    if (known) return &kept->price;
     const struct loop_row row = { work->read_bytes / rows, work->write_bytes / rows, rows, lanes };
-    const struct gpu_rows r = gpu_program(rank, rank->now.worker, p, work->given, row, false);
-    return (struct price){
+    const struct gpu_rows r = gpu_program(w, p, work->given, row, groups_256, false);
+    kept->price = (struct price){
         .ps = r.ps,
         .served_ps = r.served_ps + pressure_store_ps(w->beside, work->write_bytes),
         .memory_ps = gpu_memory_ps(w, p, work->read_bytes, work->write_bytes, w->hbm),
@@ -89,6 +95,7 @@ static struct price work_price(struct world_rank *rank, const struct fabric_work
         .bulk = p->engine == LOOP_BULK,
         .fixed = gpu_program_alone(p),
     };
+    return &kept->price;
 }
 
 /* Other work that uses the memory makes the warps wait, too. */
@@ -108,9 +115,9 @@ static uint64_t program_work(struct world_rank *rank, const struct fabric_work *
                              uint64_t start, uint32_t lanes)
 {
     struct world_worker *ww = rank->now.worker;
-    const struct price price = work_price(rank, work, p, lanes);
-    const uint64_t end = gpu_priced_work_end(rank, &price, start, gpu_touch_ps(ww, p));
-    gpu_turn_note(rank, &price);
+    const struct price *price = work_price(rank, work, p, lanes);
+    const uint64_t end = gpu_priced_work_end(rank, price, start, gpu_touch_ps(ww, p));
+    gpu_turn_note(rank, price);
     if (work->kind == FABRIC_WORK_COPY && p->engine == LOOP_LDST)
         rank->copied_ps[ww->sm] = later(rank->copied_ps[ww->sm], end);
     return end;
@@ -152,6 +159,7 @@ static uint64_t waits_ps(const struct world *w, const struct loop *p, uint64_t w
     return far * gpu_load_ps(w, p) + (waits - far) * w->cluster->gpu.load_l2_ps;
 }
 
+/* How long a scan takes, without the lookup of its array's pages. */
 static uint64_t scan_ps(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint32_t lanes)
 {
     const struct world *w = rank->world;
@@ -164,18 +172,35 @@ static uint64_t scan_ps(struct world_rank *rank, const struct fabric_work *work,
         return gpu_ceiling(work->read_bytes * p->chase * w->cluster->gpu.cycle_ps, GPU_LINE_BYTES) +
                loads * w->cluster->gpu.scan_row_ps;
     const uint64_t waits = gpu_ceiling(loads, p->in_flight ? p->in_flight : 1);
-    return gpu_touch_ps(rank->now.worker, p) + waits_ps(w, p, waits);
+    return waits_ps(w, p, waits);
+}
+
+/* scan_ps().  Scans without sizes often equal the last one at their site. */
+static uint64_t scan_again_ps(struct world_rank *rank, const struct fabric_work *work, const struct loop *p,
+                              uint32_t lanes)
+{
+    struct kept_scan *last = &rank->world->kept_scan[work->site];
+    if (!p || work->given || p->program || rank->pressure.load_ps) return scan_ps(rank, work, p, lanes);
+    if (last->known && last->rows == work->rows && last->read_bytes == work->read_bytes) return last->ps;
+    const uint64_t ps = scan_ps(rank, work, p, lanes);
+    *last = (struct kept_scan){ work->read_bytes, ps, work->rows, true };
+    return ps;
+}
+
+uint64_t gpu_scan_end(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint64_t start,
+                      uint32_t lanes)
+{
+    struct world_worker *ww = rank->now.worker;
+    if (p && p->peer) return start + rank->world->cluster->nvlink.peek_ps;
+    uint64_t ps = scan_again_ps(rank, work, p, lanes);
+    if (gpu_priced(rank->world, p) && !p->program && !p->chase) ps += gpu_touch_ps(ww, p);
+    gpu_scanned_note(ww, ps);
+    return start + ps;
 }
 
 uint64_t gpu_work_end(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint64_t start,
                       uint32_t lanes)
 {
-    if (work->kind == FABRIC_WORK_SCAN) {
-        if (p && p->peer) return start + rank->world->cluster->nvlink.peek_ps;
-        const uint64_t ps = scan_ps(rank, work, p, lanes);
-        gpu_scanned_note(rank->now.worker, ps);
-        return start + ps;
-    }
     if (p && p->staged) return bulk_store(rank, rank->fabric.rank, 0, work->write_bytes, start, &(uint64_t){ 0 });
     if (!gpu_priced(rank->world, p)) return plain_work(rank, work, start, lanes);
     if (p->program) return program_work(rank, work, p, start, lanes);

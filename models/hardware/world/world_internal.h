@@ -132,6 +132,21 @@ struct price {
     bool fixed;      /* the price does not depend on what other warps do */
 };
 
+/* What the price of rows depends on where no other kernel slows the memory, and the price. */
+enum price_kind { PRICE_UNKNOWN, PRICE_WORK, PRICE_STORE_OWN, PRICE_STORE_PEER };
+struct price_key {
+    uint64_t digest; /* of their loop */
+    uint64_t read_bytes, write_bytes;
+    uint32_t rows, warps;
+    uint32_t groups_256; /* gpu_groups_256() */
+    enum price_kind kind;
+};
+struct kept_price {
+    struct price_key key;
+    struct price price;
+};
+enum { KEPT_BITS = 6 };
+
 /* Rows that a worker moves one after another, each when the row before it is done: stores to a peer, or copies. */
 struct turns {
     struct price price; /* of a row; `fixed` is false before the first row */
@@ -315,8 +330,14 @@ struct world {
     struct arena arena; /* memory of workers and pools; the engine may still read it when they are no longer used */
     struct pool requests, rows, parcels, letters, changes, wakes, acks, waiters, qps, qp_rests, turns;
     struct change_train train;
-    bool letters_used; /* false: all words change by events */
-    uint64_t mail_ps;  /* when the last letter arrives */
+    bool letters_used;                      /* false: all words change by events */
+    uint64_t mail_ps;                       /* when the last letter arrives */
+    struct kept_price kept[1 << KEPT_BITS]; /* the last price of each kind of rows, by a hash of its key */
+    struct kept_scan {
+        uint64_t read_bytes, ps;
+        uint32_t rows;
+        bool known;
+    } kept_scan[SITES]; /* the last scan at each site for which the kernel gives no sizes */
     uint32_t ranks_running;
     uint32_t wakes_pending; /* how many wakes are scheduled */
     uint32_t idle;          /* how many pending events nobody needs: all wakes once all ranks are done, and the look of
