@@ -5,18 +5,19 @@
  * the step must be shorter by about the contention that then disappears.  If GPUs also keep the clock at which the
  * tables were measured, hardly any contention must be left.  Graphs must save the time that launches were said to take.
  * NICs that are twice as fast must shorten time on the wire, but no computation.  Balance must pay if ranks were said
- * to wait for tokens. */
+ * to wait for tokens.  What `--explain` predicts without a cause is the step of the options without it. */
 #include <glib.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include "models/step/step.h"
+#include "models/step/step_again.h"
 #include "tests/unit.h"
 
 /* The times that an answer gives for a step, in us. */
 struct said {
     double all, part[STEP_PARTS], late[STEP_LATES], waited, awaited_pct;
     uint32_t awaited;
+    struct step_again again;
 };
 
 static bool option_set(struct step_options *o, struct case_options *c, GPtrArray *settings, const char *name,
@@ -28,7 +29,8 @@ static bool option_set(struct step_options *o, struct case_options *c, GPtrArray
     return true;
 }
 
-static void answer_take(struct step_plan *plan, struct said *said)
+static void answer_take(struct step_plan *plan, const struct step_options *o, const struct case_options *c,
+                        struct said *said)
 {
     double total_ms = 0;
     struct step_answer *a = step_plan_answer(plan, NULL, &total_ms, NULL);
@@ -39,12 +41,13 @@ static void answer_take(struct step_plan *plan, struct said *said)
     for (int i = 0; i < STEP_LATES; i++) said->waited += a->late_us[i];
     said->awaited = a->awaited;
     said->awaited_pct = a->awaited_pct;
+    if (o) CU_ASSERT_TRUE(step_again(o, c, plan, a, &said->again, NULL));
     step_answer_free(a);
 }
 
 /* Predicts the step of "cluster=h200 num-ranks=8 net=deepseek-v3", with settings of the cluster as
- * "set=calls.launch-call=1us", and with more options in the same form. */
-static struct said say(const char *text, const char *more)
+ * "set=calls.launch-call=1us", and with more options in the same form.  again: predicts it without each cause, too. */
+static struct said say_all(const char *text, const char *more, bool again)
 {
     g_autofree char *both = g_strjoin(" ", text, more, NULL);
     g_auto(GStrv) word = g_strsplit(both, " ", -1);
@@ -67,11 +70,13 @@ static struct said say(const char *text, const char *more)
     CU_ASSERT_PTR_NOT_NULL_FATAL(cluster);
     good = step_plan_make(&plan, &o, &c, cluster, NULL);
     CU_ASSERT_TRUE_FATAL(good);
-    answer_take(&plan, &said);
+    answer_take(&plan, again ? &o : NULL, &c, &said);
     step_plan_clear(&plan);
     cluster_free(cluster);
     return said;
 }
+
+static struct said say(const char *text, const char *more) { return say_all(text, more, false); }
 
 static void between(const char *text, const char *what, double value, double least, double most)
 {
@@ -165,4 +170,26 @@ TEST("balance")
     between(text, "share of waiting for tokens", skewed.late[LATE_TOKENS] / skewed.waited, 0.5, 1);
     between(text, "waiting for tokens that is left", balanced.late[LATE_TOKENS] / skewed.late[LATE_TOKENS], 0, 0.5);
     between(text, "the step", balanced.all / skewed.all, 0, 0.95);
+}
+
+/* What the step is said to take without a cause is what it takes with options that do not have the cause. */
+static void without(const char *text, const char *cause, const char *none, enum step_without what)
+{
+    const struct said said = say_all(text, cause, true), other = say(text, none);
+    between(text, "the step predicted again", said.again.total_us[what] / other.all, 1, 1);
+    between(text, "waiting predicted again", said.again.waited_us[what] - other.waited, -1e-3, 1e-3);
+    between(text, "what the cause costs", said.all / other.all, 1.005, INFINITY);
+}
+
+TEST("predicted again")
+{
+    without(DECODE, "slow=3:1.3x routing=zipf:0.8", "routing=zipf:0.8", WITHOUT_SLOW_GPUS);
+    without(DECODE, "slow=3:1.3x routing=zipf:0.8", "slow=3:1.3x routing=round", WITHOUT_SKEW);
+    without(PREFILL " batch=1024", "clock=1.5|1.7|1.7|1.7|1.7|1.7|1.7|1.7|1.7|1.7|1.7|1.7|1.7|1.7|1.7|1.7",
+            "clock=1.6875", WITHOUT_SLOW_GPUS);
+    without("cluster=h200 num-ranks=8 net=qwen3-235b batch=1 context=128 layers=4 set=calls.launch-call=50us",
+            "launches=true", "launches=false", WITHOUT_LAUNCHES);
+    without(PREFILL " batch=4096 schedule=two-batch deepep=2025-05-05", NULL, "no-contention=true", WITHOUT_CONTENTION);
+    const struct said equal = say_all(DECODE, "routing=round", true);
+    for (int i = 0; i < STEP_WITHOUTS; i++) CU_ASSERT_TRUE(isnan(equal.again.total_us[i]));
 }

@@ -477,3 +477,10 @@ void step_answer_free(struct step_answer *answer)
     g_array_free(answer->shown, TRUE);
     g_free(answer);
 }
+
+double step_answer_waited_us(const struct step_answer *a)
+{
+    double us = 0;
+    for (int i = 0; i < STEP_LATES; i++) us += a->late_us[i];
+    return us;
+}

@@ -68,4 +68,7 @@ struct step_answer {
 struct step_answer *step_answer_new(const struct step_run *run, uint32_t layers);
 void step_answer_free(struct step_answer *answer);
 
+/* How long a rank waits, including time that compute hides. */
+double step_answer_waited_us(const struct step_answer *answer);
+
 #endif

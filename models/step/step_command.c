@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "models/predict/estimate.h"
-#include "models/step/step.h"
+#include "models/step/step_again.h"
 #include "reports/whole_file.h"
 #include "sim/command.h"
 #include "sim/command_line.h"
@@ -63,7 +63,8 @@ static bool parse(struct case_options *c, struct arguments *a, int argc, char **
         COMMAND_LINE_FORMAT(&a->format, "Of the record: csv (default) or json; text: a table instead"),
         COMMAND_LINE_JOBS(&a->jobs,
                           "Threads, with the same results for any number (default: one a core, where it takes long)"),
-        { "explain", 0, 0, G_OPTION_ARG_NONE, &a->explain, "Say where the step's time goes", NULL },
+        { "explain", 0, 0, G_OPTION_ARG_NONE, &a->explain,
+          "Say where the step's time goes, and predict it again without each cause of waiting or contention", NULL },
         { "set", 0, 0, G_OPTION_ARG_STRING_ARRAY, &a->set,
           "Another value for a key of the cluster file, as in --set nic.rate=50GB/s (may be repeated)",
           "SECTION.KEY=VALUE" },
@@ -80,7 +81,7 @@ static bool parse(struct case_options *c, struct arguments *a, int argc, char **
 }
 
 static bool results_write(const struct arguments *a, const struct step_plan *plan, const struct step_answer *answer,
-                          const double *total_ms, struct record *record, GError **error)
+                          const struct step_again *again, const double *total_ms, struct record *record, GError **error)
 {
     const bool text = a->format && strcmp(a->format, "text") == 0;
     const bool words = text || a->explain || (isatty(STDOUT_FILENO) && !a->format && !a->output);
@@ -91,6 +92,7 @@ static bool results_write(const struct arguments *a, const struct step_plan *pla
     if (!words) return true;
     g_autoptr(GString) out = g_string_new(NULL);
     step_text_append(out, plan, answer, total_ms, a->explain);
+    if (a->explain) step_again_append(out, answer, again);
     return whole_file_write(text && a->output ? a->output : "-", out->str, out->len, error);
 }
 
@@ -106,24 +108,27 @@ static bool run(const struct case_options *c, const struct arguments *a, const s
     struct step_answer *answer = NULL;
     g_autofree double *total_ms = NULL;
     const char *one_thread = NULL;
+    struct step_again again;
     bool good = step_plan_make(&plan, &a->step, c, cluster, error);
     if (good) {
         struct estimate_many many = { 0 };
-        estimate_many_add(&many, &plan.c, cluster, step_plan_rounds(&plan));
+        const uint32_t rounds = step_plan_rounds(&plan), again_most = STEP_WITHOUTS * rounds / plan.draws;
+        estimate_many_add(&many, &plan.c, cluster, rounds + (a->explain ? again_most : 0));
         const uint32_t cores = estimate_long(&many.sum) ? g_get_num_processors() : 1;
         plan.run.threads = a->jobs > 0 ? (uint32_t)a->jobs : cores;
         plan.run.one_thread = &one_thread;
         estimate_many_print(&many, "step", 1);
         total_ms = g_new0(double, plan.draws);
         answer = step_plan_answer(&plan, timeline ? timeline_file_timeline(timeline) : NULL, total_ms, error);
-        good = answer && timeline_file_end(timeline, "step", error);
+        good = answer && timeline_file_end(timeline, "step", error) &&
+               (!a->explain || step_again(&a->step, c, &plan, answer, &again, error));
     }
     if (good) {
         record_set(record, "kind", "step");
         record_set(record, "version", "%s", eptwin_version());
         case_record(&plan.c, record);
         record_set(record, "cluster", "%s", cluster->name);
-        good = results_write(a, &plan, answer, total_ms, record, error);
+        good = results_write(a, &plan, answer, &again, total_ms, record, error);
     }
     if (good && a->jobs > 1 && one_thread) fprintf(stderr, "eptwin step: note: -j changes nothing: %s\n", one_thread);
     step_answer_free(answer);

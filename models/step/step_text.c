@@ -17,14 +17,6 @@ static void add(struct record *record, const char *phase, const char *metric, do
     record_add(record, phase, RECORD_ALL, metric, round(1000 * value) / 1000, unit);
 }
 
-/* How long a rank waits, including time that compute hides. */
-static double waited_us(const struct step_answer *a)
-{
-    double us = 0;
-    for (int i = 0; i < STEP_LATES; i++) us += a->late_us[i];
-    return us;
-}
-
 /* Appends `more` to the header's list of option names.  For a net's step removes num-tokens, because --batch gives
  * the number of tokens. */
 static void keys_add(struct record *record, const char *list, bool net, const char *more)
@@ -107,7 +99,7 @@ void step_record(struct record *record, const struct step_plan *p, const struct 
         add(record, "step", metric, 100 * part_share(a, a->part_us[i]), "%");
     }
     add(record, "step", "hidden_pct", 100 * part_share(a, a->hidden_us), "%");
-    add(record, "step", "waited_us", waited_us(a), "us");
+    add(record, "step", "waited_us", step_answer_waited_us(a), "us");
     add(record, "step", "awaited_rank", a->awaited, "");
     add(record, "step", "awaited_pct", a->awaited_pct, "%");
     if (p->weight_bytes > 0) add(record, "step", "weights_gb", p->weight_bytes / 1e9, "GB");
@@ -186,7 +178,7 @@ static void clock_append(GString *out, const struct step_plan *p)
 /* Says for whom ranks wait, and why.  If the table's waiting is 0.0 %, says only that ranks hardly wait. */
 static void waits_append(GString *out, const struct step_answer *a)
 {
-    const double late_us = waited_us(a);
+    const double late_us = step_answer_waited_us(a);
     if (part_share(a, late_us) < 0.0005) {
         g_string_append(out, "Ranks hardly wait for each other.\n");
         return;

@@ -1,0 +1,119 @@
+/* step_again.c - predicts a step without one cause at a time, see step_again.h. */
+#include "models/step/step_again.h"
+
+#include <math.h>
+#include "reports/text_table.h"
+
+static const double hardly = 0.0005; /* a share of the step that no table shows */
+
+/* Whether some layer's routing brings more rows to the experts of one rank than to those of another. */
+static bool rows_differ(const struct step_plan *plan)
+{
+    bool differ = false;
+    for (uint32_t i = 0; i < plan->run.loads; i++) {
+        const struct routing *routing = &plan->load[i].routing;
+        g_autofree double *rows = program_rows(routing, 1);
+        for (uint32_t r = 1; r < routing->ranks; r++) differ |= rows[r] != rows[0];
+    }
+    return differ;
+}
+
+bool step_again_asks(const struct step_plan *plan, const struct step_answer *a, enum step_without without)
+{
+    const double least_us = hardly * a->total_us;
+    const bool waits = step_answer_waited_us(a) > least_us;
+    switch (without) {
+    case WITHOUT_SKEW: return waits && rows_differ(plan);
+    case WITHOUT_SLOW_GPUS: return waits && (plan->speed || plan->run.spread > 0 || plan->c.slow);
+    case WITHOUT_CONTENTION:
+        return plan->run.contention && (a->part_us[PART_CONTENTION] > least_us || a->hidden_us > least_us);
+    case WITHOUT_LAUNCHES: return plan->run.launch_ps > 0;
+    default: return false;
+    }
+}
+
+/* Takes the cause out of the options. */
+static void take_away(const struct step_plan *plan, enum step_without without, struct step_options *o,
+                      struct case_options *c, char ghz[G_ASCII_DTOSTR_BUF_SIZE])
+{
+    switch (without) {
+    case WITHOUT_SKEW:
+        c->num_ranks = step_routing(plan)->ranks;
+        c->trace = c->trace_weights = c->traffic = c->placement = NULL;
+        c->routing = "round";
+        o->redundant = 0;
+        break;
+    case WITHOUT_SLOW_GPUS:
+        c->slow = NULL;
+        o->spread_pct = 0;
+        if (plan->speed) o->clock = g_ascii_dtostr(ghz, G_ASCII_DTOSTR_BUF_SIZE, plan->costs.clock_ghz);
+        break;
+    case WITHOUT_CONTENTION: o->no_contention = true; break;
+    case WITHOUT_LAUNCHES: o->launches = false; break;
+    default: break;
+    }
+}
+
+static bool predict(struct step_plan *plan, enum step_without without, struct step_again *again, GError **error)
+{
+    double total_ms;
+    plan->draws = 1;
+    struct step_answer *a = step_plan_answer(plan, NULL, &total_ms, error);
+    if (!a) return false;
+    again->total_us[without] = a->total_us;
+    again->waited_us[without] = step_answer_waited_us(a);
+    step_answer_free(a);
+    return true;
+}
+
+bool step_again(const struct step_options *options, const struct case_options *of, const struct step_plan *plan,
+                const struct step_answer *answer, struct step_again *again, GError **error)
+{
+    bool good = true;
+    for (int w = 0; w < STEP_WITHOUTS; w++) {
+        struct step_options o = *options;
+        struct case_options c = *of;
+        struct step_plan second;
+        char ghz[G_ASCII_DTOSTR_BUF_SIZE];
+        again->total_us[w] = again->waited_us[w] = NAN;
+        if (!good || !step_again_asks(plan, answer, (enum step_without)w)) continue;
+        o.spread_pct = 100 * plan->run.spread;
+        o.jitter_pct = 100 * plan->run.jitter;
+        o.draws = 1;
+        take_away(plan, (enum step_without)w, &o, &c, ghz);
+        const bool fits = step_plan_make(&second, &o, &c, plan->run.cluster, NULL);
+        second.run.threads = plan->run.threads;
+        if (fits) good = predict(&second, (enum step_without)w, again, error);
+        step_plan_clear(&second);
+    }
+    return good;
+}
+
+void step_again_append(GString *out, const struct step_answer *a, const struct step_again *again)
+{
+    static const char *const names[STEP_WITHOUTS] = { "with balanced routing", "with equal GPUs",
+                                                      "if kernels on one GPU shared only SMs", "in a CUDA graph" };
+    static const char *const titles[] = { "predicted again", "step ms", "%", "waiting ms", "%" };
+    const double waited_us = step_answer_waited_us(a);
+    struct text_table *table = text_table_new("lrrrr", titles);
+    bool any = false;
+    for (int w = 0; w < STEP_WITHOUTS; w++) {
+        if (isnan(again->total_us[w])) continue;
+        any = true;
+        text_table_cell(table, "%s", names[w]);
+        text_table_cell(table, "%.2f", again->total_us[w] / 1e3);
+        text_table_cell(table, "%+.1f", 100 * (again->total_us[w] / a->total_us - 1));
+        text_table_cell(table, "%.2f", again->waited_us[w] / 1e3);
+        if (waited_us > hardly * a->total_us)
+            text_table_cell(table, "%+.0f", 100 * (again->waited_us[w] / waited_us - 1));
+        else text_table_cell(table, "%s", "");
+    }
+    if (any) {
+        g_string_append_printf(out,
+                               "\nWithout one cause, all else as it is (now %.2f ms, of which ranks wait %.2f, hidden "
+                               "or not; what two causes bring need not add up):\n\n",
+                               a->total_us / 1e3, waited_us / 1e3);
+        text_table_append(table, out);
+    }
+    text_table_free(table);
+}
