@@ -211,13 +211,17 @@ GPtrArray *compare_phases(const struct record *record)
     return phases;
 }
 
+bool compare_metric_of_part(const char *metric)
+{
+    return g_str_has_prefix(metric, "bottleneck_") || g_str_has_prefix(metric, "busiest_");
+}
+
 /* Whether the metric is compared in addition to the slowest rank's time.  Times and bandwidths are, but not the shares
  * and bounds that explain them.  If a record covers several steps or layers, time_us_median and the like are not
  * compared, because one record may have them over ranks and the other over layers. */
 static bool compare_metric_comparable(const char *metric, bool several)
 {
-    /* rates of parts explain results, but are not results */
-    if (g_str_has_prefix(metric, "bottleneck_") || g_str_has_prefix(metric, "busiest_")) return false;
+    if (compare_metric_of_part(metric)) return false;
     if (g_str_has_suffix(metric, "_gbs") || strcmp(metric, "time_us") == 0 || strcmp(metric, "layers_us") == 0)
         return true;
     return !several && g_str_has_prefix(metric, "time_us_") && strcmp(metric, "time_us_max") != 0;

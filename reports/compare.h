@@ -161,6 +161,8 @@ char *compare_limit_work(const struct compare_limit *limit);
 char *compare_speedup_text(double ratio);
 /* The second value of a row relative to the first: "1.80 times faster" for times, "1.20 times" for bandwidths. */
 char *compare_change_text(const struct compare_row *row);
+/* Whether the metric is of a part that is busy.  Rates of parts explain results, but are not results. */
+bool compare_metric_of_part(const char *metric);
 /* The metric's name in words without its unit: "time" for "time_us", "logical rdma" for "logical_rdma_gbs".  Freed by
  * the caller. */
 char *compare_metric_name(const char *metric);

@@ -281,6 +281,13 @@ static void compare_phase_append(const struct compare *compare, const struct com
     g_string_append(out, ".\n");
 }
 
+/* Whether two bottlenecks are of one kind: both directions of NICs are, and so are those of NVLink. */
+static bool kinds_same(const char *a, const char *b)
+{
+    const size_t length = strcspn(a, "_");
+    return length == strcspn(b, "_") && strncmp(a, b, length) == 0;
+}
+
 /* Says whether the bound of a phase has moved to another part in the second of two predictions.  page: also names the
  * bounds, which no table of a page does, but not the second's if the verdict names it. */
 static void compare_bounds_append(const struct compare *compare, const char *phase, bool page, GString *out)
@@ -292,9 +299,10 @@ static void compare_bounds_append(const struct compare *compare, const char *pha
     if (!first.resource || !second.resource) return;
     const bool named = !page || compare_verdict_bounds(compare->measured, phase);
     const bool same = strcmp(first_text, second_text) == 0;
-    const char *moved = strcmp(first.resource, second.resource) != 0 ? "moved"
+    const char *moved = !kinds_same(first.resource, second.resource) ? "moved"
                         : strcmp(first.part, second.part) != 0       ? "moved to another part of that kind"
                                                                      : "not moved";
+    if (same && compare_limit_waits(&first) && (!page || named)) return; /* no part bounds either */
     if (!page || (named && same)) g_string_append_printf(out, "  The bound has %s.\n", moved);
     else if (same) g_string_append_printf(out, "  Both are bound by %s.\n", first_text);
     else if (named) g_string_append_printf(out, "  The first is bound by %s: the bound has %s.\n", first_text, moved);

@@ -96,18 +96,29 @@ static void html_errors(const struct report_case *c, GString *out)
     report_html_table_end(out);
 }
 
+/* What logical bytes are, which depends on the kernels. */
+static const char *logical_meaning(const struct record *record, bool rdma)
+{
+    static const char *const by_node[] = { "normal", "v2", "mori", "mori-ll", NULL };
+    const char *kernel = record_get(record, "kernel");
+    if (g_strcmp0(kernel, "ll") == 0) return "bytes of all rows sent, local ones too, as the public test counts";
+    if (!kernel || !g_strv_contains(by_node, kernel) || g_strcmp0(record_get(record, "direct"), "true") == 0)
+        return rdma ? "bytes for ranks of other NVLink domains" : "bytes for ranks of its NVLink domain";
+    return rdma ? "bytes of tokens for each node, its own too, as the public tests count"
+                : "bytes of all tokens received, those of the rank itself included, as the public tests count";
+}
+
 /* What each kind of bandwidth counts, for readers of the table. */
-static const char *html_bandwidth_meaning(const char *metric)
+static const char *html_bandwidth_meaning(const struct record *record, const char *metric)
 {
     static const struct {
         const char *start, *meaning;
     } meanings[] = {
-        { "logical_rdma", "bytes of tokens for other nodes and its own, as the public tests count" },
-        { "logical_nvl", "bytes of all tokens received, those of the rank itself included, as the public tests count" },
         { "physical_nic", "bytes that crossed the NIC, headers included" },
         { "physical_nvl", "bytes that crossed NVLink, headers included" },
         { "native", "as a tool printed it" },
     };
+    if (g_str_has_prefix(metric, "logical_")) return logical_meaning(record, strstr(metric, "rdma") != NULL);
     for (size_t i = 0; i < G_N_ELEMENTS(meanings); i++)
         if (g_str_has_prefix(metric, meanings[i].start)) return meanings[i].meaning;
     return "";
@@ -119,8 +130,8 @@ static GPtrArray *bandwidth_rows(const struct record *record)
     GPtrArray *rows = g_ptr_array_new();
     for (uint32_t i = 0; i < record_row_count(record) && rows->len < HTML_ROWS_MAX; i++) {
         const struct record_row *row = record_row(record, i);
-        if (row->rank == RECORD_ALL && g_str_has_suffix(row->metric, "_gbs") && row->value > 0)
-            g_ptr_array_add(rows, (gpointer)row);
+        const bool rate = g_str_has_suffix(row->metric, "_gbs") && !compare_metric_of_part(row->metric);
+        if (row->rank == RECORD_ALL && rate && row->value > 0) g_ptr_array_add(rows, (gpointer)row);
     }
     return rows;
 }
@@ -128,10 +139,11 @@ static GPtrArray *bandwidth_rows(const struct record *record)
 static void html_bandwidths(const struct report_case *c, GString *out)
 {
     if (c->series_count == 2) return; /* the table of errors has the bandwidths of two series */
-    g_autoptr(GPtrArray) rows = bandwidth_rows(c->series[0].record);
+    const struct record *record = c->series[0].record;
+    g_autoptr(GPtrArray) rows = bandwidth_rows(record);
     bool meant = false;
     for (guint i = 0; i < rows->len; i++)
-        meant |= *html_bandwidth_meaning(((const struct record_row *)g_ptr_array_index(rows, i))->metric) != '\0';
+        meant |= *html_bandwidth_meaning(record, ((const struct record_row *)g_ptr_array_index(rows, i))->metric) != 0;
     if (!rows->len) return;
     static const char *const titles[] = { "phase", "bandwidth", "mean over ranks", "counts" };
     g_autofree char *name = g_strdup_printf("Bandwidths, %s", c->title);
@@ -146,7 +158,7 @@ static void html_bandwidths(const struct report_case *c, GString *out)
         phase = row->phase;
         report_html_cell(out, "", metric);
         report_html_number(out, compare_value_text(row->value, row->unit));
-        if (meant) report_html_cell(out, "", html_bandwidth_meaning(row->metric));
+        if (meant) report_html_cell(out, "", html_bandwidth_meaning(record, row->metric));
         g_string_append(out, "</tr>\n");
     }
     report_html_table_end(out);

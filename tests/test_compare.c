@@ -184,7 +184,7 @@ TEST("two predictions")
     for (int i = 0; i < 2; i++) {
         record_add(both[i], "dispatch", RECORD_ALL, "time_us_max", i ? 100 : 300, "us");
         record_add(both[i], "combine", RECORD_ALL, "time_us_max", 200, "us");
-        record_add_text(both[i], "dispatch", RECORD_ALL, "bottleneck", i ? "nic_tx" : "nic_rx");
+        record_add_text(both[i], "dispatch", RECORD_ALL, "bottleneck", i ? "hbm" : "nic_rx");
         record_add_text(both[i], "combine", RECORD_ALL, "bottleneck", "sm");
     }
     struct compare *compare = compared(a, b, false);
@@ -201,14 +201,14 @@ TEST("two predictions")
     CU_ASSERT_PTR_NOT_NULL(strstr(words->str, "combine: first 200.0 us, second 200.0 us (slowest rank): the same.\n"
                                               "  The bound has not moved.\n"));
     g_string_truncate(words, 0);
-    compare_words_append(compare, true, words); /* here the verdict names nic_tx and sm, and no table nic_rx */
+    compare_words_append(compare, true, words); /* here the verdict names hbm and sm, and no table nic_rx */
     CU_ASSERT_PTR_NOT_NULL(strstr(words->str, "  The first is bound by nic_rx: the bound has moved.\n"));
     CU_ASSERT_PTR_NOT_NULL(strstr(words->str, "  The bound has not moved.\n"));
     g_string_truncate(words, 0);
-    record_add_text(a, "sum", RECORD_ALL, "bottleneck", "link");
-    record_add_text(a, "sum", RECORD_ALL, "bottleneck_part", "leaf0-spine0");
-    record_add_text(b, "sum", RECORD_ALL, "bottleneck", "link");
-    record_add_text(b, "sum", RECORD_ALL, "bottleneck_part", "leaf1-spine0");
+    record_add_text(a, "sum", RECORD_ALL, "bottleneck", "nic_tx");
+    record_add_text(a, "sum", RECORD_ALL, "bottleneck_part", "NIC of rank 0, sending");
+    record_add_text(b, "sum", RECORD_ALL, "bottleneck", "nic_rx");
+    record_add_text(b, "sum", RECORD_ALL, "bottleneck_part", "NIC of rank 1, receiving");
     for (int i = 0; i < 2; i++) record_add(both[i], "sum", RECORD_ALL, "time_us", 1, "us");
     compare_free(compare);
     compare = compared(a, b, false);
@@ -216,7 +216,9 @@ TEST("two predictions")
     CU_ASSERT_PTR_NOT_NULL(strstr(words->str, "  The bound has moved to another part of that kind.\n"));
     g_string_truncate(words, 0);
     compare_words_append(compare, true, words); /* the verdict does not name the bounds of "sum" */
-    CU_ASSERT_PTR_NOT_NULL(strstr(words->str, "  The first is bound by leaf0-spine0; the second by leaf1-spine0: "));
+    CU_ASSERT_PTR_NOT_NULL(strstr(words->str,
+                                  "  The first is bound by NIC of rank 0, sending; the second by NIC of rank 1, "
+                                  "receiving: the bound has moved to another part of that kind.\n"));
     compare_free(compare);
     record_set(b, "num-experts", "192"); /* 128 experts, and a second copy of 64 of them */
     assert_difference(compare_case_difference(a, b), "num-experts: 64 against 192");

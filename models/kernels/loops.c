@@ -110,7 +110,7 @@ static const struct word {
     { "fresh", FIELD(fresh), FLAG, 0, 0, "this GPU has just written what is read, or a peer has written it here" },
     { "unseen", FIELD(unseen), FLAG, 0, 0, "fresh, and other SMs or a peer wrote it: this SM has not used its pages" },
     { "footprint", FIELD(footprint_bytes), U64, 0, 0, "bytes that the whole kernel reads this way; 0: little" },
-    { "shared", FIELD(shared_bytes), U16, 0, 0, 
+    { "shared", FIELD(shared_bytes), U16, 0, 0,
       "bulk: bytes of shared memory in front of its buffers, rounded up to 16; 0: they begin a line, unless spread" },
     { "spread", FIELD(spread), FLAG, 0, 0, "bulk: its buffers begin at each distance from a line alike" },
     { "source-line", FIELD(source_line), U8, 0, 0, "bulk: bytes from a 128-byte line to a row read" },

@@ -166,7 +166,7 @@ void simulate_table_append(const struct case_options *c, const struct record *re
     else g_string_append(out, "\nSlowest and median: over ranks.\n");
     g_string_append(out, accuracy_note);
     g_string_append(out,
-                    "Bandwidths in GB/s, means over ranks.  Logical: as DeepEP counts, local tokens too.\n"
+                    "Bandwidths in GB/s, means over ranks.  Logical: as the kernels' own tests count.\n"
                     "NIC and NVLink: what crossed them, headers included.  Bound by: the part of any rank that\n"
                     "is busy for three quarters of the slowest rank's time; no part alone, if none is, parts of\n"
                     "another kind are busy for three quarters as long, or one message's way, launch included, takes\n"

@@ -30,14 +30,14 @@ differ --nvl-chunk 7
 differ --cached
 differ --weights
 differ --num-sms 12
-predict same.csv --nvl-chunk 6 --num-sms 24 --routing uniform && $EPTWIN compare base.csv same.csv | grep -c 'The bound has'
+predict same.csv --nvl-chunk 6 --num-sms 24 --routing uniform && $EPTWIN compare base.csv same.csv | grep -c '^[a-z_]*: first '
 echo '# a trace, whose weights lie in a file of their own'
 base="--cluster h800-cx7 --num-ranks 8 --num-tokens 8 --hidden 512 --trace prefill_ep8.npy.zst"
 predict base.csv
 differ --layer 1
 differ --trace-weights prefill_ep8.weights.npy.zst
 predict several.csv --layers 0:2 --seed 3 && $EPTWIN compare base.csv several.csv 2>&1 | grep -o 'different work (.*)'
-predict same.csv --seed 3 && $EPTWIN compare base.csv same.csv | grep -c 'The bound has'
+predict same.csv --seed 3 && $EPTWIN compare base.csv same.csv | grep -c '^[a-z_]*: first '
 
 echo '# two predictions: how and where is a comparison, what is none'
 base="--cluster h800-cx7 --num-ranks 16 --num-tokens 8 --hidden 512 --num-experts 32 --num-topk 2"

@@ -38,3 +38,8 @@ sed 's/^# kind: simulate/# kind: replay/' one.csv >measured.csv
 $EPTWIN report one.csv measured.csv --output one.html
 grep -c 'Dispatch is bound by NIC of .* busy ([0-9.]*[^0-9.]*MB at [0-9.]*[^0-9.]*GB/s), combine by NIC of .*GB/s)' one.html
 grep -q 'bottleneck is' one.html || echo once
+
+echo '# bandwidths are what kernels moved: rates of parts are none'
+$EPTWIN simulate --cluster h100-cx7 --num-ranks 16 --num-tokens 16 --output moved.csv >/dev/null
+$EPTWIN report moved.html moved.csv && sed 's/<[^>]*>/ /g' moved.html | tr -s ' \n' ' ' | grep -o 'Bandwidths phase.*Where the' |
+    grep -oE '(logical|physical|bottleneck|busiest)[a-z ]*' | sort | uniq -c
