@@ -200,6 +200,35 @@ TEST("bytes of the cache")
     CU_ASSERT_DOUBLE_EQUAL(costs_cache_bytes(&o, 200), 8 * 2 * 100 * 2 * 32, 0);
 }
 
+/* Ten tokens, two heads of 8 values, and 3 experts with 32 weights each in their second GEMM.  Without a context the
+ * core has no arithmetic, so that a backward pass moves what forward does, and more. */
+TEST("bytes of a backward pass")
+{
+    const struct net net = { .hidden = 8, .heads = 2, .kv_heads = 2, .head_size = 8, .expert_inter = 4, .topk = 1 };
+    const struct step_gpu gpu = {
+        .name = (char *)"x", .bf16_tflops = 1, .fp8_tflops = 1, .gemm_share = 1, .memory_gbs = 1, .tables_memory_gbs = 1
+    };
+    const struct costs_options o = { .net = &net,
+                                     .gpu = &gpu,
+                                     .prefill = true,
+                                     .train = true,
+                                     .attention_tp = 1,
+                                     .sms = 4,
+                                     .read_gbs = 1,
+                                     .write_gbs = 2 };
+    const struct costs_rows rows = { 10, 10 };
+    const struct step_cost down = costs_of(&o, STEP_DOWN, PASS_FORWARD, 10, rows, 3),
+                           down_wgrad = costs_of(&o, STEP_DOWN, PASS_WGRAD, 10, rows, 3);
+    CU_ASSERT_DOUBLE_EQUAL(down_wgrad.read_bytes - down.read_bytes, 4 * 3 * 32, 1e-9); /* FP32 gradients */
+    CU_ASSERT_DOUBLE_EQUAL(down_wgrad.write_bytes - down.write_bytes, 4 * 3 * 32, 1e-9);
+    CU_ASSERT_DOUBLE_EQUAL(down_wgrad.us - down.us, 4 * 3 * 32 * 1.5e-3, 1e-9);
+    const struct step_cost attention = costs_of(&o, STEP_ATTENTION, PASS_FORWARD, 10, rows, 3),
+                           dgrad = costs_of(&o, STEP_ATTENTION, PASS_DGRAD, 10, rows, 3);
+    const double numbers = 10 * 2 * 8; /* of queries, and of outputs */
+    CU_ASSERT_DOUBLE_EQUAL(dgrad.read_bytes - attention.read_bytes, numbers * (2 + 2 + 4), 1e-9);
+    CU_ASSERT_DOUBLE_EQUAL(dgrad.write_bytes - attention.write_bytes, numbers * (4 + 2), 1e-9);
+}
+
 TEST("rows of experts fill tiles")
 {
     g_auto(routing) routing;

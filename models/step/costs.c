@@ -492,9 +492,42 @@ static struct work cast_work(const struct costs_options *o, enum step_op op, enu
 {
     double out;
     const double in = gemm_numbers(o, op, tokens, rows, &out);
-    if (pass == PASS_FORWARD || !o->fp8) return (struct work){ 0 };
+    if (!o->fp8) return (struct work){ 0 };
     if (pass == PASS_DGRAD) return (struct work){ .read_bytes = 2 * out, .write_bytes = out };
     return (struct work){ .read_bytes = 2 * out + in, .write_bytes = out + in };
+}
+
+static double weights_of(const struct costs_options *o, enum step_op op, double experts)
+{
+    const struct net *n = o->net;
+    switch (op) {
+    case STEP_ATTENTION: return (double)net_attention_weights(n) / o->attention_tp;
+    case STEP_SHARED: return (double)net_shared_weights(n);
+    case STEP_DENSE: return (double)net_dense_weights(n);
+    case STEP_UP: return 2.0 * n->hidden * n->expert_inter * experts;
+    case STEP_DOWN: return (double)n->hidden * n->expert_inter * experts;
+    case STEP_HEAD: return (double)n->hidden * n->vocabulary;
+    default: return 0;
+    }
+}
+
+/* The bytes that a backward pass moves besides what forward moves.  wgrad adds to gradients in FP32, which it reads and
+ * writes (DeepSeek-V3 report, section 3.3.2; Megatron's gradient accumulation fusion).  Attention's dgrad has two small
+ * kernels around the main one (FlashAttention, flash_bwd_launch_template.h): one reads the output and its gradient and
+ * clears the queries' gradient in FP32, in which the main one sums; the other makes BF16 of that. */
+static struct work backward_work(const struct costs_options *o, enum step_op op, enum step_pass pass, double tokens,
+                                 double rows, double experts)
+{
+    struct work w = cast_work(o, op, pass, tokens, rows);
+    if (pass == PASS_WGRAD) {
+        w.read_bytes += 4 * weights_of(o, op, experts);
+        w.write_bytes += 4 * weights_of(o, op, experts);
+    } else if (op == STEP_ATTENTION) {
+        const double heads = tokens * o->net->heads;
+        w.read_bytes += heads * (2 * 2 * value_size(o) + 4 * score_size(o));
+        w.write_bytes += heads * (4 + 2) * score_size(o);
+    }
+    return w;
 }
 
 struct step_cost costs_of(const struct costs_options *o, enum step_op op, enum step_pass pass, double tokens,
@@ -506,12 +539,12 @@ struct step_cost costs_of(const struct costs_options *o, enum step_op op, enum s
     if (pass == PASS_FORWARD) return cost;
     const bool named = strstr(cost.source, step_pass_suffix(pass)) != NULL;
     const double factor = pass_factor(o, op, pass, fmax(tokens, 1)), us = named ? cost.us : cost.us * factor;
-    const struct work cast = cast_work(o, op, pass, tokens, rows.all);
-    cost.us = named ? us : us + bytes_us(o, &cast);
+    const struct work more = backward_work(o, op, pass, tokens, rows.all, experts);
+    cost.us = named ? us : us + bytes_us(o, &more);
     cost.clock_share *= us / cost.us;
     cost.power = power_of(o->gpu, rows, op_is_gemm_of_experts(op), cost.clock_share);
-    cost.read_bytes = cost.read_bytes * factor + cast.read_bytes;
-    cost.write_bytes = cost.write_bytes * factor + cast.write_bytes;
+    cost.read_bytes = cost.read_bytes * factor + more.read_bytes;
+    cost.write_bytes = cost.write_bytes * factor + more.write_bytes;
     return cost;
 }
 

@@ -261,6 +261,10 @@ void step_text_append(GString *out, const struct step_plan *p, const struct step
         g_string_append_printf(out,
                                "  TFLOP/s, GPU    %10.0f   (the net's own arithmetic: three times the forward pass)\n",
                                step_train_tflops(p, us));
+    if (p->phase == STEP_TRAIN && !p->own) /* measured: tests/accuracy/steps, train */
+        g_string_append(out,
+                        "  A lower bound: shipped tables lack small kernels of training.  DeepSeek's profile takes "
+                        "1.31 times as long as predicted.\n");
     if (p->phase == STEP_DECODE && !p->costs.work)
         g_string_append_printf(out, "  TPOT            %10.2f ms   (a token of each sequence a step)\n", us / 1e3);
     g_string_append_c(out, '\n');
