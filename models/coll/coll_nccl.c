@@ -97,6 +97,7 @@ struct operation {
     uint64_t heap_begin, place_bytes;
     uint32_t word_begin;
     struct fabric_given given[GIVENS], given_put;
+    struct fabric_given given_begin[2]; /* [0]: the kernel's start; [1]: of a function that it calls */
 };
 
 enum { OPERATIONS = 2 };
@@ -105,7 +106,6 @@ struct nccl_rank {
     struct coll_rank base;
     struct operation op[OPERATIONS];
     struct block *block[OPERATIONS];       /* [BLOCKS_A_CHANNEL * channels] */
-    struct fabric_given given_function[2]; /* [1]: for Simple; [0]: for other protocols */
     uint32_t peers, nodes;
 };
 
@@ -511,11 +511,10 @@ static void slice_next(struct block *b)
 static bool kernel_begin(struct block *b)
 {
     if (b->begun > (b->op->plan.protocol != COLL_LL)) return false;
-    struct fabric_given *function = &b->rank->given_function[b->op->plan.protocol == COLL_SIMPLE];
-    const bool first = !b->begun++;
+    const uint32_t next = b->begun++;
     const struct fabric_work work = { .kind = FABRIC_WORK_SCAN,
-                                      .site = first ? SITE_NCCL_START : SITE_NCCL_FUNCTION,
-                                      .given = first ? NULL : function,
+                                      .site = next ? SITE_NCCL_FUNCTION : SITE_NCCL_START,
+                                      .given = &b->op->given_begin[next],
                                       .rows = 1 };
     fabric_work(&b->worker, &work);
     return true;
@@ -679,6 +678,9 @@ static void operations_make(const struct coll_options *o, struct operation op[OP
         const enum coll_protocol protocol = op[i].plan.protocol;
         op[i].given_put =
             (struct fabric_given){ .size = { protocol == COLL_LL, protocol != COLL_SIMPLE, own->sockets } };
+        const bool simple = protocol == COLL_SIMPLE; /* it has one more warp */
+        op[i].given_begin[0] = op[i].given_begin[1] =
+            (struct fabric_given){ .size = { op[i].plan.warps + simple, simple } };
         const uint64_t rows = (uint64_t)op[i].plan.channels * links_of(&op[i].plan);
         *heap_end += places_offset(own) + rows * (NCCL_STEPS + MADE_PLACES) * op[i].place_bytes;
         *word_end += op[i].plan.channels * links_of(&op[i].plan) * WORDS_A_LINK;
@@ -712,7 +714,6 @@ static void nccl_init(struct coll_rank *base)
     r->nodes = f->rank_count / r->peers;
     for (uint32_t i = 0; i < operations_of(base->options); i++)
         r->block[i] = kernel_keep(base, r->op[i].plan.channels, BLOCKS_A_CHANNEL * sizeof r->block[i][0]);
-    r->given_function[1].size[0] = 1;
 }
 
 static void nccl_fill(struct coll_rank *base)

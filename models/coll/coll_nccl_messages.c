@@ -27,7 +27,7 @@ struct half {
     struct messages_rank *rank;
     uint8_t way;   /* enum way */
     bool flagged;  /* the protocol is LL */
-    uint8_t begun; /* how many reads of code are done (kernel_begin()) */
+    uint8_t begun; /* how many of kernel_begin()'s parts are done */
     uint16_t peer, sm, warps;
     uint32_t part;
     uint64_t offset, size_bytes; /* where the part lies in the heap, and its size */
@@ -42,7 +42,7 @@ struct messages_rank {
     uint64_t places, place_bytes; /* the heap offset of the first place; the bytes of a place */
     uint32_t parts_most;
     struct fabric_given given[2][2]; /* [Simple, LL][own bytes, bytes that have come] */
-    struct fabric_given given_function;
+    struct fabric_given given_start, given_share[2]; /* of the latter [1]: Simple, [0]: LL */
 };
 
 static struct messages_rank *of(const struct coll_rank *r)
@@ -179,15 +179,16 @@ static bool may_begin(const struct half *h)
     return h->way == COPIES || fabric_load(f, word_of(h, h->peer, WORD_FILLED)) > h->steps;
 }
 
-/* Charges a read of code, before the first byte is moved.  False: all code has been read.  A half that sends or
- * receives reads the kernel's own code and, with Simple, its function's code, as in collectives (coll_nccl.c). */
+/* Charges what a half that sends or receives does before its first byte: the kernel's beginning, as in collectives
+ * (coll_nccl.c), and the sharing out of messages.  False: both are done. */
 static bool kernel_begin(struct half *h)
 {
-    if (h->begun > !h->flagged || h->way == COPIES) return false;
+    if (h->begun == 2 || h->way == COPIES) return false;
+    struct messages_rank *r = h->rank;
     const bool first = !h->begun++;
     fabric_work(&h->worker, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN,
-                                                   .site = first ? SITE_NCCL_START : SITE_NCCL_FUNCTION,
-                                                   .given = first ? NULL : &h->rank->given_function,
+                                                   .site = first ? SITE_NCCL_START : SITE_NCCL_SHARE,
+                                                   .given = first ? &r->given_start : &r->given_share[!h->flagged],
                                                    .rows = 1 });
     return true;
 }
@@ -337,7 +338,8 @@ static void messages_init(struct coll_rank *base)
             if (e->target[i] == rank) halves_add(r, RECEIVES, s, coll_align(e->sent_bytes[rank]) + e->target_offset[i]);
     halves_add(r, COPIES, rank, 0);
     warps_share(r);
-    r->given_function.size[0] = 1;
+    r->given_start.size[0] = BLOCK_WARPS;
+    r->given_share[1].size[0] = 1;
     for (uint32_t i = 0; i < 4; i++)
         r->given[i / 2][i % 2] = (struct fabric_given){ .size = { 1, 0, i % 2, r->places } };
 }

@@ -180,6 +180,7 @@
     X(NCCL_LL) \
     X(NCCL_LL128) \
     X(NCCL_START) \
+    X(NCCL_SHARE) \
     X(NCCL_FUNCTION) \
     X(COPY_ENGINE) \
     X(NCCL_TELL) \
