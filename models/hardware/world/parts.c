@@ -71,6 +71,7 @@ struct crew {
     atomic_uint threads;        /* 0: not known yet */
     atomic_uint arrived, meetings;
     atomic_uint asleep; /* threads that sleep until the last thread arrives and wakes them */
+    atomic_uint *taken; /* [parts] the last window in which a thread took the part to run it */
 };
 
 struct member {
@@ -79,11 +80,20 @@ struct member {
     pthread_t thread;
 };
 
-/* Waits until all threads have called this.  Windows are short, so a thread spins for a while before it sleeps.  It
- * sleeps so that threads without a core of their own can run. */
+/* Lets the core know that its thread only waits. */
+static inline void spin(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+/* Waits until all threads have called this.  Parts of one window take tens of microseconds more or less than one
+ * another, and to wake a sleeper takes as long, so a thread spins for such a time before it sleeps.  It sleeps so that
+ * threads without a core of their own can run. */
 static void crew_meet(struct crew *c)
 {
-    enum { SPINS = 4096 };
+    enum { SPINS = 1024 }; /* of some 40 ns each */
     const unsigned threads = atomic_load(&c->threads), meeting = atomic_load(&c->meetings);
     if (threads == 1) return;
     if (atomic_fetch_add(&c->arrived, 1) + 1 == threads) {
@@ -92,7 +102,7 @@ static void crew_meet(struct crew *c)
         if (atomic_load(&c->asleep)) syscall(SYS_futex, &c->meetings, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
         return;
     }
-    for (uint32_t spins = 0; spins < SPINS; spins++)
+    for (uint32_t spins = 0; spins < SPINS; spins++, spin())
         if (atomic_load(&c->meetings) != meeting) return;
     atomic_fetch_add(&c->asleep, 1);
     while (atomic_load(&c->meetings) == meeting)
@@ -127,14 +137,27 @@ static void part_take(struct world *w, uint64_t end_ps)
     w->seen_ps = 0;
 }
 
-static void parts_window(struct crew *c, uint32_t self, uint64_t end_ps)
+/* Runs parts until end_ps: those of the thread, whose memory its core may still have in its caches, and then those that
+ * no other thread has taken yet. */
+static void parts_run_before(struct crew *c, uint32_t self, uint32_t window, uint64_t end_ps)
+{
+    const struct world *const whole = c->whole;
+    const uint32_t threads = atomic_load(&c->threads);
+    for (uint32_t i = 0; i < threads; i++) {
+        for (uint32_t p = (self + i) % threads; p < whole->parts; p += threads) {
+            struct world *w = whole->part[p];
+            if (w->next_ps >= end_ps || atomic_load(&c->taken[p]) == window) continue;
+            if (atomic_exchange(&c->taken[p], window) != window) sim_run_before(w->sim, end_ps, &w->idle);
+        }
+    }
+}
+
+/* Runs the window with this number, which ends at end_ps. */
+static void parts_window(struct crew *c, uint32_t self, uint32_t window, uint64_t end_ps)
 {
     struct world *const whole = c->whole;
     const uint32_t threads = atomic_load(&c->threads);
-    for (uint32_t p = self; p < whole->parts; p += threads) {
-        struct world *w = whole->part[p];
-        if (w->next_ps < end_ps) sim_run_before(w->sim, end_ps, &w->idle);
-    }
+    parts_run_before(c, self, window, end_ps);
     crew_meet(c);
     for (uint32_t p = self; p < whole->parts; p += threads) {
         mailbox_collect(whole->part[p]->box, whole->boxes, p);
@@ -161,8 +184,9 @@ static void *crew_work(void *context)
     const struct member *m = context;
     struct crew *c = m->crew;
     while (!atomic_load(&c->threads)) sched_yield();
+    uint32_t window = 0;
     for (uint64_t from_ps; (from_ps = soonest_ps(c->whole)) < UINT64_MAX;)
-        parts_window(c, m->number, from_ps + c->window_ps);
+        parts_window(c, m->number, ++window, from_ps + c->window_ps);
     return NULL;
 }
 
@@ -172,6 +196,7 @@ void parts_run(struct world *whole)
     const uint32_t wanted = most < whole->parts ? most : whole->parts;
     struct crew c = { .whole = whole, .window_ps = window_ps(whole) };
     struct member *member = memory_new((size_t)wanted + 1, sizeof member[0]);
+    c.taken = memory_new(whole->parts, sizeof c.taken[0]);
     uint32_t threads = 1;
     for (uint32_t p = 0; p < whole->parts; p++) {
         struct world *w = whole->part[p];
@@ -187,4 +212,5 @@ void parts_run(struct world *whole)
     (void)crew_work(&member[0]);
     while (--threads) pthread_join(member[threads].thread, NULL);
     free(member);
+    free(c.taken);
 }
