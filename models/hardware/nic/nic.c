@@ -163,7 +163,7 @@ static void qp_wait(struct nic *nic, struct request *r, uint64_t go_ps)
 static void qp_hold(struct nic *nic, struct request *r, const struct passage *p, uint32_t size, uint64_t head_ps)
 {
     struct world *w = nic->world;
-    const uint64_t now = sim_now_ps(w->sim), go_ps = now + p->push_ps;
+    const uint64_t go_ps = p->now_ps + p->push_ps;
     const uint64_t tail_ps = go_ps + line_ps(nic, size) + w->cluster->nic.fetch_ps;
     world_request_parcel(w, r)->held_ps = passage_go(w, r, p, size, head_ps, tail_ps + line_latency_ps(nic));
     qp_wait(nic, r, go_ps);
@@ -194,19 +194,26 @@ static uint64_t acks_take(struct nic *nic)
 /* Whether the port's quanta go as mail to another part of the world. */
 static bool nic_mails(const struct nic *nic) { return nic->world->box && nic->line; }
 
-/* Hands a quantum to the peer: by mail if the peer is in another part, otherwise at once.  The peer writes in_ps into
- * the QP's struct qp_rest.  This part owns the QP, so it makes that struct before. */
-static void mail_go(const struct nic *nic, struct mail *mail)
+/* Hands a quantum of r to the peer: by mail if the peer is in another part, otherwise at once.  The peer writes in_ps
+ * into the QP's struct qp_rest.  This part owns the QP, so it makes that struct before. */
+static void mail_go(const struct nic *nic, struct request *r, struct mail mail)
 {
     struct world *w = nic->world;
-    const struct request *r = mail->request;
     if (w->ways_differ || w->transport.message_ps) (void)nic_qp_more(w, qp_at(w, r->qp));
-    if (nic_mails(nic)) {
-        mailbox_send(w->box, r->target / w->part_ranks, mail);
+    if (!nic_mails(nic)) {
+        mail.kept = r;
+        nic_mail_take(w, &mail);
+        nic_mail_told(w, &mail);
         return;
     }
-    nic_mail_take(w, mail);
-    nic_mail_told(w, mail);
+    struct mail *const box = mailbox_add(w->box, r->target / w->part_ranks, mail.sent_ps);
+    *box = mail;
+    if (!mail.last || r->parcel || w->record) {
+        box->kept = r;
+    } else {
+        box->sent = *r;
+        world_request_free(w, r);
+    }
 }
 
 /* Sends the next quantum of r, the first request of the QP whose turn it is.  The quantum goes over the planned links.
@@ -216,7 +223,7 @@ static void quantum_send(struct nic *nic, struct request *r, const struct passag
     struct world *w = nic->world;
     struct qp *qp = qp_at(w, r->qp);
     struct port *turns = nic_turns(nic);
-    const uint64_t now = sim_now_ps(w->sim), owed_bytes = acks_take(nic);
+    const uint64_t now = p->now_ps, owed_bytes = acks_take(nic);
     nic_active_take(nic);
     const uint64_t service_ps = request_work_ps(w, r) + line_ps(nic, size + owed_bytes);
     const uint64_t read_ps = source_read(nic, r, now, size);
@@ -229,7 +236,7 @@ static void quantum_send(struct nic *nic, struct request *r, const struct passag
     const uint64_t tail_ps = now + line_ps(nic, size) + p->push_ps;
     const uint64_t there_ps = (tail_ps > read_ps ? tail_ps : read_ps) + head_ps - now;
     const uint64_t held_ps = request_held_ps(w, r);
-    struct mail mail = { .sent_ps = now, .head_ps = head_ps, .there_ps = there_ps, .request = r, .size_bytes = size };
+    struct mail mail = { .sent_ps = now, .head_ps = head_ps, .there_ps = there_ps, .size_bytes = size };
     if (held_ps) mail.there_ps = later(held_ps, there_ps);
     else if (!nic_mails(nic))
         mail.there_ps = w->ways_straight ? straight_go(w, nic, r, size, head_ps, there_ps)
@@ -244,16 +251,15 @@ static void quantum_send(struct nic *nic, struct request *r, const struct passag
     struct parcel *parcel = mail.last ? parcel_of(w, r) : world_request_parcel(w, r);
     if (parcel) parcel->held_ps = 0;
     if (!mail.last) parcel->early_bytes += size;
-    mail_go(nic, &mail);
+    mail_go(nic, r, mail);
 }
 
 /* Whether the QP whose turn it is must wait.  A signal without a put waits if the transport wants the requests before
  * it to be acknowledged first.  Any request waits until the QP's rate allows it.  Meanwhile the port's other QPs
  * send. */
-static bool qp_must_wait(struct nic *nic, struct request *r)
+static bool qp_must_wait(struct nic *nic, struct request *r, uint64_t now)
 {
     struct world *w = nic->world;
-    const uint64_t now = sim_now_ps(w->sim);
     uint64_t go_ps = now;
     if (w->transport.order == TRANSPORT_FENCE && r->signal && !r->put) go_ps = qp_at(w, r->qp)->done_ps;
     if (w->dcqcn.parameters && !request_held_ps(w, r))
@@ -288,12 +294,11 @@ static struct request *next_take(struct nic *nic)
     return put;
 }
 
-void nic_send_next(struct sim *sim, struct sim_event *event)
+static void turn_take(struct nic *nic, uint64_t now)
 {
-    struct nic *nic = fabric_container_of(event, struct nic, event);
     struct world *w = nic->world;
     nic->stalled = false;
-    nic_rings_take(nic, sim_now_ps(sim));
+    nic_rings_take(nic, now);
     if (!nic->active_count) {
         nic_turn_schedule(nic);
         return;
@@ -301,12 +306,11 @@ void nic_send_next(struct sim *sim, struct sim_event *event)
     struct request *r = next_take(nic);
     const uint32_t left_bytes = r->wire_bytes - request_early_bytes(w, r);
     const uint32_t size = w->quantum_bytes && left_bytes > w->quantum_bytes ? w->quantum_bytes : left_bytes;
-    if (w->transport.window_bytes && !nic_window_open(nic, size)) return;
-    if (qp_must_wait(nic, r)) return;
-    const uint64_t head_ps =
-        sim_now_ps(sim) + request_fetch_ps(&w->cluster->nic, r) + nic_local(w, r) + line_latency_ps(nic);
+    if (w->transport.window_bytes && !nic_window_open(nic, size, now)) return;
+    if (qp_must_wait(nic, r, now)) return;
+    const uint64_t head_ps = now + request_fetch_ps(&w->cluster->nic, r) + nic_local(w, r) + line_latency_ps(nic);
     struct passage p;
-    passage_begin(w, &p, sim_now_ps(sim));
+    passage_begin(w, &p, now);
     if (!w->ways_straight && !request_held_ps(w, r) && !nic_mails(nic)) {
         passage_find(nic, r, &p);
         passage_plan(w->network->link, &p, size, head_ps);
@@ -318,12 +322,75 @@ void nic_send_next(struct sim *sim, struct sim_event *event)
     quantum_send(nic, r, &p, size, head_ps);
 }
 
+void nic_send_next(struct sim *sim, struct sim_event *event)
+{
+    turn_take(fabric_container_of(event, struct nic, event), sim_now_ps(sim));
+}
+
+/* ---- turns that are no events ---- */
+
+static void turn_look_far(const struct nic *nic);
+static void turn_look_near(const struct nic *nic);
+
+/* Whether no two ports read memory over one link.  Their reads would have to be made in the order of their turns. */
+static bool reads_apart(const struct world *w)
+{
+    const uint32_t links = w->network->graph->link->len;
+    uint32_t *reader = memory_new((size_t)links + 1, sizeof reader[0]); /* [links] 1 + a port that reads by it */
+    bool apart = true;
+    for (uint32_t r = 0; r < w->options.ranks; r++) {
+        const struct world_rank *rank = &w->rank[r];
+        for (uint32_t i = 0; i < rank->nic_count; i++) {
+            for (uint32_t l = 0; l < rank->local[i].out_count; l++) {
+                uint32_t *const of = &reader[rank->local[i].out[l]];
+                apart &= !*of || *of == rank->nic[i] + 1;
+                *of = rank->nic[i] + 1;
+            }
+        }
+    }
+    free(reader);
+    return apart;
+}
+
+void nic_turns_init(struct world *whole)
+{
+    if (!whole->boxes || whole->relay || whole->peer_way || whole->dcqcn.parameters || whole->options.timeline) return;
+    for (uint32_t p = 0; p < whole->parts; p++)
+        if (whole->part[p]->ports_shared) return;
+    if (!reads_apart(whole)) return;
+    for (uint32_t i = 0; i < whole->nic_count; i++) whole->nic[i].apart = true;
+}
+
+void nic_turns_take(struct world *w, uint64_t end_ps)
+{
+    for (uint32_t i = w->port_first; i < w->port_end; i++) {
+        struct nic *nic = &w->nic[i];
+        if (!nic->apart) return;
+        for (uint64_t turn_ps; (turn_ps = nic_turn_ps(nic)) < end_ps; w->turns_taken++) {
+            turn_look_far(nic);
+            turn_look_near(nic);
+            turn_take(nic, turn_ps);
+        }
+    }
+}
+
+uint64_t nic_turns_next_ps(const struct world *w)
+{
+    uint64_t next_ps = UINT64_MAX;
+    for (uint32_t i = w->port_first; i < w->port_end; i++) {
+        if (!w->nic[i].apart) break;
+        const uint64_t turn_ps = nic_turn_ps(&w->nic[i]);
+        next_ps = turn_ps < next_ps ? turn_ps : next_ps;
+    }
+    return next_ps;
+}
+
 /* ---- mail ---- */
 
 /* Plans the links of a quantum as of the time when it was sent, and sends it over them. */
 static void mail_way(const struct world *w, struct mail *m)
 {
-    const struct request *r = m->request;
+    const struct request *r = mail_request(m);
     struct world *from = w->rank[r->source].world;
     if (w->ways_straight) {
         m->there_ps = straight_go(from, nic_of(from, r), r, m->size_bytes, m->head_ps, m->there_ps);
@@ -343,22 +410,27 @@ void nic_mails_way(struct world *w, struct mailbox *const *box)
     for (uint32_t i = 0; i < w->box->in_count; i++) {
         struct mail *m = w->box->in[i].mail;
         mail_way(w, m);
-        (void)back_ps(w, m->request); /* a first call finds the ways back, so make it here, on one thread */
+        (void)back_ps(w, mail_request(m)); /* a first call finds the ways back, so make it here, on one thread */
     }
 }
 
 void nic_mails_take(struct world *w)
 {
-    enum { MAIL_AHEAD = 24, REQUEST_AHEAD = 12, WORD_AHEAD = 5 };
+    enum { MAIL_AHEAD = 16, WORD_AHEAD = 8, WATCH_AHEAD = 4 };
     const struct mailbox *box = w->box;
     const uint32_t count = box->in_count;
     for (uint32_t i = 0; i < count; i++) {
-        if (i + MAIL_AHEAD < count) __builtin_prefetch(box->in[i + MAIL_AHEAD].mail, 1);
-        if (i + REQUEST_AHEAD < count) __builtin_prefetch(box->in[i + REQUEST_AHEAD].mail->request);
+        if (i + MAIL_AHEAD < count) {
+            __builtin_prefetch(box->in[i + MAIL_AHEAD].mail, 1);
+            __builtin_prefetch((const char *)box->in[i + MAIL_AHEAD].mail + ARENA_LINE_BYTES, 1);
+        }
         if (i + WORD_AHEAD < count) {
-            const struct request *r = box->in[i + WORD_AHEAD].mail->request;
-            __builtin_prefetch(&w->rank[r->source].world);
+            const struct request *r = mail_request(box->in[i + WORD_AHEAD].mail);
             if (r->signal) world_word_look_far(&w->rank[r->target], r->word);
+        }
+        if (i + WATCH_AHEAD < count) {
+            const struct request *r = mail_request(box->in[i + WATCH_AHEAD].mail);
+            if (r->signal) world_word_look_near(&w->rank[r->target], r->word);
         }
         if (!w->ways_shared) mail_way(w, box->in[i].mail);
         nic_mail_take(w, box->in[i].mail);
@@ -367,12 +439,11 @@ void nic_mails_take(struct world *w)
 
 void nic_mails_told(struct world *w)
 {
-    enum { REQUEST_AHEAD = 16, QP_AHEAD = 8 };
-    const struct mail *const mail = w->box->mail;
+    enum { QP_AHEAD = 8 };
+    struct mail *const mail = w->box->mail;
     const uint32_t count = w->box->count;
     for (uint32_t i = 0; i < count; i++) {
-        if (i + REQUEST_AHEAD < count) __builtin_prefetch(mail[i + REQUEST_AHEAD].request, 1);
-        if (i + QP_AHEAD < count) arena_look_ahead(&w->arena, mail[i + QP_AHEAD].request->qp);
+        if (i + QP_AHEAD < count) arena_look_ahead(&w->arena, mail_request(&mail[i + QP_AHEAD])->qp);
         nic_mail_told(w, &mail[i]);
     }
     mailbox_clear(w->box);
@@ -395,11 +466,9 @@ static arena_name place_name(const arena_name *place, uint32_t first, uint32_t a
     return place[(first + at) & (max - 1)];
 }
 
-void nic_look_far(const struct sim *sim, const struct sim_event *event)
+/* Prefetches the requests of a port's next turns, and then their QPs. */
+static void turn_look_far(const struct nic *nic)
 {
-    if (event->kind == EVENT_LANDED) landing_look(sim, event, world_word_look_far);
-    if (event->kind != EVENT_SEND) return;
-    const struct nic *nic = fabric_container_of(event, const struct nic, event);
     const struct arena *arena = &nic->world->arena;
     if (nic->active_count) {
         arena_look_ahead(arena, nic->active[nic->active_first]);
@@ -411,11 +480,8 @@ void nic_look_far(const struct sim *sim, const struct sim_event *event)
     }
 }
 
-void nic_look_near(const struct sim *sim, const struct sim_event *event)
+static void turn_look_near(const struct nic *nic)
 {
-    if (event->kind == EVENT_LANDED) landing_look(sim, event, world_word_look_near);
-    if (event->kind != EVENT_SEND) return;
-    const struct nic *nic = fabric_container_of(event, const struct nic, event);
     const struct arena *arena = &nic->world->arena;
     if (nic->active_count) arena_look_ahead(arena, request_at(nic->world, nic->active[nic->active_first])->qp);
     if (nic->ring_count) {
@@ -423,6 +489,18 @@ void nic_look_near(const struct sim *sim, const struct sim_event *event)
         arena_look_ahead(arena, last->qp);
         arena_look_ahead(arena, last->next);
     }
+}
+
+void nic_look_far(const struct sim *sim, const struct sim_event *event)
+{
+    if (event->kind == EVENT_LANDED) landing_look(sim, event, world_word_look_far);
+    if (event->kind == EVENT_SEND) turn_look_far(fabric_container_of(event, const struct nic, event));
+}
+
+void nic_look_near(const struct sim *sim, const struct sim_event *event)
+{
+    if (event->kind == EVENT_LANDED) landing_look(sim, event, world_word_look_near);
+    if (event->kind == EVENT_SEND) turn_look_near(fabric_container_of(event, const struct nic, event));
 }
 
 void nic_init(struct world *w, uint32_t port)

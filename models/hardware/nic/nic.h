@@ -138,9 +138,10 @@ struct credit {
 };
 
 /* A port of a NIC.  A world's array has one for each port in the network, in the order of the ports' numbers, and then
- * one more for each port, for messages from the port to itself. */
+ * one more for each port, for messages from the port to itself.  A port's turns are events, or it takes those of a
+ * window together when the window ends (nic_turns_take()). */
 struct nic {
-    struct sim_event event; /* sends the next quantum */
+    struct sim_event event; /* its next turn */
     struct world *world;
     struct link_state *line; /* its link to the network; NULL: it serves the port's messages to itself */
     uint32_t number;    /* the port's number; a port's other struct nic, for messages to itself, has the same number */
@@ -159,6 +160,7 @@ struct nic {
     uint32_t credit_count, credit_max;
     bool used;    /* a rank uses it */
     bool stalled; /* the window is full: the port waits for a credit */
+    bool apart;   /* its turns are no events */
 };
 
 /* ---- qp.c: QPs and requests ---- */
@@ -216,6 +218,13 @@ void nic_ring(struct world_rank *source, struct qp *qp);
 uint64_t nic_copied_ps(const struct world_rank *rank, uint64_t size_bytes);
 
 /* ---- nic.c, and nic_receive.c for two of the events ---- */
+
+/* Lets ports take their turns without events, where nothing else in the world sees a turn before its window ends. */
+void nic_turns_init(struct world *whole);
+/* Takes the turns before end_ps of the part's ports whose turns are no events. */
+void nic_turns_take(struct world *w, uint64_t end_ps);
+/* When the next of these ports takes its next turn; UINT64_MAX: none does before something else happens. */
+uint64_t nic_turns_next_ps(const struct world *w);
 
 /* Plans the ways of all mail of a window that has ended, in a world whose parts share ways.  In other worlds,
  * nic_mails_take() plans them. */

@@ -151,17 +151,19 @@ static inline struct port *nic_turns(struct nic *nic) { return nic->line ? &nic-
 
 /* Gives bytes back to the window at time_ps. */
 void nic_credit_return(struct nic *nic, uint32_t size_bytes, uint64_t time_ps);
-/* Schedules the port's next turn.  It comes once the port is free and a QP has pending requests, or when the next
- * doorbell rings. */
+/* When the port takes its next turn: once it is free and a QP has pending requests, or when the next doorbell rings.  A
+ * port that is stalled waits for a credit.  UINT64_MAX: it waits for something that is not known yet. */
+uint64_t nic_turn_ps(const struct nic *nic);
+/* Schedules that turn, if the port's turns are events. */
 void nic_turn_schedule(struct nic *nic);
 /* Adds a QP to those that take turns; `first` is the request that it sends first. */
 void nic_active_add(struct nic *nic, const struct request *first);
 
 /* Removes the QP whose turn it is.  If it has more requests, the caller adds it again at the end. */
 void nic_active_take(struct nic *nic);
-/* Whether the window has room for size_bytes.  No quantum is larger than the window.  If there is no room, the NIC
+/* Whether the window has room for size_bytes now.  No quantum is larger than the window.  If there is no room, the NIC
  * tries again when the next credit is due. */
-bool nic_window_open(struct nic *nic, uint64_t size_bytes);
+bool nic_window_open(struct nic *nic, uint64_t size_bytes, uint64_t now_ps);
 
 /* ---- nic_doorbell.c ---- */
 
@@ -182,6 +184,6 @@ static inline struct request *nic_ring_soonest(const struct nic *nic)
 void nic_mail_take(struct world *w, struct mail *m);
 /* Tells the source, whose world is w, at which time the quantum is acknowledged.  After the last quantum the source
  * frees the request. */
-void nic_mail_told(struct world *w, const struct mail *m);
+void nic_mail_told(struct world *w, struct mail *m);
 
 #endif

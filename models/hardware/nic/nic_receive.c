@@ -40,9 +40,9 @@ void nic_request_landed(struct sim *sim, struct sim_event *event)
 static struct request *landing_of(struct world *w, struct mail *m, const struct parcel *parcel)
 {
     m->lands = !w->box;
-    if (m->lands) return m->request;
+    if (m->lands) return m->kept;
     struct request *own = pool_get(&w->requests);
-    *own = *m->request;
+    *own = *mail_request(m);
     own->parcel = 0;
     if (!parcel || !parcel->payload_bytes) return own;
     void *const bytes = memory_new(parcel->payload_bytes, 1);
@@ -57,7 +57,7 @@ static struct request *landing_of(struct world *w, struct mail *m, const struct 
  * the source's QP has room, its window opens, and its flush may return. */
 static void request_known(struct world *w, struct mail *m, uint64_t visible_ps)
 {
-    const struct request *const r = m->request;
+    const struct request *const r = mail_request(m);
     assert(visible_ps >= sim_now_ps(w->sim) && visible_ps >= w->seen_ps);
     m->acked_ps = visible_ps + flush_ps(w) + back_ps(w, r);
     world_arrival_note(&w->rank[r->target], visible_ps);
@@ -76,7 +76,7 @@ static void request_known(struct world *w, struct mail *m, uint64_t visible_ps)
  * direction.  On a host the CPU answers. */
 static void get_answer(struct world *w, struct mail *m, uint64_t in_ps)
 {
-    const struct request *const get = m->request;
+    const struct request *const get = mail_request(m);
     const struct parcel *const asked = parcel_of(w->rank[get->source].world, get);
     assert(get->get && !get->answer && in_ps >= w->seen_ps); /* a get is answered once */
     m->acked_ps = in_ps + back_ps(w, get);
@@ -105,20 +105,20 @@ static void get_answer(struct world *w, struct mail *m, uint64_t in_ps)
 /* Answers a get, or delivers any other request, when its last byte has come in at in_ps. */
 static void request_in(struct world *w, struct mail *m, uint64_t in_ps)
 {
-    if (m->request->get) get_answer(w, m, in_ps);
+    if (mail_request(m)->get) get_answer(w, m, in_ps);
     else request_known(w, m, in_ps + w->cluster->nic.deliver_ps);
 }
 
-void nic_mail_told(struct world *w, const struct mail *m)
+void nic_mail_told(struct world *w, struct mail *m)
 {
-    struct request *const r = m->request;
+    const struct request *const r = mail_request(m);
     if (!m->acked_ps) return;
     if (w->transport.window_bytes) nic_credit_return(nic_of(w, r), m->size_bytes, m->acked_ps);
     if (!m->last) return;
     struct qp *const qp = qp_at(w, r->qp);
     if (r->answer) qp_rest_of(w, qp)->answers--;
     else if (!r->get) world_qp_complete(w, r->source, qp, r->places, m->acked_ps);
-    if (!m->lands) world_request_free(w, r);
+    if (m->kept && !m->lands) world_request_free(w, m->kept);
 }
 
 /* Makes the host work on a request.  The host works on packets as they come in.  If its CPU is free, the work is done
@@ -128,7 +128,7 @@ void nic_request_received(struct sim *sim, struct sim_event *event)
     struct world *w = sim_owner(sim);
     struct request *r = fabric_container_of(event, struct request, event);
     const uint64_t done_ps = w->machine->receive(&w->rank[r->target], sim_now_ps(sim), r);
-    struct mail m = { .request = r, .size_bytes = r->wire_bytes - request_early_bytes(w, r), .last = true };
+    struct mail m = { .kept = r, .size_bytes = r->wire_bytes - request_early_bytes(w, r), .last = true };
     request_in(w, &m, later(done_ps, parcel_of(w, r)->in_ps));
     nic_mail_told(w, &m);
 }
@@ -207,16 +207,17 @@ static uint64_t request_in_ps(struct world *w, const struct request *r, uint64_t
 }
 
 /* How long the receiving port is busy with the last bytes of a request. */
-static uint64_t in_service_ps(const struct world *w, const struct mail *m)
+static uint64_t in_service_ps(const struct world *w, struct mail *m)
 {
-    if (turns_round(w, m->request)) return 0;
+    const struct request *const r = mail_request(m);
+    if (turns_round(w, r)) return 0;
     const struct network *n = w->network;
-    return rate_time(n->link[n->port[port_to(w, m->request)].in].rate, m->size_bytes);
+    return rate_time(n->link[n->port[port_to(w, r)].in].rate, m->size_bytes);
 }
 
 void nic_mail_take(struct world *w, struct mail *m)
 {
-    struct request *const r = m->request;
+    struct request *const r = mail_request(m);
     struct parcel *const parcel = parcel_of(w->rank[r->source].world, r);
     if (parcel) parcel->in_ps = later(parcel->in_ps, m->there_ps);
     if (!m->last) {

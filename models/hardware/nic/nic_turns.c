@@ -35,14 +35,15 @@ static void credit_pop(struct nic *nic)
 
 static void nic_wake(struct nic *nic, uint64_t time_ps)
 {
+    if (nic->apart) return;
     if (!sim_event_pending(&nic->event)) sim_schedule_at(nic->world->sim, &nic->event, time_ps);
     else if (time_ps < sim_event_time_ps(&nic->event)) sim_reschedule_at(nic->world->sim, &nic->event, time_ps);
 }
 
-bool nic_window_open(struct nic *nic, uint64_t size_bytes)
+bool nic_window_open(struct nic *nic, uint64_t size_bytes, uint64_t now_ps)
 {
-    const uint64_t window_bytes = nic->world->transport.window_bytes, now = sim_now_ps(nic->world->sim);
-    while (nic->credit_count && nic->credit[0].time_ps <= now) {
+    const uint64_t window_bytes = nic->world->transport.window_bytes;
+    while (nic->credit_count && nic->credit[0].time_ps <= now_ps) {
         assert(nic->outstanding_bytes >= nic->credit[0].size_bytes); /* credits return only what was sent */
         nic->outstanding_bytes -= nic->credit[0].size_bytes;
         credit_pop(nic);
@@ -84,10 +85,16 @@ void nic_active_take(struct nic *nic)
     nic->active_count--;
 }
 
+uint64_t nic_turn_ps(const struct nic *nic)
+{
+    if (nic->stalled) return nic->credit_count ? nic->credit[0].time_ps : UINT64_MAX;
+    const uint64_t free_ps = nic->line ? nic->line->port.free_ps : nic->turned.free_ps;
+    if (nic->active_count) return free_ps;
+    return nic->ring_count ? later(nic_ring_soonest(nic)->ring_ps, free_ps) : UINT64_MAX;
+}
+
 void nic_turn_schedule(struct nic *nic)
 {
-    if (!nic->active_count && !nic->ring_count) return;
-    const uint64_t now = sim_now_ps(nic->world->sim);
-    const uint64_t ring_ps = nic->active_count ? 0 : nic_ring_soonest(nic)->ring_ps;
-    nic_wake(nic, later(now, later(ring_ps, nic_turns(nic)->free_ps)));
+    if (nic->apart || (!nic->active_count && !nic->ring_count)) return;
+    nic_wake(nic, later(sim_now_ps(nic->world->sim), nic_turn_ps(nic)));
 }

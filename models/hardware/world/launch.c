@@ -125,6 +125,7 @@ static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, 
     }
     world_counters_launch(rank);
     blocks_place(rank, worker, count);
+    nic_turns_take(rank->world, sim_now_ps(rank->world->sim));
     for (size_t i = 0; i < sizeof counted / sizeof counted[0]; i++)
         rank->before[counted[i]] = ports_use(rank, counted[i]);
     if (rank->world->record) world_timeline_launch(rank->world->record, rank->fabric.rank, count);
@@ -135,6 +136,7 @@ static void rank_result(struct world_rank *rank, struct world_result *result)
     const struct world *w = rank->world;
     const uint64_t beside_ps = rank->beside_ps;
     assert(rank->start_ps <= rank->begin_ps && rank->begin_ps <= rank->end_ps);
+    nic_turns_take(rank->world, sim_now_ps(rank->world->sim));
     *result = (struct world_result){ .time_ps = rank->end_ps - rank->begin_ps + beside_ps,
                                      .launch_ps = beside_ps,
                                      .let_ps = rank->let_ps - rank->begin_ps + beside_ps,

@@ -130,6 +130,12 @@ static void window_end(struct crew *c)
     c->events = events;
 }
 
+static uint64_t part_next_ps(const struct world *w)
+{
+    const uint64_t event_ps = sim_next_ps(w->sim, &w->idle), turn_ps = nic_turns_next_ps(w);
+    return event_ps < turn_ps ? event_ps : turn_ps;
+}
+
 static void part_take(struct world *w, uint64_t end_ps)
 {
     w->seen_ps = end_ps;
@@ -147,7 +153,9 @@ static void parts_run_before(struct crew *c, uint32_t self, uint32_t window, uin
         for (uint32_t p = (self + i) % threads; p < whole->parts; p += threads) {
             struct world *w = whole->part[p];
             if (w->next_ps >= end_ps || atomic_load(&c->taken[p]) == window) continue;
-            if (atomic_exchange(&c->taken[p], window) != window) sim_run_before(w->sim, end_ps, &w->idle);
+            if (atomic_exchange(&c->taken[p], window) == window) continue;
+            sim_run_before(w->sim, end_ps, &w->idle);
+            nic_turns_take(w, end_ps);
         }
     }
 }
@@ -174,7 +182,7 @@ static void parts_window(struct crew *c, uint32_t self, uint32_t window, uint64_
     for (uint32_t p = self; p < whole->parts; p += threads) {
         struct world *w = whole->part[p];
         nic_mails_told(w);
-        w->next_ps = sim_next_ps(w->sim, &w->idle);
+        w->next_ps = part_next_ps(w);
     }
     crew_meet(c);
 }
@@ -200,7 +208,7 @@ void parts_run(struct world *whole)
     uint32_t threads = 1;
     for (uint32_t p = 0; p < whole->parts; p++) {
         struct world *w = whole->part[p];
-        w->next_ps = sim_next_ps(w->sim, &w->idle);
+        w->next_ps = part_next_ps(w);
         c.events += sim_event_count(w->sim);
     }
     member[0] = (struct member){ .crew = &c };

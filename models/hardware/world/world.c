@@ -272,7 +272,9 @@ static struct world *part_new(struct world *whole, uint32_t number, uint32_t nod
     w->rank_count = whole->options.ranks - w->rank_first < ranks ? whole->options.ranks - w->rank_first : ranks;
     w->box = whole->boxes[number] = mailbox_new(whole->parts);
     part_init(w, EVENTS_OF_A_PART);
-    for (uint32_t i = number * ports; i < (number + 1) * ports && i < whole->nic_count; i++)
+    w->port_first = number * ports;
+    w->port_end = w->port_first + ports < whole->nic_count ? w->port_first + ports : whole->nic_count;
+    for (uint32_t i = w->port_first; i < w->port_end; i++)
         whole->nic[i].world = whole->nic[whole->nic_count + i].world = w;
     return w;
 }
@@ -328,6 +330,7 @@ struct world *world_new(const struct cluster *cluster, const struct world_option
     parts_make(w);
     for (uint32_t p = 0; p < w->parts; p++)
         for (uint32_t i = 0; i < w->part[p]->rank_count; i++) rank_init(w->part[p], w->part[p]->rank_first + i);
+    nic_turns_init(w);
     if (options->timeline) w->record = record_new(w);
     if (options->usage) w->usage = usage_new(EVENT_LOOK);
     w->busy = busy_new(w);
@@ -423,7 +426,8 @@ const char *world_why_one_thread(const struct world *w)
 uint64_t world_event_count(const struct world *w)
 {
     uint64_t events = 0;
-    for (uint32_t p = 0; p < w->parts; p++) events += sim_event_count(w->part[p]->sim) - w->part[p]->looks;
+    for (uint32_t p = 0; p < w->parts; p++)
+        events += sim_event_count(w->part[p]->sim) + w->part[p]->turns_taken - w->part[p]->looks;
     return events - usage_events(w->usage);
 }
 

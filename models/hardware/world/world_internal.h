@@ -318,6 +318,8 @@ struct world {
 
     /* ---- a part's own ---- */
     uint32_t number, rank_first, rank_count;
+    uint32_t port_first, port_end; /* the numbers of its ports of NICs */
+    uint64_t turns_taken;          /* turns of ports that were no events */
     struct mailbox *box;    /* the mail between this part and the others; NULL: the world is not divided */
     uint64_t next_ps;       /* its next event; UINT64_MAX: nothing is left to do */
     uint64_t seen_ps;       /* while it takes in mail: the soonest time at which the mail may be seen */
