@@ -15,6 +15,7 @@
 #include "models/predict/beside.h"
 #include "models/predict/fault.h"
 #include "models/predict/launches.h"
+#include "models/predict/on_cores.h"
 #include "models/predict/span.h"
 #include "models/predict/steps.h"
 #include "reports/compare.h"
@@ -33,10 +34,10 @@ struct run {
     struct kernel_job *job;
     struct world *world;
     struct kernel_rank **rank;
-    struct world_result *result;  /* [ranks] results of the phase that is being recorded */
-    struct world_result *results; /* [rounds][phases][ranks] results of the program that runs */
-    struct kernel_launch *launch; /* [phases] as rank 0 launched them, without their workers */
-    struct kernel_launch *listed; /* the launch whose list of workers the world may still read; NULL: none */
+    struct world_result *result;     /* [ranks] results of the phase that is being recorded */
+    struct world_result *results;    /* [rounds][phases][ranks] results of the program that runs */
+    struct kernel_launch *launch;    /* [phases] as rank 0 launched them, without their workers */
+    struct kernel_launch **launched; /* [ranks] the latest launch of each rank */
     struct graph *graph;
     struct loops *loops; /* NULL: the shipped loops */
     struct transport transport;
@@ -66,6 +67,7 @@ static void run_clear(struct run *run)
     g_free(run->rank);
     g_free(run->results);
     g_free(run->launch);
+    g_free(run->launched);
     g_free(run->arrival_ps);
     g_free(run->slow);
     g_free(run->span);
@@ -122,6 +124,14 @@ static bool nvlink_disable(struct run *run, const struct case_options *c, GError
     return true;
 }
 
+static bool rank_make(void *context, uint32_t rank, void *memory)
+{
+    const struct run *run = context;
+    (void)memory;
+    run->rank[rank] = kernel_rank_new(run->job, world_fabric(run->world, rank));
+    return true;
+}
+
 static bool run_init(struct run *run, const struct case_options *c, const struct simulate_wishes *wishes,
                      GError **error)
 {
@@ -166,8 +176,10 @@ static bool run_init(struct run *run, const struct case_options *c, const struct
     run->rank = g_new0(struct kernel_rank *, o->ranks);
     run->span = g_new0(struct span, o->ranks);
     run->launch = g_new0(struct kernel_launch, kernel_phase_count(o));
+    run->launched = g_new0(struct kernel_launch *, o->ranks);
     run->results = g_new0(struct world_result, (gsize)LOOP_ROUNDS * o->ranks * kernel_phase_count(o));
-    for (uint32_t r = 0; r < o->ranks; r++) run->rank[r] = kernel_rank_new(o, world_fabric(run->world, r));
+    on_cores_run(
+        &(struct on_cores){ .jobs = o->ranks, .cores = MAX(wishes->threads, 1), .run = rank_make, .context = run });
     return true;
 }
 
@@ -626,11 +638,16 @@ static void phase_launch(void *context, uint32_t rank, uint32_t kernel, struct f
     const uint32_t phase = run->first_phase + kernel % run->program_phases;
     assert(rank < run->job->ranks && phase < kernel_phase_count(run->job));
     if (run->beside->wanted) world_pressure_set(run->world, rank, &run->beside->phase[phase].pressure);
-    if (run->listed) kernel_launch_forget_list(run->listed);
-    struct kernel_launch *const launch = run->listed = kernel_rank_launch(run->rank[rank], phase);
+    struct kernel_launch *const launch = run->launched[rank] = kernel_rank_launch(run->rank[rank], phase);
     if (rank == 0) run->launch[phase] = *launch;
     *worker = waits_launch(run, rank, phase, launch);
     *worker_count = launch->worker_count;
+}
+
+static void phase_launched(void *context, uint32_t rank)
+{
+    const struct run *run = context;
+    kernel_launch_forget_list(run->launched[rank]);
 }
 
 /* Runs `kernels` kernels: the `count` phases from `first` on, over and over.  A rank begins a kernel when its previous
@@ -644,6 +661,7 @@ static bool run_kernels(struct run *run, uint32_t first, uint32_t count, uint32_
     run->program_kernels = kernels;
     const struct world_program program = { .kernels = kernels,
                                            .launch = phase_launch,
+                                           .launched = phase_launched,
                                            .context = run,
                                            .arrival_ps = run->arrival_ps,
                                            .result = run->results };

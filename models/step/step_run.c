@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <pthread.h>
 #include "models/backends.h"
 #include "models/hardware/world/agenda.h"
 #include "models/hardware/sm/pressure.h"
@@ -44,8 +43,6 @@ struct step_run {
     struct graph *graph;
     struct transport transport;
     struct world *world;
-    pthread_mutex_t launching;    /* held while a rank launches a phase */
-    struct kernel_launch *listed; /* the latest launch: the next one frees its list of workers */
     struct schedule *schedule;
     struct device *device;
     double *speed, *slowness; /* [ranks] factor on the GPU's clock; factor on the time of a slow rank */
@@ -206,17 +203,18 @@ static void costs_make(struct step_run *run, struct comm *comm)
 
 /* ---- kernels of the world ---- */
 
-static struct kernel_launch *phase_launch(struct step_run *run, const struct comm *comm, uint32_t rank, uint32_t phase)
+static struct kernel_launch *phase_launch(const struct step_run *run, const struct comm *comm, uint32_t rank,
+                                          uint32_t phase)
 {
-    if (run->listed) kernel_launch_forget_list(run->listed);
     if (routes(run)) comm->job->family->route(comm->rank[rank], comm->routing);
-    return run->listed = kernel_rank_launch(comm->rank[rank], phase);
+    return kernel_rank_launch(comm->rank[rank], phase);
 }
 
 struct alone {
     struct step_run *run;
     const struct comm *comm;
-    uint32_t phase; /* the phase that the program's first kernel launches */
+    uint32_t phase;                /* the phase that the program's first kernel launches */
+    struct kernel_launch **launch; /* [ranks] the latest launch of each rank */
 };
 
 static void alone_launch(void *context, uint32_t rank, uint32_t kernel, struct fabric_worker ***worker,
@@ -224,13 +222,19 @@ static void alone_launch(void *context, uint32_t rank, uint32_t kernel, struct f
 {
     const struct alone *alone = context;
     const uint32_t phase = alone->phase + kernel;
-    const struct kernel_launch *launch = phase_launch(alone->run, alone->comm, rank, phase);
+    const struct kernel_launch *launch = alone->launch[rank] = phase_launch(alone->run, alone->comm, rank, phase);
     struct step_cost *cost = cost_at(alone->run, alone->comm, rank, COMPUTE_WHATS + phase);
     *cost = (struct step_cost){ .occupancy = OCCUPANCY_MEETING, .sms = 1, .source = "simulated" };
     for (uint32_t i = 0; i < launch->worker_count; i++)
         if (launch->worker[i]->sm >= cost->sms) cost->sms = launch->worker[i]->sm + 1u;
     *worker = launch->worker;
     *worker_count = launch->worker_count;
+}
+
+static void alone_launched(void *context, uint32_t rank)
+{
+    const struct alone *alone = context;
+    kernel_launch_forget_list(alone->launch[rank]);
 }
 
 static bool hangs(const struct kernel_job *job, uint32_t phase, const char *text, GError **error)
@@ -241,14 +245,19 @@ static bool hangs(const struct kernel_job *job, uint32_t phase, const char *text
 static bool phases_run_alone(struct step_run *run, struct comm *comm, GError **error)
 {
     const uint32_t ranks = run->ranks;
+    g_autofree struct kernel_launch **launch = g_new0(struct kernel_launch *, ranks);
     comm->alone = g_new0(struct world_result, (gsize)comm->phases * ranks);
     for (uint32_t p = 0, together; p < comm->phases; p += together) {
-        struct alone alone = { run, comm, p };
+        struct alone alone = { run, comm, p, launch };
         char text[256] = "";
         uint32_t stuck;
         together = p + 1 < comm->phases && program_is_receive(comm->job, p + 1) ? 2 : 1;
         const struct world_program program = {
-            .kernels = together, .launch = alone_launch, .context = &alone, .result = &comm->alone[(size_t)p * ranks]
+            .kernels = together,
+            .launch = alone_launch,
+            .launched = alone_launched,
+            .context = &alone,
+            .result = &comm->alone[(size_t)p * ranks],
         };
         if (!world_run_program(run->world, &program, &stuck, text, sizeof text))
             return hangs(comm->job, p + stuck, text, error);
@@ -293,11 +302,10 @@ static void device_begin(void *context, uint32_t rank, uint32_t kernel)
 {
     struct step_run *run = context;
     if (!run->options->contention) clock_set(run, rank, 0);
-    pthread_mutex_lock(&run->launching);
-    const struct kernel_launch *launch =
+    struct kernel_launch *launch =
         phase_launch(run, comm_of(run, kernel), rank, schedule_kernel(run->schedule, kernel)->phase);
     world_kernel_begin(run->world, rank, launch->worker, launch->worker_count);
-    pthread_mutex_unlock(&run->launching);
+    kernel_launch_forget_list(launch);
 }
 
 /* A kernel's demand on the memory when it runs alone.  Of the bytes that a phase moves, half count as read. */
@@ -437,7 +445,6 @@ struct step_run *step_run_new(const struct step_run_options *options, GError **e
 {
     struct step_run *run = g_new0(struct step_run, 1);
     run->options = options;
-    pthread_mutex_init(&run->launching, NULL);
     const bool timed = options->costs->work != NULL; /* times are given, so the cluster needs no GPUs */
     if (!options->cluster->gpu.sms && !timed) {
         error_input(error, "%s: expected GPUs, found a host", options->cluster->path);
@@ -480,7 +487,6 @@ void step_run_free(struct step_run *run)
     g_free(run->speed);
     g_free(run->slowness);
     g_free(run->slow);
-    pthread_mutex_destroy(&run->launching);
     g_free(run);
 }
 

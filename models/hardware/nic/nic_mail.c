@@ -77,7 +77,8 @@ static void dues_sort(struct mail_due *due, struct mail_due *spare, uint32_t cou
     memcpy(due, spare, count * sizeof due[0]);
     for (uint32_t s = 0; s < slots; s++) { /* end[s] has become the slot's begin */
         const uint32_t behind = s + 1 < slots ? end[s + 1] : count;
-        if (behind - end[s] > 1) dues_sort(due + end[s], spare, behind - end[s], low_ps + ((uint64_t)s << shift), shift);
+        if (behind - end[s] > 1)
+            dues_sort(due + end[s], spare, behind - end[s], low_ps + ((uint64_t)s << shift), shift);
     }
 }
 

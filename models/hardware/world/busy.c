@@ -5,6 +5,7 @@
 #include "models/hardware/world/busy.h"
 
 #include <assert.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include "models/hardware/world/world_internal.h"
@@ -47,6 +48,7 @@ struct busy {
     uint32_t watched_count, watched_max;
     struct looked *kernel;
     uint32_t kernels;
+    pthread_mutex_t results; /* held while the result of a rank's kernel is noted */
 };
 
 /* ---- the parts ---- */
@@ -102,6 +104,7 @@ struct busy *busy_new(struct world *w)
     struct busy *b = memory_new(1, sizeof *b);
     const struct network *n = w->network;
     b->world = w;
+    pthread_mutex_init(&b->results, NULL);
     for (uint32_t r = 0; r < w->options.ranks; r++) rank_watch(b, &w->rank[r]);
     for (uint32_t i = 0; i < w->nic_count; i++) nic_watch(b, i);
     for (uint32_t i = 0; i < n->graph->link->len; i++)
@@ -127,6 +130,7 @@ void busy_free(struct busy *b)
     if (!b) return;
     kernels_clear(b);
     free(b->watched);
+    pthread_mutex_destroy(&b->results);
     free(b);
 }
 
@@ -311,12 +315,15 @@ static void own_add(struct own_busiest *o, const struct world_rank *rank, uint64
  * only for their own rank's kernel. */
 void busy_rank_result(const struct world_rank *rank, const struct world_result *result)
 {
-    struct looked *k = &rank->world->busy->kernel[rank->kernel];
+    struct busy *b = rank->world->busy;
+    struct looked *k = &b->kernel[rank->kernel];
     uint64_t posted_ps = 0;
     for (uint32_t i = 0; rank->posted_ps && i < rank->worker_count; i++)
         posted_ps = later(posted_ps, rank->posted_ps[i]);
+    pthread_mutex_lock(&b->results);
     own_add(&k->sm, rank, result->use[WORLD_SM].busy_ps);
     own_add(&k->poster, rank, posted_ps);
+    pthread_mutex_unlock(&b->results);
 }
 
 /* ---- answers ---- */

@@ -188,6 +188,7 @@ static void rank_prepare(struct world_rank *rank, uint64_t start_ps)
     uint32_t count = 0;
     p->launch(p->context, rank->fabric.rank, rank->kernel, &worker, &count);
     rank_launch(rank, worker, count, start_ps);
+    if (p->launched) p->launched(p->context, rank->fabric.rank);
 }
 
 void launch_rank_done(struct world_rank *rank)
@@ -227,11 +228,9 @@ void launch_event_run(struct sim *sim, struct sim_event *event)
         agenda->ended(agenda->context, rank->fabric.rank, &result);
         return;
     }
-    pthread_mutex_lock(&rank->world->whole->launching);
     rank_result(rank, result_of(rank));
     rank->kernel++;
     rank_prepare(rank, sim_now_ps(sim));
-    pthread_mutex_unlock(&rank->world->whole->launching);
     busy_rank_begin(rank);
     first_steps_schedule(rank);
 }
@@ -270,33 +269,40 @@ void launch_begin_run(struct sim *sim, struct sim_event *event)
 
 static void program_begin(struct world *w, const struct world_program *program)
 {
-    const uint64_t start_ps = launch_start_ps(w);
+    w->program_ps = launch_start_ps(w);
     for (uint32_t p = 0; p < w->parts; p++) {
         w->part[p]->program = program;
+        w->part[p]->program_ps = w->program_ps;
         w->part[p]->several = program->kernels > 1;
         w->part[p]->ranks_running = w->part[p]->rank_count;
     }
     network_uses_clear(w->network);
     for (uint32_t i = 0; i < w->cluster->host.cores; i++) w->core[i].port.busy_ps = 0;
-    busy_program_begin(w->busy, program->kernels, start_ps);
+    busy_program_begin(w->busy, program->kernels, w->program_ps);
+}
+
+/* Launches the first kernels of the part's ranks, if a program runs. */
+static void first_launch(struct world *part)
+{
+    const struct world_program *program = part->program;
+    struct world_rank *const rank = &part->rank[part->rank_first];
+    const uint64_t start_ps = part->program_ps;
     uint32_t most = 0;
-    for (uint32_t r = 0; r < w->options.ranks; r++) {
-        struct world_rank *rank = &w->rank[r];
-        rank->kernel = 0;
-        rank_prepare(rank, start_ps + (program->arrival_ps ? program->arrival_ps[r] : 0));
-        most = rank->worker_count > most ? rank->worker_count : most;
+    if (!program) return;
+    for (uint32_t r = 0; r < part->rank_count; r++) {
+        rank[r].kernel = 0;
+        rank_prepare(&rank[r], start_ps + (program->arrival_ps ? program->arrival_ps[part->rank_first + r] : 0));
+        most = rank[r].worker_count > most ? rank[r].worker_count : most;
     }
     /* Ranks that begin at the same instant take turns worker by worker, so that no rank is always first. */
     for (uint32_t i = 0; i < most; i++)
-        for (uint32_t r = 0; r < w->options.ranks; r++)
-            if (i < w->rank[r].worker_count && w->rank[r].start_ps != start_ps)
-                sim_schedule_at(w->rank[r].world->sim, &w->rank[r].worker[i].event, w->rank[r].start_ps);
-    for (uint32_t p = 0; p < w->parts; p++) {
-        w->part[p]->begin_event.kind = EVENT_BEGIN;
-        sim_schedule_at(w->part[p]->sim, &w->part[p]->begin_event, start_ps);
-    }
-    for (uint32_t r = 0; r < w->options.ranks; r++)
-        if (!w->rank[r].worker_count) launch_rank_done(&w->rank[r]);
+        for (uint32_t r = 0; r < part->rank_count; r++)
+            if (i < rank[r].worker_count && rank[r].start_ps != start_ps)
+                sim_schedule_at(part->sim, &rank[r].worker[i].event, rank[r].start_ps);
+    part->begin_event.kind = EVENT_BEGIN;
+    sim_schedule_at(part->sim, &part->begin_event, start_ps);
+    for (uint32_t r = 0; r < part->rank_count; r++)
+        if (!rank[r].worker_count) launch_rank_done(&rank[r]);
 }
 
 /* Finds the earliest kernel in which a rank is stuck, and describes the first such worker.  Returns the kernel's
@@ -328,9 +334,10 @@ static void events_run(struct world *w)
         part->idle = (part->ranks_running ? 0 : part->wakes_pending) + usage_idle(w->usage);
     }
     if (w->boxes) {
-        parts_run(w);
+        parts_run(w, first_launch);
         return;
     }
+    first_launch(w);
     enum { EVENTS_A_LOOK = 1 << 16 };
     struct progress *progress = w->options.progress;
     for (bool more = true; more;) {

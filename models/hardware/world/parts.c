@@ -67,6 +67,7 @@ const char *parts_why_whole(const struct world *w)
 
 struct crew {
     struct world *whole;
+    void (*begin)(struct world *part);
     uint64_t window_ps, events; /* the length of a window; how many events struct progress has been told of */
     atomic_uint threads;        /* 0: not known yet */
     atomic_uint arrived, meetings;
@@ -192,25 +193,28 @@ static void *crew_work(void *context)
     const struct member *m = context;
     struct crew *c = m->crew;
     while (!atomic_load(&c->threads)) sched_yield();
+    const struct world *const whole = c->whole;
+    const uint32_t threads = atomic_load(&c->threads);
     uint32_t window = 0;
+    for (uint32_t p = m->number; p < whole->parts; p += threads) {
+        c->begin(whole->part[p]);
+        whole->part[p]->next_ps = part_next_ps(whole->part[p]);
+    }
+    crew_meet(c);
     for (uint64_t from_ps; (from_ps = soonest_ps(c->whole)) < UINT64_MAX;)
         parts_window(c, m->number, ++window, from_ps + c->window_ps);
     return NULL;
 }
 
-void parts_run(struct world *whole)
+void parts_run(struct world *whole, void (*begin)(struct world *part))
 {
     const uint32_t most = whole->options.timeline ? 1 : whole->options.threads;
     const uint32_t wanted = most < whole->parts ? most : whole->parts;
-    struct crew c = { .whole = whole, .window_ps = window_ps(whole) };
+    struct crew c = { .whole = whole, .begin = begin, .window_ps = window_ps(whole) };
     struct member *member = memory_new((size_t)wanted + 1, sizeof member[0]);
     c.taken = memory_new(whole->parts, sizeof c.taken[0]);
     uint32_t threads = 1;
-    for (uint32_t p = 0; p < whole->parts; p++) {
-        struct world *w = whole->part[p];
-        w->next_ps = part_next_ps(w);
-        c.events += sim_event_count(w->sim);
-    }
+    for (uint32_t p = 0; p < whole->parts; p++) c.events += sim_event_count(whole->part[p]->sim);
     member[0] = (struct member){ .crew = &c };
     for (; threads < wanted; threads++) {
         member[threads] = (struct member){ .crew = &c, .number = threads };

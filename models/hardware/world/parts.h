@@ -18,7 +18,8 @@ enum { PARTS_MAX = 64 }; /* when a window ends, each part reads the box of every
 
 /* Why the nodes of a world cannot be parts.  NULL: they can be.  The world's network must have been made. */
 const char *parts_why_whole(const struct world *w);
-/* Runs a world of parts until no part has anything left to do. */
-void parts_run(struct world *whole);
+/* Runs a world of parts until no part has anything left to do.  Before that, begin() is called for each part, by
+ * several threads at a time. */
+void parts_run(struct world *whole, void (*begin)(struct world *part));
 
 #endif

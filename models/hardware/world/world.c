@@ -311,7 +311,6 @@ struct world *world_new(const struct cluster *cluster, const struct world_option
 {
     struct world *w = memory_new(1, sizeof *w);
     w->whole = w;
-    pthread_mutex_init(&w->launching, NULL);
     w->cluster = cluster;
     w->options = *options;
     w->machine = cluster->host.cores ? &host_machine : &gpu_machine;
@@ -396,7 +395,6 @@ void world_free(struct world *w)
     network_free(w->network);
     graph_free(w->graph);
     free(w->core);
-    pthread_mutex_destroy(&w->launching);
     free(w);
 }
 

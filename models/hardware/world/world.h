@@ -111,10 +111,13 @@ bool world_run(struct world *world, struct fabric_worker **const *worker, const 
  * ended, and does not wait for other ranks. */
 struct world_program {
     uint32_t kernels;
-    /* Prepares a rank's kernel and declares its watches.  Called when the rank's previous kernel has ended.  Any of
-     * the world's threads may call it, but only one at a time. */
+    /* Prepares a rank's kernel and declares its watches.  Called when the rank's previous kernel has ended.  The
+     * world's threads may call it for several ranks at a time. */
     void (*launch)(void *context, uint32_t rank, uint32_t kernel, struct fabric_worker ***worker,
                    uint32_t *worker_count);
+    /* Called when the world has read the list of workers that launch() gave, which may then be freed.  NULL: nothing is
+     * called. */
+    void (*launched)(void *context, uint32_t rank);
     void *context;
     const uint64_t *arrival_ps;  /* [ranks] how long after the start each rank launches its first kernel; NULL: all
                                   * at once */

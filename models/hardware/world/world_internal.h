@@ -2,7 +2,6 @@
 #ifndef MODELS_HARDWARE_WORLD_INTERNAL_H
 #define MODELS_HARDWARE_WORLD_INTERNAL_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include "models/hardware/world/agenda.h"
 #include "models/hardware/world/arena.h"
@@ -275,14 +274,13 @@ struct world {
     struct mailbox **boxes;       /* [parts]; NULL: the world is not divided */
     bool ways_shared;             /* one thread plans the ways of all mail, because mail goes over links between
                                    * switches, or DCQCN may mark it */
-    pthread_mutex_t launching;    /* held while a rank launches its next kernel */
     _Atomic uint64_t freed_bytes; /* bytes of counters that were freed since memory last went back to the system */
     const struct cluster *cluster;
     const struct world_machine *machine;
     uint64_t launch_ps;                  /* the part of a kernel's duration that is not its workers' time */
     const struct world_program *program; /* while it runs */
     const struct world_agenda *agenda;   /* while it runs; NULL while a program does */
-    uint64_t agenda_ps;                  /* when the last agenda began */
+    uint64_t program_ps, agenda_ps;      /* when the program began; when the last agenda began */
     const struct loops *loops;
     struct loop loop[SITES]; /* loops of sites for which the kernel gives no sizes */
     bool several;            /* the last program had several kernels */
@@ -320,10 +318,10 @@ struct world {
     uint32_t number, rank_first, rank_count;
     uint32_t port_first, port_end; /* the numbers of its ports of NICs */
     uint64_t turns_taken;          /* turns of ports that were no events */
-    struct mailbox *box;    /* the mail between this part and the others; NULL: the world is not divided */
-    uint64_t next_ps;       /* its next event; UINT64_MAX: nothing is left to do */
-    uint64_t seen_ps;       /* while it takes in mail: the soonest time at which the mail may be seen */
-    struct busy_note *note; /* [note_count] looks due at a kernel's begin or end, made when the window ends */
+    struct mailbox *box;           /* the mail between this part and the others; NULL: the world is not divided */
+    uint64_t next_ps;              /* its next event; UINT64_MAX: nothing is left to do */
+    uint64_t seen_ps;              /* while it takes in mail: the soonest time at which the mail may be seen */
+    struct busy_note *note;        /* [note_count] looks due at a kernel's begin or end, made when the window ends */
     uint32_t note_count, note_max;
     uint64_t looks; /* events on which no prediction depends (busy.h) */
     struct sim *sim;
