@@ -1,6 +1,9 @@
 # Which part bounds a phase: the one that is busiest while the slowest rank runs, of whatever rank, with all its bytes.
 run() { $EPTWIN simulate --cluster h100-cx7 --num-ranks 32 --num-experts 256 "$@"; }
-table() { grep -E '^(dispatch|combine)' | sed -E 's/^([a-z_]+) .*  ([A-Za-z].*, [0-9]+ % busy|steps and latencies|no part alone) *(.*)$/\1: \2; \3/'; }
+table() {
+    grep -E '^(dispatch|combine)' |
+        sed -E 's/^([a-z_]+) .*  ([A-Za-z].*, [0-9]+ % busy|steps and latencies|no part alone) *(.*)$/\1: \2; \3/'
+}
 row() { awk -F, -v OFS=, -v phase="$1" -v metric="$2" '$1 == phase && $3 == metric { print $4 }' record.csv; }
 
 echo '# rank 0 returns the rows of a fifth of all tokens, long after its own kernel has ended'
