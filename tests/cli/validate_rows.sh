@@ -11,7 +11,7 @@ ll,2,16,2048,,bf16,dispatch,,30,,
 ,2,16,2048,,,combine,,,none,64|64;100|28
 CSV
 masked() {      # numbers of the four results become words
-    sed -E '1!s/,([0-9.]+),([0-9.]+),(-?[0-9.]*),([a-z_]+)$/,TIME,RATE,\3,BOTTLENECK/; s/,-?[0-9]+\.[0-9]+,BOTTLENECK/,ERROR,BOTTLENECK/'
+    sed -E '1!s/,([0-9.]+),([0-9.]+),(-?[0-9.]*),([a-z_ ]+)$/,TIME,RATE,\3,BOTTLENECK/; s/,-?[0-9]+\.[0-9]+,BOTTLENECK/,ERROR,BOTTLENECK/'
 }
 echo '# rows to standard output'
 $EPTWIN validate cases.csv --cluster $cluster -j2 2>summary | masked
