@@ -122,8 +122,8 @@ void compare_table_append(const struct compare *compare, GString *out)
 
 bool compare_limit_waits(const struct compare_limit *limit)
 {
-    return limit->resource &&
-           (strcmp(limit->resource, COMPARE_STEPS) == 0 || strcmp(limit->resource, COMPARE_NO_PART) == 0);
+    static const char *const names[] = { COMPARE_STEPS, COMPARE_LATE, COMPARE_NO_PART, NULL };
+    return limit->resource && g_strv_contains(names, limit->resource);
 }
 
 /* "busiest: NIC of rank 0, sending, 70 %", followed by the rival if there is one.  Freed by the caller. */

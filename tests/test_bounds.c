@@ -89,7 +89,7 @@ static void part_holds(const struct record *record, const char *phase, const cha
     const char *limit = word(record, phase, "bottleneck");
     const bool tightest = strcmp(word(record, phase, "bound_tightest"), "latency") == 0;
     if (!*limit) return; /* no limit is named if the phase is several kernels together */
-    if (strcmp(limit, COMPARE_STEPS) == 0) {
+    if (strcmp(limit, COMPARE_STEPS) == 0 || strcmp(limit, COMPARE_LATE) == 0) {
         held(!(busy_pct >= (tightest ? 50 : 25)), text, phase, "a part is busy for long, but steps are named");
     } else if (strcmp(limit, COMPARE_NO_PART) == 0) {
         const double rival_pct = number(record, phase, "bottleneck_rival_busy_pct");
@@ -215,6 +215,36 @@ TEST("bounds, shares and sums of random cases")
     }
     if (ran < CASES / 2) fprintf(stderr, "%u of %u cases ran\n", ran, CASES);
     CU_ASSERT_TRUE(ran >= CASES / 2);
+}
+
+/* If ranks that begin late are named, the phase must take about half as long or less where all begin at once.  If they
+ * are not, it must take more. */
+TEST("ranks that begin late")
+{
+    static const char *const cases[] = { "cluster=h100-cx7 num-ranks=16 num-tokens=64",
+                                         "cluster=h200 num-ranks=8 num-tokens=16",
+                                         "cluster=h200 kernel=one-sided num-ranks=8 num-tokens=64",
+                                         "cluster=h100-cx7 kernel=normal cached=true num-ranks=16 num-tokens=64" };
+    static const char *const arrivals[] = { "exp:100us", "uniform:400us", "uniform:10us" };
+    uint32_t late = 0, others = 0;
+    for (size_t i = 0; i < G_N_ELEMENTS(cases) * G_N_ELEMENTS(arrivals); i++) {
+        const char *text = cases[i / G_N_ELEMENTS(arrivals)], *arrival = arrivals[i % G_N_ELEMENTS(arrivals)];
+        g_autofree char *delayed = g_strdup_printf("%s arrival=%s", text, arrival);
+        g_autoptr(record) at_once = predicted(text);
+        g_autoptr(record) apart = predicted(delayed);
+        g_autoptr(GPtrArray) phases = compare_phases(apart);
+        for (guint p = 0; p < phases->len; p++) {
+            const char *phase = g_ptr_array_index(phases, p);
+            const double ratio = number(at_once, phase, "time_us_max") / number(apart, phase, "time_us_max");
+            const bool named = strcmp(word(apart, phase, "bottleneck"), COMPARE_LATE) == 0;
+            if (!*word(apart, phase, "bottleneck")) continue;
+            held(named ? ratio < 0.6 : ratio > 0.4, delayed, phase,
+                 named ? "not late ranks" : "late ranks are not named");
+            late += named;
+            others += !named;
+        }
+    }
+    CU_ASSERT(late >= 8 && others >= 8);
 }
 
 /* Whether `part` is the planted one, under any of the names that results give it. */

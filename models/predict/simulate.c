@@ -275,8 +275,24 @@ struct bounds {
     bool there[BOUND_COUNT];
     struct world_part part[WORLD_RESOURCE_COUNT]; /* the busiest part of each kind; busy_ps 0: none was busy */
     enum world_resource busiest;                  /* the busiest kind; WORLD_RESOURCE_COUNT: none */
+    double late_us;                               /* for how long the slowest rank runs before the last one begins */
     enum bound tightest;
 };
+
+/* For how long the slowest rank runs before the last rank begins.  0 if it ends before that, so that it does not wait
+ * for that rank. */
+static double late_find_us(const struct run *run, uint32_t phase)
+{
+    const struct world_result *slowest = NULL;
+    uint64_t last_ps = 0;
+    for (uint32_t r = 0; r < run->job->ranks; r++) {
+        const struct world_result *result = &run->result[r];
+        if (rank_absent(run, r, phase)) continue;
+        last_ps = MAX(last_ps, result->begin_ps);
+        if (!slowest || result->time_ps > slowest->time_ps) slowest = result;
+    }
+    return slowest && slowest->end_ps > last_ps ? units_us(last_ps - slowest->begin_ps) : 0;
+}
 
 static void bounds_find(const struct run *run, double slowest_us, struct bounds *b)
 {
@@ -378,6 +394,7 @@ static enum world_resource rival_find(const struct cluster *c, const struct boun
  *     COMPARE_STEPS    if no part is busy for STEPS_BOUND_PERCENT of this time, or for twice that while latency takes
  *                      longer than any part: warps' own steps, launches, and ways of words and messages follow one
  *                      another
+ *     COMPARE_LATE     the same, if the slowest rank runs for half of its time before the last rank begins
  *     COMPARE_NO_PART  in all other cases
  * Also records the busiest part's bytes, its rate, the rate that most parts of its kind have (if that is higher), and
  * its load over the mean. */
@@ -394,7 +411,7 @@ static void record_bottleneck(struct record *record, const char *phase, const st
     const bool waits = busy_pct < STEPS_BOUND_PERCENT * (latency_longer ? 2 : 1);
     const bool alone = busy_pct >= PART_BOUND_PERCENT && rival == WORLD_RESOURCE_COUNT && !latency_longer;
     record_add_text(record, phase, RECORD_ALL, named,
-                    waits   ? COMPARE_STEPS
+                    waits   ? 2 * b->late_us > slowest_us ? COMPARE_LATE : COMPARE_STEPS
                     : alone ? world_resource_name(b->busiest)
                             : COMPARE_NO_PART);
     record_add(record, phase, RECORD_ALL, "bottleneck_busy_pct", busy_pct, "%");
@@ -423,6 +440,7 @@ static void record_bounds(struct record *record, const char *phase, const struct
         g_autofree char *metric = g_strdup_printf("bound_%s_us", name[i]);
         record_add(record, phase, RECORD_ALL, metric, b->us[i], "us");
     }
+    record_some(record, phase, "last", "begins_us", b->late_us, "us");
     record_add_text(record, phase, RECORD_ALL, "bound_tightest", name[b->tightest]);
     record_add(record, phase, RECORD_ALL, "efficiency_pct", slowest_us > 0 ? 100 * b->us[b->tightest] / slowest_us : 0,
                "%");
@@ -495,6 +513,7 @@ static void record_phase(struct record *record, const struct run *run, uint32_t 
     const double slowest_us = stats_max(time_us, ranks);
     struct bounds bounds;
     bounds_find(run, slowest_us, &bounds);
+    bounds.late_us = fmin(late_find_us(run, phase_index), slowest_us);
     record_busy(record, phase_index, run, total_ps + wait_ps);
     record_bottleneck(record, phase, run, &bounds, slowest_us);
     record_bounds(record, phase, run, &bounds, slowest_us);

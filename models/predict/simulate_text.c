@@ -7,11 +7,12 @@
  *     + its rate    how much longer the part takes because it is slower than most
  *     + beside      the part's work in addition to bytes: requests, messages, rows    (busy time less the above)
  *     + one way     launch, post, fetch, network, delivery, poll of one message     (bound_latency_us)
+ *     + late        until the last rank begins                                      (last_begins_us)
  *     + the rest    the rank's own steps, and waiting: for its turn, and for other ranks' data, credits and signals
  *     = slowest     the slowest rank's time
  *
- * The part's work may hide a message's way from sender to receiver.  Then only what is left of the slowest rank's time
- * counts as "one way". */
+ * The part's work may hide a message's way from sender to receiver, and the time until the last rank begins.  Then only
+ * what is left of the slowest rank's time counts as "one way" or "late". */
 #include "models/predict/simulate_text.h"
 
 #include <math.h>
@@ -171,7 +172,8 @@ void simulate_table_append(const struct case_options *c, const struct record *re
                     "is busy for three quarters of the slowest rank's time; no part alone, if none is, parts of\n"
                     "another kind are busy for three quarters as long, or one message's way, launch included, takes\n"
                     "longer; steps and latencies, if none is for a quarter, or none for half and that way takes\n"
-                    "longer: warps' steps, launches, ways of words and messages, one after another.\n");
+                    "longer: warps' steps, launches, ways of words and messages, one after another; ranks that\n"
+                    "begin late, if the slowest rank runs for half of its time before the last one begins.\n");
     const char *notes = record_get(record, "notes");
     if (notes) g_string_append_printf(out, "Note: %s.\n", notes);
 }
@@ -188,6 +190,7 @@ struct part_facts {
 struct phase_facts {
     const char *phase;
     double median_us, slowest_us, latency_us;
+    double late_us; /* for how long the slowest rank runs before the last one begins */
     bool sends;
     int32_t slowest_rank;      /* RECORD_ALL: not known */
     struct part_facts busiest; /* name NULL: none */
@@ -242,6 +245,7 @@ static void facts_find(const struct record *record, const char *phase, struct ph
     f->median_us = all_of(record, phase, "time_us_median");
     f->slowest_us = all_of(record, phase, "time_us_max");
     f->latency_us = all_of(record, phase, "bound_latency_us");
+    f->late_us = all_of(record, phase, "last_begins_us");
     f->sends = all_of(record, phase, "physical_nic_gbs") > 0 || all_of(record, phase, "physical_nvl_gbs") > 0;
     double slowest = -1;
     for (uint32_t i = 0; i < record_row_count(record); i++) {
@@ -303,7 +307,9 @@ static void sum_append(const struct phase_facts *f, GString *out)
     g_autofree char *shown =
         g_strconcat(latency_text(f), way < f->latency_us ? ", as far as it is not hidden" : "", NULL);
     us_line(out, shown, way, f->slowest_us);
-    us_line(out, "the rest: its own steps, turns, waiting for other ranks", left - way, f->slowest_us);
+    const double late = f->late_us > 0 ? MIN(left - way, f->late_us) : 0;
+    us_line(out, "until the last rank begins, as far as not in the above", late, f->slowest_us);
+    us_line(out, "the rest: its own steps, turns, waiting for other ranks", left - way - late, f->slowest_us);
     g_string_append_printf(out, "    %-62s %9.2f us\n", "the slowest rank", f->slowest_us);
 }
 
