@@ -105,7 +105,7 @@ enum { OPERATIONS = 2 };
 struct nccl_rank {
     struct coll_rank base;
     struct operation op[OPERATIONS];
-    struct block *block[OPERATIONS];       /* [BLOCKS_A_CHANNEL * channels] */
+    struct block *block[OPERATIONS]; /* [BLOCKS_A_CHANNEL * channels] */
     uint32_t peers, nodes;
 };
 

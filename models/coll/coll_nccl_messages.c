@@ -41,7 +41,7 @@ struct messages_rank {
     uint32_t halves;
     uint64_t places, place_bytes; /* the heap offset of the first place; the bytes of a place */
     uint32_t parts_most;
-    struct fabric_given given[2][2]; /* [Simple, LL][own bytes, bytes that have come] */
+    struct fabric_given given[2][2];                 /* [Simple, LL][own bytes, bytes that have come] */
     struct fabric_given given_start, given_share[2]; /* of the latter [1]: Simple, [0]: LL */
 };
 
