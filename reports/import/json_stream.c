@@ -39,12 +39,12 @@ struct json_stream *json_stream_open(const char *path, GError **error)
     archive_read_support_filter_zstd(s->archive);
     archive_read_support_format_raw(s->archive);
     archive_read_support_format_empty(s->archive);
-    const int status = archive_read_open_filename(s->archive, standard ? NULL : path, BLOCK_BYTES);
-    if (status == ARCHIVE_OK && archive_read_next_header(s->archive, &entry) <= ARCHIVE_EOF &&
-        archive_errno(s->archive) == 0)
+    const bool opened = archive_read_open_filename(s->archive, standard ? NULL : path, BLOCK_BYTES) == ARCHIVE_OK;
+    if (opened && archive_read_next_header(s->archive, &entry) <= ARCHIVE_EOF && archive_errno(s->archive) == 0)
         return s;
     const char *cause = archive_error_string(s->archive);
-    error_input(error, "%s: cannot read: %s", s->path, cause ? cause : "damaged");
+    if (!opened) error_input(error, "%s: cannot open: %s", s->path, g_strerror(archive_errno(s->archive)));
+    else error_input(error, "%s: cannot read: %s", s->path, cause ? cause : "damaged");
     json_stream_close(s);
     return NULL;
 }

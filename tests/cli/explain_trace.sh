@@ -22,3 +22,4 @@ refused explain-trace $files/nsys.sqlite --cluster h100-cx7 --output no/such/fol
 cp $files/nsys.sqlite here.sqlite
 refused explain-trace here.sqlite --cluster h100-cx7 --output here.sqlite
 refused diagnose $files/train_ep64.json.gz --cluster h800-cx7
+refused explain-trace 'rank*.json.gz' --cluster h100-cx7 # a pattern that fits no file
