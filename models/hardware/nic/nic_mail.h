@@ -17,8 +17,8 @@ struct mail {
     uint64_t there_ps;         /* when its last byte comes to the network; once its way is planned: when it is at the
                                 * peer */
     uint64_t acked_ps;         /* when the source knows that it is there; 0: this is not known yet */
-    struct request *kept;      /* the source's request; valid until nic_mail_told() has run.  NULL: it is sent whole, has
-                                * no parcel and is not recorded, so it is freed already, and `sent` is its copy */
+    struct request *kept; /* the source's request; valid until nic_mail_told() has run.  NULL: it is sent whole, has
+                           * no parcel and is not recorded, so it is freed already, and `sent` is its copy */
     struct request sent;
     uint32_t size_bytes;
     bool last;  /* it is the last quantum of its request */
