@@ -120,7 +120,7 @@ static const struct word {
     { "lined", FIELD(lined), FLAG, 0, 0, "loads and stores: rows begin 128-byte lines" },
     { "from-shared", FIELD(staged), FLAG, LOOP_BULK + 1, 0,
       "bulk: the row is in shared memory, and is stored from there" },
-    { "alone", FIELD(alone), FLAG, 0, 0, "from-shared: a step does nothing but such stores, and is not the last" },
+    { "alone", FIELD(alone), FLAG, 0, 0, "bulk, from-shared: a step does nothing but this, and is not the last" },
     { "sought", FIELD(sought), FLAG, 0, 0, "each warp looks for its rows itself, and begins when it has found one" },
     { "flagged", FIELD(flagged), U8, 0, 0, "loads, stores, puts: bytes of data that go with 8 B of flags each" },
     { "posted", FIELD(posted), FLAG, 0, 0, "stores: nobody waits for them but a release in a later step" },

@@ -114,6 +114,7 @@ struct v2_warp {
     uint32_t item, end, stride; /* the next item, the end of the warp's items, and the step between them; dispatch:
                                  * tokens; combine: rows */
     uint32_t target;            /* dispatch: the next rank that gets the token; combine: the token's source */
+    uint32_t to;                /* the rank to which the row now goes */
     uint32_t place;             /* combine that returns all expanded rows: the next expanded row of the current row */
     bool staged, copied;        /* the row is in shared memory; the row is in the send area */
     uint16_t queue;             /* the QP of the warp's puts */

@@ -35,7 +35,7 @@ static void token_fill(const void *context, uint8_t *slot)
 static bool slot_send(struct v2_warp *p, struct fabric_write *write, uint64_t sent)
 {
     const struct fabric *f = p->worker.fabric;
-    write->peer = (uint16_t)p->target;
+    write->peer = (uint16_t)p->to;
     write->rows = 1;
     if (fabric_path(f, write->peer) == FABRIC_RDMA) {
         write->queue = p->queue;
@@ -72,12 +72,25 @@ static void token_run(void *context, uint64_t argument)
     token_fill(p, p->worker.fabric->heap + token_sent(p));
 }
 
-/* Sends the token to its next target. */
-static bool token_send(struct v2_warp *p)
+/* The rank that gets the token last: the lane of a rank's last choice stores to it, and the lanes take turns.  DeepEP's
+ * tests choose by topk(sorted=False), which leaves a token's choices in ascending order but for the last one.  So the
+ * other ranks are taken in ascending order.  Without a choice it is layout.targets. */
+static uint32_t target_last(const struct v2_warp *p)
 {
+    const struct ht_rank *h = &p->rank->ht;
+    const int32_t *expert = &h->base.routing->rank[h->g.rank].experts[(size_t)p->item * h->g.topk];
+    for (uint32_t k = h->g.topk; k-- > 0;)
+        if (expert[k] >= 0) return (uint32_t)expert[k] / h->g.local_experts;
+    return h->layout.targets;
+}
+
+/* Sends the token to a rank. */
+static bool token_send(struct v2_warp *p, uint32_t to)
+{
+    p->to = to;
     struct v2_rank *r = p->rank;
     const struct ht_slot *slot = &r->up_slot;
-    const uint64_t at = v2_up_at(r, r->ht.g.self, 0) + r->position[(size_t)p->item * r->ht.layout.targets + p->target];
+    const uint64_t at = v2_up_at(r, r->ht.g.self, 0) + r->position[(size_t)p->item * r->ht.layout.targets + to];
     struct fabric_write write = {
         .target_offset = r->map.up + at * slot->stored,
         .charge_bytes = slot->bytes,
@@ -96,10 +109,11 @@ static enum worker_step token_step(struct fabric_worker *w)
     if (p->item >= p->end) return v2_finish(w, r);
     if (!p->staged) return warp_stage(p, r->ht.dispatch_slot.row_bytes);
     if (!p->copied && beyond_nvlink(r)) slot_copy(p, &r->up_slot, token_run);
-    for (;; p->target++) {
-        p->target = v2_target(r, p->item, p->target);
-        if (p->target == r->ht.g.local) break;
-        if (!token_send(p)) return WORKER_WAIT;
+    const uint32_t last = target_last(p), all = r->ht.g.local;
+    for (; p->target <= all; p->target++) {
+        if (p->target < all) p->target = v2_target(r, p->item, p->target);
+        const uint32_t to = p->target < all ? p->target : last;
+        if (p->target != last && to < all && !token_send(p, to)) return WORKER_WAIT;
     }
     p->item += p->stride;
     p->target = 0;
@@ -177,6 +191,7 @@ static enum worker_step row_step(struct fabric_worker *w)
         .fill = slot->stored ? row_fill : NULL,
         .size_bytes = slot->stored,
     };
+    p->to = p->target;
     if (!slot_send(p, &write, row_sent(p))) return WORKER_WAIT;
     p->staged = p->copied = false;
     if (all && ++p->place < v2_expanded_count(r, p->item)) return WORKER_MORE;
@@ -250,7 +265,7 @@ void v2_direct_combine_launch(struct v2_rank *r)
                                .end = moe_min(first + share, rows),
                                .stride = 1,
                                .queue = queue_of(r, i % sms, warp, warps, 0),
-                               .stage_site = SITE_V2_ROW_STAGE,
+                               .stage_site = SITE_V2_ROW_STAGE_ALONE,
                                .stage = &r->stage[0][line_of(warp, r->combine_buffer_bytes)] };
         v2_worker_add(r, &p->worker, &row_role, i % sms, 1);
     }

@@ -76,22 +76,32 @@ uint64_t bulk_rows(struct world_rank *rank, const struct fabric_work *work, cons
                                              work->read_bytes + work->write_bytes));
 }
 
-uint64_t bulk_stage(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint64_t start_ps)
+struct bulk_load bulk_load_of(struct world_rank *rank, const struct fabric_work *work, const struct loop *p,
+                              uint64_t start_ps)
 {
     const struct world *w = rank->world;
     const struct cluster_bulk *bulk = &w->cluster->gpu.engine;
     struct world_worker *ww = rank->now.worker;
-    const uint64_t now = sim_now_ps(w->sim), size = work->read_bytes;
+    const uint64_t size = work->read_bytes, engine_ps = rate_time(w->bulk_in, size);
     worker_rest(ww)->shared_bytes = p->shared_bytes;
     const uint32_t rows = work->rows ? work->rows : 1,
                    passes = passes_of(bulk->passes.in, p->source_line - p->shared_bytes);
-    const uint64_t service_ps = rate_time(w->bulk_in, size) + passes * rate_time(w->bulk_in, size);
-    uint64_t end = later(start_ps, worker_staged_ps(ww)) +
-                   rows * (bulk->in_ps + pressure_load_ps(w->beside, &w->cluster->gpu, p->fresh, p->footprint_bytes) +
-                           p->steps * w->cluster->gpu.scan_row_ps) +
-                   (rows - 1) * bulk->out_ps;
-    end = later(end, own_reserve(rank, &rank->sm[ww->sm], now, service_ps, size));
-    return later(end, own_reserve(rank, &rank->hbm, now, rate_time(w->hbm_rows, size), size));
+    const uint64_t in_ps = bulk->in_ps + pressure_load_ps(w->beside, &w->cluster->gpu, p->fresh, p->footprint_bytes);
+    return (struct bulk_load){
+        .engine_ps = engine_ps + passes * engine_ps,
+        .in_ps = in_ps,
+        .end_ps = later(start_ps, worker_staged_ps(ww)) + rows * (in_ps + p->steps * w->cluster->gpu.scan_row_ps) +
+                  (rows - 1) * bulk->out_ps,
+    };
+}
+
+uint64_t bulk_stage(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint64_t start_ps)
+{
+    const struct bulk_load load = bulk_load_of(rank, work, p, start_ps);
+    const uint64_t now = sim_now_ps(rank->world->sim), size = work->read_bytes;
+    const uint64_t end =
+        later(load.end_ps, own_reserve(rank, &rank->sm[rank->now.worker->sm], now, load.engine_ps, size));
+    return later(end, own_reserve(rank, &rank->hbm, now, rate_time(rank->world->hbm_rows, size), size));
 }
 
 uint32_t bulk_off_line(struct world_worker *ww, const struct loop *p)

@@ -21,6 +21,12 @@ enum { GPU_LINE_BYTES = 128 }; /* of the caches; the words `chase` and `lined` c
 
 /* ---- bulk.c, for the stepped worker ---- */
 
+/* A load of rows into shared memory: the engine's time, the latency of a row, and the soonest end. */
+struct bulk_load {
+    uint64_t engine_ps, in_ps, end_ps;
+};
+struct bulk_load bulk_load_of(struct world_rank *rank, const struct fabric_work *work, const struct loop *p,
+                              uint64_t start_ps);
 /* Brings rows into shared memory from start_ps on, after the worker's earlier stores from there are written.  Returns
  * the time at which the worker may go on. */
 uint64_t bulk_stage(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint64_t start_ps);
@@ -54,27 +60,31 @@ uint64_t bulk_written_ps(const struct world *w, uint64_t left_ps, bool own);
 
 /* ---- bulk_turns.c ---- */
 
-/* A store that waits for its SM's engine. */
+/* A request that waits for its SM's engine: a store, or a load from the GPU's own memory. */
 struct bulk_turn {
     struct bulk_turn *next;
     struct world_worker *ww;
     uint64_t size_bytes;
+    uint64_t came_ps;
+    struct bulk_load load;
     uint32_t off_line;
     uint16_t peer;
+    bool loads;
 };
 struct bulk_engine {
-    struct sim_event event; /* runs when the first store may have left the SM */
+    struct sim_event event; /* runs when the first request may have left the engine */
     struct world_rank *rank;
-    struct bulk_turn *first, *last;
+    struct bulk_turn *first;
     uint64_t mark; /* the first store's mark (egress.h) */
     struct rng rng;
-    uint32_t waiting; /* this many stores at the front leave before all others */
-    bool held;        /* the links took longer than the engine for the last store to a peer */
+    bool idle; /* the first request has not begun */
 };
 
 /* Queues a store of the stepped worker at its SM's engine.  The store is the last operation of its step.  The worker is
  * parked until its last bulk_turn has ended. */
 void bulk_turn_take(struct world_worker *ww, uint16_t peer, uint32_t off_line, uint64_t size_bytes);
+/* Queues a load of the stepped worker in the same way. */
+void bulk_turn_load(struct world_worker *ww, uint64_t size_bytes, struct bulk_load load);
 sim_handler bulk_engine_run; /* EVENT_STORED */
 
 #endif

@@ -585,7 +585,12 @@ static __attribute__((noinline)) void rows_work(struct fabric *f, struct fabric_
     const uint64_t start = gpu_lane_begin(ww, work->warps, &lanes);
     switch (work->kind) {
     case FABRIC_WORK_CALL: call_work(rank, p, start); break;
-    case FABRIC_WORK_STAGE: gpu_lane_end(ww, bulk_stage(rank, work, p, start)); break;
+    case FABRIC_WORK_STAGE:
+        if (p->alone && rank->shares.cpcs) {
+            bulk_turn_load(ww, work->read_bytes, bulk_load_of(rank, work, p, start));
+            gpu_lane_end(ww, later(start, sim_now_ps(rank->world->sim) + 1)); /* parked until the row is there */
+        } else gpu_lane_end(ww, bulk_stage(rank, work, p, start));
+        break;
     case FABRIC_WORK_COMPUTE:
         gpu_lane_end(ww, later(start + work->busy_ps,
                                own_reserve(rank, &rank->sm[ww->sm], sim_now_ps(w->sim), work->busy_ps, 0)));
