@@ -3,8 +3,9 @@
  * Aim: models/hardware/sm.  Method: at each site of the shipped sheets, a worker of an H200 does each operation that
  * the form of the site's line permits.  There are several ways of pricing, each with keys of its own.  The keys of one
  * way after another are made 1000 times dearer.  An operation must then take longer with the keys of exactly one way,
- * and never with those of plain rows.  A scan without a program only waits for loads.  It may take longer with no way's
- * keys or, at a peer, only with those of the path to the peer. */
+ * and never with those of plain rows.  Any operation may wait for loads, too.  A scan without a program only does that:
+ * it must take longer with the keys of loads, and with no others.  A scan of a peer's memory takes longer with the key
+ * of the path to the peer, one of the host's memory with no key of the GPU. */
 #include "models/cluster.h"
 #include "models/hardware/world/world.h"
 #include "models/kernels/loops.h"
@@ -12,7 +13,7 @@
 
 #include <stdio.h>
 
-enum way { PLAIN, SUMS, WORDS, PROGRAMS, PEERS, WAYS };
+enum way { PLAIN, SUMS, WORDS, PROGRAMS, PEERS, LOADS, WAYS };
 enum { STORE = FABRIC_WORK_STAGE + 1, KINDS, ADD = KINDS, DEAR = 1000 };
 
 struct one {
@@ -46,6 +47,13 @@ static enum worker_step one_step(struct fabric_worker *w)
     return WORKER_MORE;
 }
 
+static struct loop loop_of(enum site site)
+{
+    struct loop loop = { 0 };
+    if (site) loops_make(loops_shipped(), site, (const uint64_t[LOOP_SIZES]){ 64, 64, 64, 64 }, &loop);
+    return loop;
+}
+
 static uint64_t time_of(const struct cluster *cluster, enum site site, uint32_t kind)
 {
     static const struct worker_role role = { .step = one_step };
@@ -66,15 +74,18 @@ static uint64_t time_of(const struct cluster *cluster, enum site site, uint32_t 
 
 static void dearer(struct cluster *cluster, enum way way)
 {
+    enum { KEYS = 5 };
     struct cluster_gpu *gpu = &cluster->gpu;
-    uint64_t *const times[WAYS][3] = { [PLAIN] = { &gpu->store.row_ps },
-                                       [SUMS] = { &gpu->stretch_ps },
-                                       [PROGRAMS] = { &gpu->cycle_ps, &gpu->access_ps, &gpu->engine.turn_ps },
-                                       [PEERS] = { &cluster->nvlink.peek_ps } };
-    uint64_t *const rates[WAYS][3] = { [PLAIN] = { &gpu->store.warp_rate_bps },
-                                       [SUMS] = { &gpu->reduce_made_sm_rate_bps },
-                                       [WORDS] = { &gpu->hbm_rows_rate_bps } };
-    for (int i = 0; i < 3; i++) {
+    uint64_t *const times[WAYS][KEYS] = { [PLAIN] = { &gpu->store.row_ps },
+                                          [SUMS] = { &gpu->stretch_ps },
+                                          [PROGRAMS] = { &gpu->cycle_ps, &gpu->access_ps, &gpu->engine.turn_ps },
+                                          [PEERS] = { &cluster->nvlink.peek_ps },
+                                          [LOADS] = { &gpu->load_ps, &gpu->load_again_ps, &gpu->load_l1_ps,
+                                                      &gpu->load_l2_ps, &gpu->scan_row_ps } };
+    uint64_t *const rates[WAYS][KEYS] = { [PLAIN] = { &gpu->store.warp_rate_bps },
+                                          [SUMS] = { &gpu->reduce_made_sm_rate_bps },
+                                          [WORDS] = { &gpu->hbm_rows_rate_bps } };
+    for (int i = 0; i < KEYS; i++) {
         if (times[way][i]) *times[way][i] *= DEAR;
         if (rates[way][i]) *rates[way][i] /= DEAR;
     }
@@ -85,19 +96,18 @@ static bool permits(const struct loop *loop, uint32_t kind)
 {
     if (loop->host) return kind == FABRIC_WORK_SCAN;
     if (loop->staged) return kind == STORE;
-    if (loop->program) return kind != FABRIC_WORK_SCAN && kind != FABRIC_WORK_STAGE;
+    if (loop->program) return kind != FABRIC_WORK_STAGE;
     return kind != STORE && kind != FABRIC_WORK_CAST && (kind != FABRIC_WORK_STAGE || loop->engine == LOOP_BULK);
 }
 
 TEST("one way for each operation")
 {
     g_autoptr(cluster) base = cluster_load("models/clusters/h200.ini", NULL);
-    uint32_t operations = 0;
+    uint32_t operations = 0, scans = 0;
     CU_ASSERT_PTR_NOT_NULL_FATAL(base);
     base->gpu.l2_rate_bps = 0; /* programs and bulk rows share this key, so it is left out */
     for (uint32_t site = SITE_NONE + 1; site < SITES; site++) {
-        struct loop loop;
-        loops_make(loops_shipped(), (enum site)site, (const uint64_t[LOOP_SIZES]){ 64, 64, 64, 64 }, &loop);
+        const struct loop loop = loop_of((enum site)site);
         const bool counted =
             loop.sum_cycles || loop.stretch_row_cycles || loop.adds_cycles || loop.chase; /* the line itself gives
                                                                                            * cycles */
@@ -113,13 +123,20 @@ TEST("one way for each operation")
             }
             if (counted) ways &= ~(1u << PROGRAMS);
             const bool loads = kind == FABRIC_WORK_SCAN && !loop.program && !loop.peer;
-            const bool good = loads ? !ways : ways && !(ways & (ways - 1)) && ways != 1u << PLAIN;
+            const uint32_t one = ways & ~(1u << LOADS);
+            bool good = one && !(one & (one - 1)) && one != 1u << PLAIN;
+            if (loads) good = ways == (loop.host ? 0 : 1u << LOADS);
+            if (loop.program && kind == FABRIC_WORK_SCAN) { /* without bytes, so that some programs do nothing */
+                good = !(one & ~(1u << PROGRAMS));
+                scans += one != 0;
+            }
             if (!good) printf("\n      %s, operation %u: ways %x\n", loops_site_name((enum site)site), kind, ways);
             CU_ASSERT(good);
             operations++;
         }
     }
     CU_ASSERT(operations >= SITES - SITE_NONE - 2);
+    CU_ASSERT(scans > 0);
 }
 
 /* An addition costs what an atomic of the whole GPU costs, or nothing if its line says that it is something else. */
@@ -131,8 +148,7 @@ TEST("additions")
     struct cluster dear = *base;
     dear.gpu.release_ps *= DEAR;
     for (uint32_t site = SITE_NONE; site < SITES; site++) {
-        struct loop loop = { 0 };
-        if (site) loops_make(loops_shipped(), (enum site)site, NULL, &loop);
+        const struct loop loop = loop_of((enum site)site);
         const bool dearer = time_of(&dear, (enum site)site, ADD) > time_of(base, (enum site)site, ADD);
         CU_ASSERT_EQUAL(dearer, loop.adds == LOOP_ADDS_GPU);
         free_of_charge += !dearer;
