@@ -63,6 +63,10 @@ enum fabric_path { FABRIC_SELF, FABRIC_NVLINK, FABRIC_RDMA };
  * SITE_NONE has no line.  Its accesses of a row follow one another, wherever the row lies.  Its signals have no extra
  * cost.  Its additions are atomics of the whole GPU that release earlier stores.
  *
+ * A line with `one-by-one` is for rows that a worker of one warp stores or copies: each row begins when the row before
+ * is done, so operations of other workers may come between two rows.  Such an operation must be the last one of its
+ * step, which then returns WORKER_MORE.  The next step comes when all rows are done.
+ *
  * The kernel gives the sizes that the sheet's line names in brackets, in the line's order.  They are sizes of the
  * launch and facts about the data, such as how many bytes the kernel reads altogether.  NULL means that all sizes
  * are 0.  Each struct belongs to one site and one rank, must outlive the run, and must not change while a kernel
@@ -88,9 +92,6 @@ struct fabric_write {
     uint16_t peer;
     uint16_t queue; /* put(): the number of a QP to this peer */
     bool defer;     /* put(): hold back the doorbell until later */
-    bool in_turn;   /* store() by a worker of one warp: each row begins when the row before is done, so operations of
-                     * other workers may come between two rows.  Such a store() must be the last operation of its
-                     * step, which then returns WORKER_MORE.  The next step comes when all rows are done */
     uint8_t warps;  /* how many warps write; 0: all of the worker's */
     uint8_t rows;   /* how many rows of tokens are written; 0 counts as 1 */
     uint8_t first;  /* store(): the warp that takes the first row; later warps take the other rows in rotation */
@@ -137,7 +138,6 @@ struct fabric_work {
     uint32_t rows;  /* rows of tokens or parts of rows, of which a warp works on one at a time; SCAN: loads of each
                      * lane, or words of the host's memory */
     uint8_t site;   /* enum site: the place in the kernel's code */
-    bool in_turn;   /* COPY: as in struct fabric_write */
     struct fabric_given *given;
     uint64_t read_bytes, write_bytes;
     uint64_t busy_ps;                              /* COMPUTE: time of the work if nothing else runs on the SM */

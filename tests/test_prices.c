@@ -63,7 +63,7 @@ static uint64_t time_of(const struct cluster *cluster, enum site site, uint32_t 
     struct one one = {
         .worker = fabric_worker_of(f, &role), .given.size = { 64, 64, 64, 64 }, .site = site, .kind = kind
     };
-    one.worker.warps = 4;
+    one.worker.warps = loop_of(site).one_by_one ? 1 : 4;
     struct fabric_worker *worker = &one.worker, **const workers[2] = { &worker, NULL };
     struct world_result result[2];
     char text[100];

@@ -146,6 +146,8 @@ static const struct word {
     { "library", FIELD(library), FLAG, 0, 0, "puts and signals: the communication library's own code posts it" },
     { "message", FIELD(message), FLAG, 0, 0,
       "puts: the peer's library has asked to receive it, and some NICs fetch that" },
+    { "one-by-one", FIELD(one_by_one), FLAG, 0, 0,
+      "stores and copies by one warp: a row begins when the row before is done, and others may come between" },
 };
 #undef FIELD
 
@@ -711,10 +713,15 @@ const struct loops *loops_shipped(void)
 }
 
 /* The form of a line.  A world finds the cost of each form differently.  Each of `copy-engine`, `await`, `launch`,
- * `host-waits` and `from-shared` makes a form of its own, and so does a program.  All other words make one form. */
+ * `host-waits` and `from-shared` makes a form of its own, and so does a program, with or without `one-by-one`.  All
+ * other words make one form. */
 static const char *line_form(const struct line *line)
 {
-    if (line->step_count) return "a program, { ... }";
+    bool one_by_one = false;
+    for (uint32_t i = 0; i < line->clause_count; i++)
+        one_by_one |= !strcmp(loop_words[line->clause[i].word].name, "one-by-one");
+    if (line->step_count) return one_by_one ? "a program, { ... }, with one-by-one" : "a program, { ... }";
+    if (one_by_one) return "one-by-one without a program";
     for (uint32_t i = 0; i < line->clause_count; i++) {
         const char *name = loop_words[line->clause[i].word].name;
         if (loop_words[line->clause[i].word].engine > LOOP_BULK + 1 || !strcmp(name, "from-shared")) return name;

@@ -114,8 +114,8 @@ struct loop {
     uint16_t sum_cycles, stretch_cycles, stretch_row_cycles;
     uint16_t number; /* enum site; it tells the arrays of different sites apart */
     uint32_t adds_cycles;
-    bool lined, sought, packed, packed_source, spread, staged, alone, in_turn, fenced, ahead, fresh, unseen, posted,
-        apart, weighted, peer;
+    bool lined, sought, one_by_one, packed, packed_source, spread, staged, alone, in_turn, fenced, ahead, fresh, unseen,
+        posted, apart, weighted, peer;
     uint8_t host;                                                  /* of scans: enum loop_host */
     bool releases, host_stored, to_host, polled, library, message; /* of signals and puts */
     bool whole, paired;                                            /* of kernels */
@@ -142,7 +142,8 @@ struct loops;
 /* The loops of the sheets that ship with the program. */
 const struct loops *loops_shipped(void);
 /* Returns the shipped loops, with the lines that a sheet has in place of theirs.  Each line must have the form of the
- * shipped line: a program, one of `copy-engine`, `await`, `launch`, `host-waits` and `from-shared`, or other words.
+ * shipped line: a program, with or without `one-by-one`; one of `copy-engine`, `await`, `launch`, `host-waits` and
+ * `from-shared`; or other words.
  * path is where text comes from, for messages.  Returns NULL and sets *error, "path:line: ...", if the text is no such
  * sheet. loops_load() reads the text from the file. */
 struct loops *loops_parse(const char *path, const char *text, size_t size_bytes, GError **error);

@@ -562,9 +562,8 @@ static void ring_run_fill(const void *context, uint8_t *target)
     for (uint32_t i = 0; i < run->count; i++) run->fill(run->worker, run->first + i, target + (size_t)i * run->stored);
 }
 
-/* Writes planned slots: at most `most`, and none beyond the ring's end. */
-static bool ring_run_write(struct fabric_worker *w, struct ht_ring *ring, const struct ht_slot *slot, ht_fill *fill,
-                           uint32_t most, bool in_turn)
+bool ht_ring_write_some(struct fabric_worker *w, struct ht_ring *ring, const struct ht_slot *slot, ht_fill *fill,
+                        uint32_t most)
 {
     const uint32_t at = ring->tail % ring->slots, run = moe_min(most, ring->slots - at);
     struct fabric_write write = {
@@ -575,7 +574,6 @@ static bool ring_run_write(struct fabric_worker *w, struct ht_ring *ring, const 
         .warps = (uint8_t)(run < w->warps ? run : 0),
         .first = (uint8_t)(ring->by_number ? (ring->tail + 1) % w->warps : 0),
         .site = ring->site,
-        .in_turn = in_turn,
         .given = ring->given,
     };
     const struct ring_run filled = { w, fill, ring->tail, run, slot->stored };
@@ -594,14 +592,8 @@ static bool ring_run_write(struct fabric_worker *w, struct ht_ring *ring, const 
 bool ht_ring_write(struct fabric_worker *w, struct ht_ring *ring, const struct ht_slot *slot, ht_fill *fill)
 {
     while (ring->pending)
-        if (!ring_run_write(w, ring, slot, fill, ring->pending, false)) return false;
+        if (!ht_ring_write_some(w, ring, slot, fill, ring->pending)) return false;
     return true;
-}
-
-bool ht_ring_write_in_turn(struct fabric_worker *w, struct ht_ring *ring, const struct ht_slot *slot, ht_fill *fill,
-                           uint32_t most)
-{
-    return ring_run_write(w, ring, slot, fill, most, true);
 }
 
 bool ht_ring_publish(struct fabric_worker *w, const struct ht_rank *h, struct ht_ring *ring)

@@ -244,10 +244,10 @@ typedef void ht_fill(const struct fabric_worker *w, uint32_t sequence, uint8_t *
 uint32_t ht_ring_space(const struct ht_rank *h, const struct ht_ring *ring);
 /* Writes the planned slots.  False: some are left, so step again later. */
 bool ht_ring_write(struct fabric_worker *w, struct ht_ring *ring, const struct ht_slot *slot, ht_fill *fill);
-/* For a worker of one warp: writes some of the planned slots, at most `most`, one after another (`in_turn`
- * of struct fabric_write).  False: none is written, so step again later. */
-bool ht_ring_write_in_turn(struct fabric_worker *w, struct ht_ring *ring, const struct ht_slot *slot, ht_fill *fill,
-                           uint32_t most);
+/* Writes some of the planned slots: at most `most`, and none beyond the ring's end.  False: none is written, so step
+ * again later. */
+bool ht_ring_write_some(struct fabric_worker *w, struct ht_ring *ring, const struct ht_slot *slot, ht_fill *fill,
+                        uint32_t most);
 /* Tells the peer how many slots are written.  False: step again later. */
 bool ht_ring_publish(struct fabric_worker *w, const struct ht_rank *h, struct ht_ring *ring);
 

@@ -62,7 +62,7 @@ static bool returner_rows_write(struct inter_returner *s)
     ring.tail = part->tail;
     ring.pending = part->pending;
     const uint32_t most = last && part->pending > 1 ? part->pending - 1 : part->pending;
-    if (!ht_ring_write_in_turn(&s->worker, &ring, slot, returner_fill, most)) return false;
+    if (!ht_ring_write_some(&s->worker, &ring, slot, returner_fill, most)) return false;
     s->left -= ring.tail - part->tail;
     part->tail = ring.tail;
     part->pending = ring.pending;

@@ -123,7 +123,7 @@ static enum worker_step forwarder_step(struct fabric_worker *w)
         forwarder_scan(d);
     }
     const uint32_t rows = d->ring.pending; /* written one after another, the last one in a step of its own */
-    if (rows && !ht_ring_write_in_turn(w, &d->ring, &r->nvl_slot, forwarder_fill, rows > 1 ? rows - 1 : 1))
+    if (rows && !ht_ring_write_some(w, &d->ring, &r->nvl_slot, forwarder_fill, rows > 1 ? rows - 1 : 1))
         return WORKER_WAIT;
     if (rows > 1) return WORKER_MORE;
     if (d->scanned) {
@@ -347,7 +347,6 @@ static void receiver_copy(struct inter_receiver *v, uint32_t rows)
     const enum site site = ht_site(h, MOE_DEEPEP_BULK_DISPATCH, SITE_INTER_RECEIVE_ROW, SITE_INTER_RECEIVE_LOADS);
     fabric_work(&v->worker, &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
                                                    .site = site,
-                                                   .in_turn = true,
                                                    .given = &v->rank->receive_row,
                                                    .rows = rows,
                                                    .read_bytes = bytes,

@@ -222,7 +222,8 @@ static __attribute__((noinline)) int rows_store(struct fabric *f, struct fabric_
 
 static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write)
 {
-    return write->in_turn ? world_store_in_turn(f, worker, write) : rows_store(f, worker, write);
+    if (world_rows_begin(rank_of(f), write->site)) return world_store_in_turn(f, worker, write);
+    return rows_store(f, worker, write);
 }
 
 /* How long the releases of a posting warp wait for stores that the SM's other warps are making.  (DeepEP's code on
@@ -639,7 +640,9 @@ static void gpu_scan(struct fabric *f, struct fabric_worker *worker, const struc
 static void gpu_work(struct fabric *f, struct fabric_worker *worker, const struct fabric_work *work)
 {
     if (work->kind == FABRIC_WORK_SCAN) gpu_scan(f, worker, work);
-    else (work->in_turn ? world_copy_in_turn : rows_work)(f, worker, work);
+    else if (work->kind == FABRIC_WORK_COPY && world_rows_begin(rank_of(f), work->site))
+        world_copy_in_turn(f, worker, work);
+    else rows_work(f, worker, work);
 }
 
 static const struct fabric_ops gpu_fabric_ops = {

@@ -52,8 +52,8 @@ static void port_note(const struct world_rank *rank, uint32_t track, const struc
 
 static int recorded_store(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write)
 {
-    if (write->in_turn) return world_store_in_turn(f, worker, write);
     struct world_rank *rank = rank_of(f), *target = &rank->world->rank[write->peer];
+    if (world_rows_begin(rank, write->site)) return world_store_in_turn(f, worker, write);
     const struct port egress = rank->egress, ingress = target->ingress;
     const uint64_t cursor_ps = rank->now.worker->cursor_ps;
     const int result = rank->world->machine->ops->store(f, worker, write);
@@ -118,11 +118,11 @@ static void recorded_work(struct fabric *f, struct fabric_worker *worker, const 
         [FABRIC_WORK_SCAN] = "scan",       [FABRIC_WORK_COMPUTE] = "compute", [FABRIC_WORK_CALL] = "call",
         [FABRIC_WORK_STAGE] = "bulk load",
     };
-    if (work->in_turn) {
+    struct world_rank *rank = rank_of(f);
+    if (work->kind == FABRIC_WORK_COPY && world_rows_begin(rank, work->site)) {
         world_copy_in_turn(f, worker, work);
         return;
     }
-    struct world_rank *rank = rank_of(f);
     const uint64_t cursor_ps = rank->now.worker->cursor_ps;
     rank->world->machine->ops->work(f, worker, work);
     operation_note(rank, name[work->kind], work->warps, cursor_ps, work->read_bytes);

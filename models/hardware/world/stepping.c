@@ -98,7 +98,6 @@ int world_store_in_turn(struct fabric *f, struct fabric_worker *worker, const st
     struct fabric_write first = *write; /* it carries the bytes of all rows: no worker reads them before the signal */
     first.charge_bytes /= write->rows;
     first.rows = 1;
-    first.in_turn = false;
     const struct turns row = {
         .write_bytes = first.charge_bytes, .given = write->given, .peer = write->peer, .site = write->site
     };
@@ -115,7 +114,6 @@ void world_copy_in_turn(struct fabric *f, struct fabric_worker *worker, const st
     first.read_bytes /= work->rows;
     first.write_bytes /= work->rows;
     first.rows = 1;
-    first.in_turn = false;
     const struct turns row = { .read_bytes = first.read_bytes,
                                .write_bytes = first.write_bytes,
                                .given = work->given,

@@ -21,8 +21,8 @@ struct world_wake {
 void world_worker_step(struct world_worker *ww);
 sim_handler stepping_wake_run; /* EVENT_WAKE */
 
-/* store() and work() of rows in turn (in_turn, models/fabric.h), for GPUs and hosts alike.  The first row is moved at
- * once, by the fabric's own operation.  Each time the worker's next step is due, one more row is moved instead. */
+/* store() and work() of rows one by one (models/fabric.h), for GPUs and hosts alike.  The first row is moved at once,
+ * by the fabric's own operation.  Each time the worker's next step is due, one more row is moved instead. */
 int world_store_in_turn(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write);
 void world_copy_in_turn(struct fabric *f, struct fabric_worker *worker, const struct fabric_work *work);
 

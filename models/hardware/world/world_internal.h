@@ -398,6 +398,12 @@ static inline const struct loop *world_loop(struct world_rank *rank, uint8_t sit
     return &rank->loop[given->slot];
 }
 
+/* Whether the stepped worker's operation at this site begins to move rows one by one (stepping.h). */
+static inline bool world_rows_begin(const struct world_rank *rank, uint8_t site)
+{
+    return rank->world->loop[site].one_by_one && !rank->now.worker->in_turn;
+}
+
 /* Notes that something comes to the rank at time_ps. */
 static inline void world_arrival_note(struct world_rank *rank, uint64_t time_ps)
 {
