@@ -25,15 +25,16 @@ struct compare_row {
 
 /* The names of a phase's bottleneck if a faster part would not shorten the phase.  No part is busy for long enough, or
  * parts of two kinds are busy for about equally long; or none is busy for even a quarter, because steps follow one
- * another, or because the slowest rank runs for most of its time before the last one begins. */
+ * another, because the slowest rank runs for most of its time before the last one begins, or because its kernel was
+ * launched before the previous one had ended, and waits for that end. */
 #define COMPARE_NO_PART "no part alone"
 #define COMPARE_STEPS   "steps and latencies"
 #define COMPARE_LATE    "ranks that begin late"
+#define COMPARE_BEFORE  "the kernel before it"
 
 /* The bottleneck of a phase, from the record.  Names are NULL and numbers NAN if it has none. */
 struct compare_limit {
-    const char *resource; /* the bottleneck: nic_tx, nvlink_egress, ..., COMPARE_STEPS, COMPARE_LATE or
-                           * COMPARE_NO_PART */
+    const char *resource; /* the bottleneck: nic_tx, nvlink_egress, ..., or one of the names above */
     const char *part;     /* the part itself, such as "NIC of rank 0, sending" or "leaf0-spine0"; without a bottleneck,
                            * the busiest part */
     const char *rival;    /* a part of another kind that is busy for about as long; NULL: none */
@@ -151,7 +152,7 @@ void compare_words_append(const struct compare *compare, bool page, GString *out
 /* Appends what limits a phase, between `before` and `after`.  Appends nothing if the record does not say. */
 void compare_limit_append(const struct record *record, const char *phase, GString *out, const char *before,
                           const char *after);
-/* Whether the bottleneck is not a part: it is COMPARE_STEPS, COMPARE_LATE or COMPARE_NO_PART. */
+/* Whether the bottleneck is not a part but one of the names above. */
 bool compare_limit_waits(const struct compare_limit *limit);
 /* The bottleneck in words: "NIC of rank 0, sending, 97 % busy", COMPARE_STEPS, COMPARE_NO_PART, or "-" if there is
  * none. Freed by the caller. */

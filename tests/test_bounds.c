@@ -89,7 +89,9 @@ static void part_holds(const struct record *record, const char *phase, const cha
     const char *limit = word(record, phase, "bottleneck");
     const bool tightest = strcmp(word(record, phase, "bound_tightest"), "latency") == 0;
     if (!*limit) return; /* no limit is named if the phase is several kernels together */
-    if (strcmp(limit, COMPARE_STEPS) == 0 || strcmp(limit, COMPARE_LATE) == 0) {
+    if (strcmp(limit, COMPARE_BEFORE) == 0) {
+        held(busy_pct <= 50, text, phase, "a part is busy for longer than the kernel before is awaited");
+    } else if (strcmp(limit, COMPARE_STEPS) == 0 || strcmp(limit, COMPARE_LATE) == 0) {
         held(!(busy_pct >= (tightest ? 50 : 25)), text, phase, "a part is busy for long, but steps are named");
     } else if (strcmp(limit, COMPARE_NO_PART) == 0) {
         const double rival_pct = number(record, phase, "bottleneck_rival_busy_pct");
@@ -245,6 +247,25 @@ TEST("ranks that begin late")
         }
     }
     CU_ASSERT(late >= 8 && others >= 8);
+}
+
+/* A kernel that is launched early waits for the end of the kernel before it.  If that is named, the ranks that wait
+ * least must take less than half as long; if it is not, more than that. */
+TEST("the kernel before")
+{
+    uint32_t before = 0, others = 0;
+    for (uint32_t sms = 8; sms <= 64; sms *= 2) {
+        g_autofree char *text = g_strdup_printf("cluster=h200 kernel=v2 num-ranks=8 num-tokens=512 num-sms=%u", sms);
+        g_autoptr(record) record = predicted(text);
+        const double least = number(record, "dispatch_copy", "time_us_min"),
+                     most = number(record, "dispatch_copy", "time_us_max");
+        const bool named = strcmp(word(record, "dispatch_copy", "bottleneck"), COMPARE_BEFORE) == 0;
+        held(named ? least < 0.5 * most : least > 0.4 * most, text, "dispatch_copy",
+             named ? "all ranks wait alike" : "the kernel before is not named");
+        before += named;
+        others += !named;
+    }
+    CU_ASSERT(before > 0 && others > 0);
 }
 
 /* Whether `part` is the planted one, under any of the names that results give it. */

@@ -2,8 +2,9 @@
  *
  * If parts of the named kind are twice as fast, the slowest rank must take less time.  It must also take less time than
  * if parts of any other kind were twice as fast.  If steps and latencies are named, no part may gain as much as both
- * together.  COMPARE_NO_PART makes no such claim.  The rate that is said must be the one that matters.  In addition,
- * every time and rate of a cluster file must change some prediction, except those of [host] and [dcqcn]. */
+ * together.  The other names that are no part (reports/compare.h) make no such claim.  The rate that is said must be
+ * the one that matters.  In addition, every time and rate of a cluster file must change some prediction, except those
+ * of [host] and [dcqcn]. */
 #include <glib.h>
 #include <math.h>
 #include <stdio.h>
@@ -75,7 +76,8 @@ static void claim_holds(const char *text, const char *phase, const char *bound, 
     const enum cluster_part others[] = { CLUSTER_PART_NICS, CLUSTER_PART_PEERS, CLUSTER_PART_MEMORY,
                                          CLUSTER_PART_POSTING, CLUSTER_PART_LINKS };
     bool holds = true;
-    if (strcmp(bound, COMPARE_NO_PART) == 0 || strcmp(bound, COMPARE_LATE) == 0) return;
+    static const char *const claims_none[] = { COMPARE_NO_PART, COMPARE_LATE, COMPARE_BEFORE, NULL };
+    if (g_strv_contains(claims_none, bound)) return;
     if (kind == CLUSTER_PART_LATENCIES) {
         for (size_t i = 0; i < G_N_ELEMENTS(others); i++) holds &= gain[others[i]] < own;
         latencies++;

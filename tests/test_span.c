@@ -25,30 +25,31 @@ static struct span first(uint64_t let_us)
     return span;
 }
 
-/* Adds a kernel whose workers take 10 us.  Checks its own duration and that of the span. */
-static void follow(uint64_t let_us, bool host_waits, uint64_t time_ps, uint64_t span_ps)
+/* Adds a kernel whose workers take 10 us.  Checks its own duration, that of the span, and how long it waited. */
+static void follow(uint64_t let_us, bool host_waits, uint64_t time_ps, uint64_t span_ps, uint64_t awaits_ps)
 {
     struct span span = first(let_us);
     struct world_result result = { .time_ps = 13 * PS_PER_US };
     span_add(&span, &result, true, host_waits, &machine);
     CU_ASSERT_EQUAL(result.time_ps, time_ps);
     CU_ASSERT_EQUAL(span.end_ps, span_ps);
+    CU_ASSERT_EQUAL(span.awaits_ps, awaits_ps);
 }
 
 /* The second kernel lasts from 91 us to 110 us.  It is let at 90 us and needs two polls of 0.5 us to begin.  The first
  * ends at 100 us, and the second's workers then take 10 us. */
-TEST("waits for the end") { follow(90, false, 19 * PS_PER_US, 110 * PS_PER_US); }
+TEST("waits for the end") { follow(90, false, 19 * PS_PER_US, 110 * PS_PER_US, 8 * PS_PER_US + PS_PER_US / 2); }
 
 TEST("is set up behind the end")
 {
-    follow(100, false, 10 * PS_PER_US + PS_PER_US / 2, 110 * PS_PER_US + PS_PER_US / 2);
+    follow(100, false, 10 * PS_PER_US + PS_PER_US / 2, 110 * PS_PER_US + PS_PER_US / 2, 0);
 }
 
 TEST("host launches late")
 {
     /* The second kernel is launched at 70 us, because the host has the counts at 20 us and needs 50 us more.  It ends
      * 10 us after the first, at 110 us. */
-    follow(60, true, 40 * PS_PER_US, 110 * PS_PER_US);
+    follow(60, true, 40 * PS_PER_US, 110 * PS_PER_US, 29 * PS_PER_US + PS_PER_US / 2);
     struct span span = first(90);
     span.counts_ps = 80 * PS_PER_US;
     struct world_result result = { .time_ps = 13 * PS_PER_US };

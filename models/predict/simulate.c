@@ -276,12 +276,13 @@ struct bounds {
     struct world_part part[WORLD_RESOURCE_COUNT]; /* the busiest part of each kind; busy_ps 0: none was busy */
     enum world_resource busiest;                  /* the busiest kind; WORLD_RESOURCE_COUNT: none */
     double late_us;                               /* for how long the slowest rank runs before the last one begins */
+    double awaits_us;                             /* for how long its kernel waits for the end of the one before */
     enum bound tightest;
 };
 
-/* For how long the slowest rank runs before the last rank begins.  0 if it ends before that, so that it does not wait
- * for that rank. */
-static double late_find_us(const struct run *run, uint32_t phase)
+/* Finds what the slowest rank waits for outside its own kernel: the last rank's begin, and the kernel before.  If it
+ * ends before the last rank begins, it does not wait for that rank. */
+static void waits_find(const struct run *run, uint32_t phase, double slowest_us, struct bounds *b)
 {
     const struct world_result *slowest = NULL;
     uint64_t last_ps = 0;
@@ -291,7 +292,9 @@ static double late_find_us(const struct run *run, uint32_t phase)
         last_ps = MAX(last_ps, result->begin_ps);
         if (!slowest || result->time_ps > slowest->time_ps) slowest = result;
     }
-    return slowest && slowest->end_ps > last_ps ? units_us(last_ps - slowest->begin_ps) : 0;
+    if (!slowest) return;
+    if (slowest->end_ps > last_ps) b->late_us = fmin(units_us(last_ps - slowest->begin_ps), slowest_us);
+    b->awaits_us = units_us(run->span[slowest - run->result].awaits_ps);
 }
 
 static void bounds_find(const struct run *run, double slowest_us, struct bounds *b)
@@ -389,6 +392,7 @@ static enum world_resource rival_find(const struct cluster *c, const struct boun
 }
 
 /* Records the bottleneck, which is one of:
+ *     COMPARE_BEFORE   if the slowest rank's kernel waits for half of its time for the end of the one before
  *     a part           the busiest one, if it is busy for PART_BOUND_PERCENT of the slowest rank's time and has no
  *                      rival, and if latency takes no longer
  *     COMPARE_STEPS    if no part is busy for STEPS_BOUND_PERCENT of this time, or for twice that while latency takes
@@ -411,9 +415,10 @@ static void record_bottleneck(struct record *record, const char *phase, const st
     const bool waits = busy_pct < STEPS_BOUND_PERCENT * (latency_longer ? 2 : 1);
     const bool alone = busy_pct >= PART_BOUND_PERCENT && rival == WORLD_RESOURCE_COUNT && !latency_longer;
     record_add_text(record, phase, RECORD_ALL, named,
-                    waits   ? 2 * b->late_us > slowest_us ? COMPARE_LATE : COMPARE_STEPS
-                    : alone ? world_resource_name(b->busiest)
-                            : COMPARE_NO_PART);
+                    2 * b->awaits_us > slowest_us ? COMPARE_BEFORE
+                    : waits                       ? 2 * b->late_us > slowest_us ? COMPARE_LATE : COMPARE_STEPS
+                    : alone                       ? world_resource_name(b->busiest)
+                                                  : COMPARE_NO_PART);
     record_add(record, phase, RECORD_ALL, "bottleneck_busy_pct", busy_pct, "%");
     if (!some) return;
     if (rival < WORLD_RESOURCE_COUNT && !waits) {
@@ -441,6 +446,7 @@ static void record_bounds(struct record *record, const char *phase, const struct
         record_add(record, phase, RECORD_ALL, metric, b->us[i], "us");
     }
     record_some(record, phase, "last", "begins_us", b->late_us, "us");
+    record_some(record, phase, "previous", "ends_us", b->awaits_us, "us");
     record_add_text(record, phase, RECORD_ALL, "bound_tightest", name[b->tightest]);
     record_add(record, phase, RECORD_ALL, "efficiency_pct", slowest_us > 0 ? 100 * b->us[b->tightest] / slowest_us : 0,
                "%");
@@ -513,7 +519,7 @@ static void record_phase(struct record *record, const struct run *run, uint32_t 
     const double slowest_us = stats_max(time_us, ranks);
     struct bounds bounds;
     bounds_find(run, slowest_us, &bounds);
-    bounds.late_us = fmin(late_find_us(run, phase_index), slowest_us);
+    waits_find(run, phase_index, slowest_us, &bounds);
     record_busy(record, phase_index, run, total_ps + wait_ps);
     record_bottleneck(record, phase, run, &bounds, slowest_us);
     record_bounds(record, phase, run, &bounds, slowest_us);

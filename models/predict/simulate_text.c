@@ -8,11 +8,12 @@
  *     + beside      the part's work in addition to bytes: requests, messages, rows    (busy time less the above)
  *     + one way     launch, post, fetch, network, delivery, poll of one message     (bound_latency_us)
  *     + late        until the last rank begins                                      (last_begins_us)
+ *     + before      until the kernel before it ends                                 (previous_ends_us)
  *     + the rest    the rank's own steps, and waiting: for its turn, and for other ranks' data, credits and signals
  *     = slowest     the slowest rank's time
  *
- * The part's work may hide a message's way from sender to receiver, and the time until the last rank begins.  Then only
- * what is left of the slowest rank's time counts as "one way" or "late". */
+ * The part's work may hide a message's way from sender to receiver, the time until the last rank begins, and the time
+ * until the kernel before ends.  Then only what is left of the slowest rank's time counts as such. */
 #include "models/predict/simulate_text.h"
 
 #include <math.h>
@@ -173,7 +174,8 @@ void simulate_table_append(const struct case_options *c, const struct record *re
                     "another kind are busy for three quarters as long, or one message's way, launch included, takes\n"
                     "longer; steps and latencies, if none is for a quarter, or none for half and that way takes\n"
                     "longer: warps' steps, launches, ways of words and messages, one after another; ranks that\n"
-                    "begin late, if the slowest rank runs for half of its time before the last one begins.\n");
+                    "begin late, if the slowest rank runs for half of its time before the last one begins; the\n"
+                    "kernel before it, if the slowest rank's kernel waits for half of its time until that ends.\n");
     const char *notes = record_get(record, "notes");
     if (notes) g_string_append_printf(out, "Note: %s.\n", notes);
 }
@@ -190,7 +192,8 @@ struct part_facts {
 struct phase_facts {
     const char *phase;
     double median_us, slowest_us, latency_us;
-    double late_us; /* for how long the slowest rank runs before the last one begins */
+    double late_us;   /* for how long the slowest rank runs before the last one begins */
+    double awaits_us; /* for how long its kernel waits for the end of the one before */
     bool sends;
     int32_t slowest_rank;      /* RECORD_ALL: not known */
     struct part_facts busiest; /* name NULL: none */
@@ -246,6 +249,7 @@ static void facts_find(const struct record *record, const char *phase, struct ph
     f->slowest_us = all_of(record, phase, "time_us_max");
     f->latency_us = all_of(record, phase, "bound_latency_us");
     f->late_us = all_of(record, phase, "last_begins_us");
+    f->awaits_us = all_of(record, phase, "previous_ends_us");
     f->sends = all_of(record, phase, "physical_nic_gbs") > 0 || all_of(record, phase, "physical_nvl_gbs") > 0;
     double slowest = -1;
     for (uint32_t i = 0; i < record_row_count(record); i++) {
@@ -309,7 +313,9 @@ static void sum_append(const struct phase_facts *f, GString *out)
     us_line(out, shown, way, f->slowest_us);
     const double late = f->late_us > 0 ? MIN(left - way, f->late_us) : 0;
     us_line(out, "until the last rank begins, as far as not in the above", late, f->slowest_us);
-    us_line(out, "the rest: its own steps, turns, waiting for other ranks", left - way - late, f->slowest_us);
+    const double awaits = f->awaits_us > 0 ? MIN(left - way - late, f->awaits_us) : 0;
+    us_line(out, "until the kernel before it ends, as far as not in the above", awaits, f->slowest_us);
+    us_line(out, "the rest: its own steps, turns, waiting for other ranks", left - way - late - awaits, f->slowest_us);
     g_string_append_printf(out, "    %-62s %9.2f us\n", "the slowest rank", f->slowest_us);
 }
 

@@ -16,9 +16,10 @@ void span_add(struct span *span, struct world_result *result, bool follows, bool
         const uint64_t body_ps = result->time_ps - MIN(result->time_ps, gpu->launch_ps);
         const uint64_t told_ps = host_waits && span->counts_ps ? span->counts_ps + cluster->calls.host_sync_ps : 0;
         const uint64_t start_ps = MAX(span->let_ps, told_ps);
-        const uint64_t end_ps = MAX(start_ps + setup_ps, span->end_ps) + body_ps;
+        const uint64_t ready_ps = start_ps + setup_ps, end_ps = MAX(ready_ps, span->end_ps) + body_ps;
         assert(span->let_ps <= span->end_ps && start_ps >= span->let_ps);
         result->time_ps = end_ps - start_ps;
+        span->awaits_ps = span->end_ps - MIN(ready_ps, span->end_ps);
         span->end_ps = span->let_ps = end_ps;
     } else {
         /* The SMs meet, and read the barrier that ends the kernel, before they allow the next kernel. */
