@@ -33,10 +33,10 @@ END
 [ "$(wc -l <boxes.ini)" -lt 30 ] && echo 'fewer than 30 lines'
 $EPTWIN cluster check boxes.ini
 $EPTWIN cluster show boxes.ini
-marks() { # every bound and every kind of part that a record names
+marks() { # every bound and every kind of part that a record names, which are words
     awk -F, '$2 == "all" && ($3 == "bottleneck" || $3 == "bound_tightest" || $3 == "busiest_link") { print $4 }
              $2 == "all" && $3 ~ /^bound_.*_us$/ || $3 ~ /^busy_.*_pct$/ { gsub(/^(bound|busy)_|_(us|pct)$/, "", $3); print $3 }' |
-        sort -u | grep -vx 'no part alone\|link' | sed 's/^/--mark=/'
+        sort -u | grep -vx '.* .*\|link' | sed 's/^/--mark=/'
 }
 run() {
     $EPTWIN simulate --cluster boxes.ini --num-ranks 16 "$@" --output record.csv >/dev/null || return
