@@ -33,7 +33,7 @@ END
 [ "$(wc -l <boxes.ini)" -lt 30 ] && echo 'fewer than 30 lines'
 $EPTWIN cluster check boxes.ini
 $EPTWIN cluster show boxes.ini
-marks() { # every bound and every kind of part that a record names, which are words
+marks() { # every bound and every kind of part that a record names; bounds of several words are no parts
     awk -F, '$2 == "all" && ($3 == "bottleneck" || $3 == "bound_tightest" || $3 == "busiest_link") { print $4 }
              $2 == "all" && $3 ~ /^bound_.*_us$/ || $3 ~ /^busy_.*_pct$/ { gsub(/^(bound|busy)_|_(us|pct)$/, "", $3); print $3 }' |
         sort -u | grep -vx '.* .*\|link' | sed 's/^/--mark=/'
