@@ -512,9 +512,9 @@ static double weights_of(const struct costs_options *o, enum step_op op, double 
 }
 
 /* The bytes that a backward pass moves besides what forward moves.  wgrad adds to gradients in FP32, which it reads and
- * writes (DeepSeek-V3 report, section 3.3.2; Megatron's gradient accumulation fusion).  Attention's dgrad has two small
- * kernels around the main one (FlashAttention, flash_bwd_launch_template.h): one reads the output and its gradient and
- * clears the queries' gradient in FP32, in which the main one sums; the other makes BF16 of that. */
+ * writes (DeepSeek-V3 report, section 3.3.3; Megatron's gradient accumulation fusion).  Attention's dgrad has two small
+ * kernels around the main one (FlashAttention, hopper/flash_bwd_launch_template.h): one reads the output and its
+ * gradient and clears the queries' gradient in FP32, in which the main one sums; the other makes BF16 of that. */
 static struct work backward_work(const struct costs_options *o, enum step_op op, enum step_pass pass, double tokens,
                                  double rows, double experts)
 {
