@@ -17,6 +17,7 @@
 #include "reports/whole_file.h"
 #include "sim/command.h"
 #include "sim/command_line.h"
+#include "sim/nearest.h"
 #include "sim/new_file.h"
 #include "sim/share.h"
 
@@ -106,23 +107,25 @@ static struct cluster *gpu_load(const char *name)
     return NULL;
 }
 
-static char *gpus_known(void)
+static char **gpus_known(void)
 {
     g_auto(GStrv) names = share_names(SHARE_CLUSTERS);
-    g_autoptr(GString) list = g_string_new(NULL);
+    GPtrArray *list = g_ptr_array_new();
     for (char **n = names; *n; n++) {
         g_autoptr(cluster) c = gpu_load(*n);
-        if (c) g_string_append_printf(list, "%s%s", list->len ? ", " : "", *n);
+        if (c) g_ptr_array_add(list, g_strdup(*n));
     }
-    return g_strdup(list->str);
+    g_ptr_array_add(list, NULL);
+    return (char **)g_ptr_array_free(list, FALSE);
 }
 
 static bool gpu_find(struct plan *p, GError **error)
 {
     p->gpu = gpu_load(p->a->gpu);
     if (p->gpu) return true;
-    g_autofree char *known = gpus_known(), *expected = g_strconcat("one of ", known, NULL);
-    return refuse(error, "gpu", expected, p->a->gpu);
+    g_auto(GStrv) known = gpus_known();
+    g_autofree char *list = g_strjoinv(", ", known), *meant = nearest_meant(p->a->gpu, (const char *const *)known);
+    return error_input(error, "--gpu: expected one of %s, found '%s'%s", list, p->a->gpu, meant);
 }
 
 static bool number_check(const char *option, int number, int least, int most, GError **error)

@@ -158,9 +158,8 @@ static bool refuse(const char *what, GError **error)
         g_ptr_array_add(names,
                         strchr(what, '.') ? g_strconcat(key->section, ".", key->name, NULL) : g_strdup(key->name));
     g_ptr_array_add(names, NULL);
-    const char *nearest = nearest_find(what, (const char *const *)names->pdata);
-    return error_input(error, "expected a section, a key, SECTION.KEY or all, found '%s'%s%s%s", what,
-                       nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
+    g_autofree char *meant = nearest_meant(what, (const char *const *)names->pdata);
+    return error_input(error, "expected a section, a key, SECTION.KEY or all, found '%s'%s", what, meant);
 }
 
 bool cluster_teach(const char *what, GString *out, GError **error)

@@ -70,3 +70,11 @@ TEST("who was meant")
     CU_ASSERT_PTR_NULL(nearest_find("predict", words));
     CU_ASSERT_PTR_NULL(nearest_find("fit", (const char *const[]){ NULL }));
 }
+
+TEST("the question")
+{
+    static const char *const words[] = { "deepseek-v3", "kimi-k2", NULL };
+    g_autofree char *some = nearest_meant("Deepsek-v3", words), *none = nearest_meant("llama", words);
+    CU_ASSERT_STRING_EQUAL(some, "; did you mean deepseek-v3?");
+    CU_ASSERT_STRING_EQUAL(none, "");
+}

@@ -5,6 +5,7 @@
 #include <string.h>
 #include "reports/whole_file.h"
 #include "sim/error.h"
+#include "sim/nearest.h"
 #include "sim/share.h"
 
 enum { FILE_BYTES_MAX = 1 << 20, SIZE_MAX_OF_NET = 1 << 24, DEPTH_MAX_OF_NET = 1 << 12 };
@@ -138,8 +139,9 @@ struct net *net_load(const char *path_or_name, GError **error)
     size_t size_bytes;
     if (!shipped && !strchr(path_or_name, '/') && !g_file_test(path, G_FILE_TEST_EXISTS)) {
         g_auto(GStrv) names = share_names(SHARE_NETS);
-        g_autofree char *list = g_strjoinv(", ", names);
-        return error_null(error, "--net: expected a config.json or one of %s; found \"%s\"", list, path_or_name);
+        g_autofree char *list = g_strjoinv(", ", names), *meant = nearest_meant(lower, (const char *const *)names);
+        return error_null(error, "--net: expected a config.json or one of %s; found \"%s\"%s", list, path_or_name,
+                          meant);
     }
     g_autofree char *text = whole_file_read(path, FILE_BYTES_MAX, &size_bytes, error);
     struct net *net = text ? net_parse(path, text, size_bytes, error) : NULL;

@@ -17,7 +17,7 @@ for gpu in $($EPTWIN cluster new --gpu x 2>&1 | sed 's/.*one of//; s/, found.*//
 done
 
 echo '# refused'
-for bad in '' '--gpu x' '--gpu p5en' '--gpu h100 --nic 8x400' '--gpu h100 --nic 0x400G' \
+for bad in '' '--gpu x' '--gpu h10' '--gpu p5en' '--gpu h100 --nic 8x400' '--gpu h100 --nic 0x400G' \
            '--gpu h100 --nic 8x1x1x400G' '--gpu h100 --nic 8x50G' \
            '--gpu h100 --nic 8x400G --topology ring' '--gpu h100 --nic 8x400G --oversubscription 2:1' '--gpu h100 --nodes 2' \
            '--gpu h100 --nic 8x400G --oversubscription 1:2 --topology rail' '--gpu h100 --fabric roce' '--gpu h100 --nodes 0' \

@@ -11,6 +11,7 @@ ds='--net deepseek-v3'
 run $here
 run $ds
 run $here --net nothing
+run $here --net deepsek-v3
 run $here --net source/README.md
 run $here $ds --phase training
 run $here $ds --phase train --kernel ll
