@@ -7,12 +7,16 @@
 #include "models/cluster.h"
 #include "models/hardware/world/world.h"
 #include "reports/record.h"
+#include "reports/whole_file.h"
 #include "sim/error.h"
 #include "sim/rng.h"
 #include "sim/units.h"
 
 #define ARRIVAL_PS_MAX (10 * PS_PER_S)
 #define SLOW_MAX       1000.0
+#define TIME_EXPECTED  "a time from 0 to 10 s such as \"3us\""
+
+enum { FILE_BYTES_MAX = 16 << 20 };
 
 static bool refuse(const char *option, const char *expected, const char *text, GError **error)
 {
@@ -30,7 +34,7 @@ static bool times_list(char **word, uint32_t ranks, const char *where, uint64_t 
     for (; word[count]; count++) {
         if (count == ranks) break;
         if (!time_parse(g_strstrip(word[count]), &time_ps[count]))
-            return refuse(where, "a time from 0 to 10 s such as \"3us\"", word[count], error);
+            return refuse(where, TIME_EXPECTED, word[count], error);
     }
     if (count == ranks && !word[count]) return true;
     return error_input(error, "%s: expected %u times, one for each rank, found %s", where, ranks,
@@ -39,13 +43,9 @@ static bool times_list(char **word, uint32_t ranks, const char *where, uint64_t 
 
 static bool times_file(const char *path, uint32_t ranks, uint64_t *time_ps, GError **error)
 {
-    g_autofree char *text = NULL;
-    GError *cause = NULL;
-    if (!g_file_get_contents(path, &text, NULL, &cause)) {
-        error_input(error, "arrival: %s", cause->message);
-        g_error_free(cause);
-        return false;
-    }
+    size_t size_bytes;
+    g_autofree char *text = whole_file_read(path, FILE_BYTES_MAX, &size_bytes, error);
+    if (!text) return false;
     g_auto(GStrv) line = g_strsplit(text, "\n", -1);
     uint32_t count = 0;
     for (uint32_t i = 0; line[i]; i++) {
@@ -55,8 +55,7 @@ static bool times_file(const char *path, uint32_t ranks, uint64_t *time_ps, GErr
         if (!*word) continue;
         if (count == ranks || !time_parse(word, &time_ps[count]))
             return error_input(error, "%s:%u: time: expected %s, found \"%s\"", path, i + 1,
-                               count == ranks ? "no more times than ranks" : "a time from 0 to 10 s such as \"3us\"",
-                               word);
+                               count == ranks ? "no more times than ranks" : TIME_EXPECTED, word);
         count++;
     }
     if (count == ranks) return true;
@@ -93,13 +92,15 @@ bool launches_arrival(const char *text, const struct launches_kernel *kernel, ui
     if (g_str_has_prefix(text, "file:")) return times_file(text + 5, ranks, time_ps, error);
     if (g_str_has_prefix(text, "record:")) return times_record(text + 7, kernel, time_ps, error);
     const bool uniform = g_str_has_prefix(text, "uniform:"), exponential = g_str_has_prefix(text, "exp:");
+    if (!uniform && !exponential && strchr(text, ':'))
+        return refuse("arrival", "uniform:TIME, exp:TIME, file:PATH, record:PATH or TIME|TIME|...", text, error);
     if (!uniform && !exponential) {
         g_auto(GStrv) word = g_strsplit(text, "|", -1);
         return times_list(word, ranks, "arrival", time_ps, error);
     }
     uint64_t scale_ps;
-    if (!time_parse(strchr(text, ':') + 1, &scale_ps))
-        return refuse("arrival", "uniform:TIME, exp:TIME, file:PATH, record:PATH or TIME|TIME|...", text, error);
+    const char *scale = strchr(text, ':') + 1;
+    if (!time_parse(scale, &scale_ps)) return refuse("arrival", TIME_EXPECTED, scale, error);
     struct rng rng;
     rng_seed(&rng, kernel->seed ^ (uint64_t)(kernel->draw + 1) << 32);
     for (uint32_t r = 0; r < ranks; r++) {
