@@ -42,14 +42,16 @@ static double slower_pct(const struct which *w, const struct which_point *p, uin
     return 100 * (p->answer[p->order[place]].us[w->by] / p->answer[p->order[0]].us[w->by] - 1);
 }
 
-/* Whether the second backend is slower than the first by more than the error of either prediction (90th percentile).
- * False if an error is not known. */
+/* Whether the second backend is slower than the first by more than both predictions are off by together, one too long
+ * and one too short (90th percentiles).  If it is slower by less, if by more than the larger of the two errors,
+ * measured orders can be the other way round (tests/accuracy/orders).  False if an error is not known. */
 static bool first_sure(const struct which *w, const struct which_point *p)
 {
     struct accuracy first, second;
     errors_find(w, p, 0, &first);
     errors_find(w, p, 1, &second);
-    return first.rows && second.rows && slower_pct(w, p, 1) > MAX(first.p90_pct, second.p90_pct);
+    const double both = (1 + first.p90_pct / 100) * (1 + second.p90_pct / 100);
+    return first.rows && second.rows && slower_pct(w, p, 1) > 100 * (both - 1);
 }
 
 /* ---- the order of the case ---- */
@@ -151,8 +153,9 @@ static void turns_append(const struct which *w, bool over_ranks, GString *out)
 void which_text_append(const struct which *w, GString *out)
 {
     const struct which_point *own = own_point(w);
-    g_string_append_printf(out, "%s: %u ranks, %u token%s of %u each: %u of %u backends can run\n", w->cluster->name,
-                           own->ranks, own->tokens, own->tokens == 1 ? "" : "s", w->base.hidden, own->good, own->asked);
+    g_string_append_printf(out, "%s: %u rank%s, %u token%s of %u each: %u of %u backend%s can run\n", w->cluster->name,
+                           own->ranks, own->ranks == 1 ? "" : "s", own->tokens, own->tokens == 1 ? "" : "s",
+                           w->base.hidden, own->good, own->asked, own->asked == 1 ? "" : "s");
     if (own->good) order_append(w, own, out);
     refused_append(w, own, out);
     if (!own->good) return;
@@ -164,7 +167,7 @@ void which_text_append(const struct which *w, GString *out)
         "notify\nbefore it, combine with what prepares it.  In order of the %s's time; bound by: its "
         "longest kernel's.\n%s%s",
         which_time_name(w->by), accuracy_note,
-        w->points->len > 1 ? "Sure: the second is slower by more than either is off by.\n" : "");
+        w->points->len > 1 ? "Sure: the second is slower by more than both are off by together.\n" : "");
     if (w->base.hook)
         g_string_append(out, "With --hook what is on its way between a send and a receive kernel counts for nothing: "
                              "compute hides it.\n");
