@@ -258,7 +258,16 @@ TEST("nothing explains it")
     g_autoptr(diagnosis) d = MADE(diagnose_run(table, &how, NULL));
     g_autoptr(GString) text = g_string_new(NULL);
     diagnosis_text(d, table, 3, text);
-    CU_ASSERT_PTR_NOT_NULL(strstr(text->str, "None of these explains it"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(text->str, "No cause that eptwin knows"));
+    CU_ASSERT_PTR_NULL(strstr(text->str, "none of these"));
+    g_free(d->verdict);
+    d->verdict = g_new0(struct verdict, d->verdict_count = 1);
+    *d->verdict = (struct verdict){ .cause = diagnose_causes(), .probability = 0.3 };
+    d->none = 0.4;
+    g_string_truncate(text, 0);
+    diagnosis_text(d, table, 3, text);
+    CU_ASSERT_PTR_NOT_NULL(strstr(text->str, "Likeliest, none of these explains it (40 %).  The nearest:"));
+    CU_ASSERT_PTR_NULL(strstr(text->str, "No cause"));
 }
 
 /* Whether a cause is named that is more likely than not, and more likely than all unknown causes together. */

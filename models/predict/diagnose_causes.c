@@ -119,7 +119,7 @@ static const struct cause causes[] = {
       { { "Zipf with exponent 1.2", { NULL }, { "routing=zipf:1.2" }, 0 },
         { "Zipf with exponent 0.8", { NULL }, { "routing=zipf:0.8" }, 0 },
         { "half of all tokens to one rank", { NULL }, { "routing=hot-rank:0.5" }, 0 } } },
-    { "uneven-tokens", "some ranks have several times the tokens of the others",
+    { "uneven-tokens", "some ranks have more tokens than the others",
       "tokens of each rank in the batch",
       "balance batches over ranks",
       CAUSE_DRAWN | CAUSE_MOE, { 1, 0 },

@@ -157,14 +157,16 @@ void diagnosis_text(const struct diagnosis *d, const struct validate_table *tabl
     }
     uint32_t shown = 0;
     const bool convincing = answer == ANSWER_CAUSE;
-    if (!convincing)
-        g_string_append_printf(out, "None of these explains it (%.0f %%).  The nearest:\n\n", 100 * d->none);
+    if (!convincing && d->verdict_count)
+        g_string_append_printf(out, "Likeliest, none of these explains it (%.0f %%).  The nearest:\n\n", 100 * d->none);
     for (uint32_t i = 0; i < d->verdict_count && shown < most; i++) {
         if (told_before(d, i, table->row_count)) continue;
         verdict_append(&d->verdict[i], ++shown, out);
         alike_append(d, i, table->row_count, out);
     }
-    if (!shown) g_string_append(out, "No cause that eptwin knows brings prediction and measurement nearer.\n");
+    if (!shown)
+        g_string_append_printf(out, "No cause that eptwin knows brings prediction and measurement nearer (%.0f %%).\n",
+                               100 * d->none);
     else if (convincing)
         g_string_append_printf(out, "None of these, but something unknown: %.0f %%; nothing wrong: %.0f %%\n",
                                100 * d->none, 100 * d->fine);
