@@ -125,19 +125,23 @@ static void compute_append(const struct record *record, const char *phase, GStri
     g_string_append(out, metric_numbered(record, phase, 1) ? ").\n" : ".\n");
 }
 
+/* "s", unless the number is 1. */
+static const char *plural(const char *number) { return g_strcmp0(number, "1") == 0 ? "" : "s"; }
+
 /* Appends the title of the run.  Kernels that move blocks or messages of given sizes have no tokens and no experts. */
 static void title_append(const struct record *record, GString *out)
 {
     const char *size = record_get(record, "size"), *matrix = record_get(record, "matrix");
-    g_string_append_printf(out, "%s: %s kernels, %s ranks, ", record_get(record, "cluster"),
-                           record_get(record, "kernel"), record_get(record, "num-ranks"));
+    const char *ranks = record_get(record, "num-ranks");
+    g_string_append_printf(out, "%s: %s kernels, %s rank%s, ", record_get(record, "cluster"),
+                           record_get(record, "kernel"), ranks, plural(ranks));
     const bool bytes = !matrix && size && g_ascii_isdigit(size[strlen(size) - 1]); /* the size has no unit */
     if (matrix || size) g_string_append_printf(out, "%s%s", matrix ? matrix : size, bytes ? " B" : "");
     else
-        g_string_append_printf(out, "%s token%s of %s each, %s of %s experts", record_get(record, "num-tokens"),
-                               g_strcmp0(record_get(record, "num-tokens"), "1") == 0 ? "" : "s",
-                               record_get(record, "hidden"), record_get(record, "num-topk"),
-                               record_get(record, "num-experts"));
+        g_string_append_printf(out, "%s token%s of %s each, %s of %s expert%s", record_get(record, "num-tokens"),
+                               plural(record_get(record, "num-tokens")), record_get(record, "hidden"),
+                               record_get(record, "num-topk"), record_get(record, "num-experts"),
+                               plural(record_get(record, "num-experts")));
     const char *trace = record_get(record, "trace"), *placement = record_get(record, "placement");
     g_autofree char *base = trace ? g_path_get_basename(trace) : NULL;
     if (trace) g_string_append_printf(out, ", %s", base);

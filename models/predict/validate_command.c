@@ -103,10 +103,13 @@ static bool results_write(const struct validate_options *o, const struct validat
     const bool good = whole_file_write(rows_to_stdout ? "-" : o->output, text->str, text->len, error);
     g_string_truncate(text, 0);
     validate_summary_append(table, o->by, text);
-    if (problems) g_string_append_printf(text, "%u of %u rows could not be predicted\n", problems, table->row_count);
+    if (problems)
+        g_string_append_printf(text, "%u of %u row%s could not be predicted\n", problems, table->row_count,
+                               table->row_count == 1 ? "" : "s");
     const uint32_t native = native_count(table);
     if (native)
-        g_string_append_printf(text, "%u rows are figures of other tools (metric native_...): not predicted\n", native);
+        g_string_append_printf(text, "%u row%s not predicted: figures of other tools (metric native_...)\n", native,
+                               native == 1 ? "" : "s");
     if (good) fputs(text->str, rows_to_stdout ? stderr : stdout);
     return good;
 }

@@ -77,8 +77,9 @@ static char *row_group_name(const struct validate_table *table, const struct val
     return text ? text : g_strdup("");
 }
 
-/* Appends a line for each group of rows by the column or option `by`.  NULL: all rows are one group. */
-static void groups_append(const struct validate_table *table, const char *by, struct text_table *out)
+/* Appends a line for each group of rows by the column or option `by`.  NULL: all rows are one group.  Returns how many
+ * groups there are. */
+static guint groups_append(const struct validate_table *table, const char *by, struct text_table *out)
 {
     g_autoptr(GPtrArray) groups = g_ptr_array_new_with_free_func(group_free);
     g_autoptr(GHashTable) named = g_hash_table_new(g_str_hash, g_str_equal);
@@ -90,6 +91,7 @@ static void groups_append(const struct validate_table *table, const char *by, st
     }
     g_ptr_array_sort(groups, group_compare);
     for (guint i = 0; i < groups->len; i++) group_row_append(out, by ? by : "all", groups->pdata[i]);
+    return groups->len;
 }
 
 static bool by_is_always(const char *by)
@@ -101,7 +103,7 @@ void validate_summary_append(const struct validate_table *table, char **by, GStr
 {
     static const char *const titles[] = { "by", "", "cases", "median %", "p90 %", "worst %", "bias %" };
     g_autoptr(text_table) text = text_table_new("llrrrrr", titles);
-    groups_append(table, NULL, text);
+    if (!groups_append(table, NULL, text)) return;
     groups_append(table, "phase", text);
     groups_append(table, "kernel", text);
     groups_append(table, "num-tokens", text);

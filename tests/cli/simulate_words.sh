@@ -80,3 +80,5 @@ for case in "one-sided --cluster source/models/clusters/gb200-nvl72.ini" "mori -
         ' spans.csv
     done
 done
+echo '# one of each'
+$EPTWIN simulate --cluster h200 --num-ranks 1 --num-experts 1 --num-topk 1 --num-tokens 1 --format text | head -1
