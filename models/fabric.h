@@ -10,7 +10,7 @@
  *
  * Paths.  fabric_path() says how a rank reaches a peer.  SELF: the peer is the rank itself.  NVLINK: the worker's own
  * stores reach the peer's memory.  RDMA: a NIC moves the bytes.  fabric_store() is for SELF and NVLINK, fabric_put()
- * and fabric_put_signal() are for RDMA, and fabric_get() is for NVLINK and RDMA.
+ * is for RDMA, and fabric_get() is for NVLINK and RDMA.
  *
  * Contract
  *  1. Nothing blocks.  -EAGAIN means full: the call did nothing, and the worker returns WORKER_WAIT and tries again
@@ -33,9 +33,8 @@
  *     the other requests on its queue.
  *  5. The peer's workers must not read a target range before they have seen a signal posted after the data.
  *  6. `defer` of a put lets the fabric hold back the doorbell.  It rings at the latest with the next get, signal, flush
- *     or put without `defer` on the same (peer, queue).  put_signal() posts a put and then a signal on one
- *     (peer, queue) with one doorbell, or posts neither.  They take two places of the queue, so the queue must have at
- *     least two.
+ *     or put without `defer` on the same (peer, queue).  A put with a signal posts both, the signal last, with one
+ *     doorbell, or posts neither.  They take two places of the queue, so the queue must have at least two.
  *  7. work() is local work (cast, copy, reduce, scan).  A live world does it at once; the simulated world charges
  *     the worker for it.  It never fails.
  *  8. Zero-sized writes and gets are legal and deliver nothing.  Peer == own rank is legal for store and signal.
@@ -58,25 +57,6 @@
 
 enum fabric_path { FABRIC_SELF, FABRIC_NVLINK, FABRIC_RDMA };
 
-/* A site is a place in a kernel's code (models/kernels/sites.h).  The library's sheet has a line for each site,
- * which says what the code does there.  A simulated world decides what that costs; a live world ignores the site.
- * SITE_NONE has no line.  Its accesses of a row follow one another, wherever the row lies.  Its signals have no extra
- * cost.  Its additions are atomics of the whole GPU that release earlier stores.
- *
- * A line with `one-by-one` is for rows that a worker of one warp stores or copies: each row begins when the row before
- * is done, so operations of other workers may come between two rows.  Such an operation must be the last one of its
- * step, which then returns WORKER_MORE.  The next step comes when all rows are done.
- *
- * The kernel gives the sizes that the sheet's line names in brackets, in the line's order.  They are sizes of the
- * launch and facts about the data, such as how many bytes the kernel reads altogether.  NULL means that all sizes
- * are 0.  Each struct belongs to one site and one rank, must outlive the run, and must not change while a kernel
- * runs. */
-enum { FABRIC_SIZES = 4 };
-struct fabric_given {
-    uint64_t size[FABRIC_SIZES];
-    uint32_t launch, slot; /* only the world uses them; the kernel sets both to 0 */
-};
-
 /* Writes size_bytes at a peer.  The link carries charge_bytes.  In a live world both are equal.  A simulated world that
  * stores only part of the payload is charged for more than it stores. */
 struct fabric_write {
@@ -87,7 +67,7 @@ struct fabric_write {
      * store() that returns 0 has called it once.  With fill(), bytes from many places go straight to the peer, as a
      * kernel's stores do. */
     void (*fill)(const void *data, uint8_t *target);
-    struct fabric_given *given;
+    struct site_given *given;
     uint32_t size_bytes;
     uint16_t peer;
     uint16_t queue; /* put(): the number of a QP to this peer */
@@ -138,7 +118,7 @@ struct fabric_work {
     uint32_t rows;  /* rows of tokens or parts of rows, of which a warp works on one at a time; SCAN: loads of each
                      * lane, or words of the host's memory */
     uint8_t site;   /* enum site: the place in the kernel's code */
-    struct fabric_given *given;
+    struct site_given *given;
     uint64_t read_bytes, write_bytes;
     uint64_t busy_ps;                              /* COMPUTE: time of the work if nothing else runs on the SM */
     void (*run)(void *context, uint64_t argument); /* does the work in a world that stores payload; other worlds do not
@@ -163,7 +143,7 @@ struct fabric_ops {
     uint64_t (*now_ps)(const struct fabric *f);
     int (*store)(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write);
     int (*put)(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write,
-               const struct fabric_signal *signal); /* NULL: a put alone */
+               const struct fabric_signal *signal);
     int (*signal)(struct fabric *f, struct fabric_worker *w, const struct fabric_signal *signal);
     int (*get)(struct fabric *f, struct fabric_worker *w, const struct fabric_read *read);
     void (*signal_add)(struct fabric *f, struct fabric_worker *w, uint32_t word, uint64_t addend, enum site site);
@@ -177,19 +157,12 @@ struct fabric_ops {
     void (*word_ahead)(const struct fabric *f, uint32_t word);
 };
 
-enum { FABRIC_GROWN = 3 };
-
 struct fabric {
     const struct fabric_ops *ops;
     uint64_t *words; /* the rank's own signal words; other ranks raise them, so read them with fabric_load() */
     uint8_t *heap;   /* the rank's own heap */
     uint64_t heap_bytes;
     uint32_t word_count;
-    /* Kept by the kernels.  launches: how many kernels were launched.  grown: some private words only grow; these
-     * are the values that they will have once the launched kernels have ended.  The fabric has both because rank
-     * states of several routings may be launched on it in turns. */
-    uint32_t launches;
-    uint64_t grown[FABRIC_GROWN];
     uint16_t rank, rank_count;
     uint16_t ranks_per_node; /* ranks of one NVLink domain are consecutive */
     uint16_t node_first;     /* the first rank of this rank's domain */
@@ -256,21 +229,16 @@ FABRIC_MUST_CHECK static inline int fabric_store(struct fabric_worker *w, const 
     return w->fabric->ops->store(w->fabric, w, write);
 }
 
-FABRIC_MUST_CHECK static inline int fabric_put(struct fabric_worker *w, const struct fabric_write *write)
+/* Posts a put, and then the signal if there is one.  signal->peer and signal->queue must equal those of write. */
+FABRIC_MUST_CHECK static inline int fabric_put(struct fabric_worker *w, const struct fabric_write *write,
+                                               const struct fabric_signal *signal)
 {
-    return w->fabric->ops->put(w->fabric, w, write, NULL);
+    return w->fabric->ops->put(w->fabric, w, write, signal);
 }
 
 FABRIC_MUST_CHECK static inline int fabric_signal(struct fabric_worker *w, const struct fabric_signal *signal)
 {
     return w->fabric->ops->signal(w->fabric, w, signal);
-}
-
-/* signal->peer and signal->queue must equal those of write. */
-FABRIC_MUST_CHECK static inline int fabric_put_signal(struct fabric_worker *w, const struct fabric_write *write,
-                                                      const struct fabric_signal *signal)
-{
-    return w->fabric->ops->put(w->fabric, w, write, signal);
 }
 
 FABRIC_MUST_CHECK static inline int fabric_get(struct fabric_worker *w, const struct fabric_read *read)
@@ -306,19 +274,14 @@ static inline void fabric_work(struct fabric_worker *w, const struct fabric_work
     w->fabric->ops->work(w->fabric, w, work);
 }
 
-/* Declares, before the launch, that this worker is to be stepped when these words of its rank change.  A word may have
- * several watchers.  Watches hold until the end of the kernel. */
-static inline void fabric_watch(struct fabric_worker *w, uint32_t word, uint32_t word_count)
+/* Before the launch: declares that the worker is to be stepped when one of these words of its rank changes, and that it
+ * has nothing to do while the word is below `least` (0: it has).  A word may have several watchers.  Watches hold until
+ * the end of the kernel.
+ * In a step: says that the worker's next step has nothing to do while `word`, which it watches already, is below
+ * `least`.  A world may leave out steps in which there is nothing to do. */
+static inline void fabric_watch(struct fabric_worker *w, uint32_t word, uint32_t word_count, uint64_t least)
 {
-    w->fabric->ops->watch(w->fabric, w, word, word_count, 0);
-}
-
-/* Before the launch: declares a watch of one word for a worker that has nothing to do while the word is below `least`.
- * In a step: says that the worker's next step has nothing to do while a word that it watches already is below `least`.
- * A world may leave out steps in which there is nothing to do. */
-static inline void fabric_watch_least(struct fabric_worker *w, uint32_t word, uint64_t least)
-{
-    w->fabric->ops->watch(w->fabric, w, word, 1, least);
+    w->fabric->ops->watch(w->fabric, w, word, word_count, least);
 }
 
 /* Asks for a step: if the current step ends with WORKER_WAIT, the next one is due at time_ps at the latest. */

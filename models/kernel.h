@@ -168,9 +168,16 @@ struct kernel_job {
     uint64_t mask_timeout_ps; /* how long a rank may keep another waiting before it is masked; 0: no rank is masked */
 };
 
+/* What kernels count at their launches, in the last words of a fabric: how many kernels were launched, and, for private
+ * words that only grow, the values that these words will have once the launched kernels have ended.  The counts belong
+ * to the fabric and not to a rank's state, because states of several routings may be launched on it in turns. */
+enum kernel_count { KERNEL_LAUNCHES, KERNEL_GROWN, KERNEL_COUNTS = KERNEL_GROWN + 3 };
+static inline uint64_t *kernel_counts(const struct fabric *f) { return f->words + f->word_count - KERNEL_COUNTS; }
+
 static inline void kernel_job_needs(const struct kernel_job *job, bool payload, struct fabric_needs *needs)
 {
     job->family->needs(job, payload, needs);
+    needs->word_count += KERNEL_COUNTS;
 }
 
 static inline uint32_t kernel_phase_count(const struct kernel_job *job)

@@ -41,7 +41,7 @@ static void bench_store(struct bench *b, uint32_t i)
     if (fabric_path(b->worker.fabric, 1) == FABRIC_NVLINK) {
         if (fabric_store(&b->worker, &write) < 0) printf("store failed\n");
     } else {
-        while (fabric_put(&b->worker, &write) < 0) live_world_progress(b->world[0]);
+        while (fabric_put(&b->worker, &write, NULL) < 0) live_world_progress(b->world[0]);
     }
 }
 

@@ -36,7 +36,7 @@ static enum worker_step put_step(struct fabric_worker *w)
             .data = w->fabric->heap + place,
             .size_bytes = PUT_BYTES,
         };
-        if (fabric_put(w, &write) < 0) return WORKER_WAIT;
+        if (fabric_put(w, &write, NULL) < 0) return WORKER_WAIT;
         b->done++;
     }
     return fabric_flush(w, 1, 0) < 0 ? WORKER_WAIT : WORKER_DONE;

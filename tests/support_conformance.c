@@ -101,8 +101,7 @@ static int program_write(struct program *p, const struct op *op, const struct fa
         .size_bytes = op->size,
     };
     if (op->size == 0 && op->value) write.data = NULL;
-    if (fabric_path(f, op->peer) == FABRIC_RDMA)
-        return signal ? fabric_put_signal(&p->worker, &write, signal) : fabric_put(&p->worker, &write);
+    if (fabric_path(f, op->peer) == FABRIC_RDMA) return fabric_put(&p->worker, &write, signal);
     const struct fabric_write source = write;
     if (op->size % 2) { /* for odd sizes, the fabric calls program_fill() to make the bytes in place */
         write.fill = program_fill;
@@ -332,8 +331,8 @@ static void suite_watch(struct program *p)
     for (uint32_t i = 0; i < p->ops->len; i++) {
         const struct op *op = &g_array_index(p->ops, struct op, i);
         if (op->kind != OP_WAIT) continue;
-        if (op->add) fabric_watch_least(&p->worker, op->word, op->value);
-        else fabric_watch(&p->worker, op->word, 1);
+        if (op->add) fabric_watch(&p->worker, op->word, 1, op->value);
+        else fabric_watch(&p->worker, op->word, 1, 0);
     }
 }
 

@@ -16,7 +16,7 @@ static enum worker_step flow_step(struct fabric_worker *w)
     }
     for (; f->posted < f->messages; f->posted++) {
         const struct fabric_write write = { .charge_bytes = f->message_bytes, .peer = f->to, .queue = f->queue };
-        if (fabric_put(w, &write)) return WORKER_WAIT;
+        if (fabric_put(w, &write, NULL)) return WORKER_WAIT;
         const double now_us = units_us(fabric_now_ps(w->fabric));
         f->posted_within += now_us >= f->from_us && now_us < f->to_us;
     }
@@ -88,7 +88,7 @@ void traffic_run(struct traffic *t)
         f->worker = fabric_worker_of(world_fabric(w, f->from), &flow_role);
         f->worker.index = count[f->from];
         worker[f->from][count[f->from]++] = &f->worker;
-        if (f->waits) fabric_watch(&f->worker, 0, 1);
+        if (f->waits) fabric_watch(&f->worker, 0, 1, 0);
     }
     CU_ASSERT_TRUE_FATAL(world_run(w, (struct fabric_worker * *const *)by_rank, count, t->result, text, sizeof text));
 }

@@ -48,7 +48,7 @@ static void kernel_begin(struct bench *b, uint32_t rank)
                            .kernel = b->begun[rank]++ };
     m->worker.role = fabric_role(m->worker.fabric, &meeting_role);
     b->worker[rank] = &m->worker;
-    fabric_watch(&m->worker, 0, 1);
+    fabric_watch(&m->worker, 0, 1, 0);
     world_kernel_begin(b->world, rank, &b->worker[rank], 1);
 }
 

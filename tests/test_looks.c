@@ -123,7 +123,7 @@ static void scene_launch(struct world *world)
         l->worker.sm = (uint16_t)i;
         l->worker.warps = l->warps;
         worker[i] = &l->worker;
-        if (l->role == POLLER || l->role == WATCHER) fabric_watch(worker[i], WORD, 1);
+        if (l->role == POLLER || l->role == WATCHER) fabric_watch(worker[i], WORD, 1, 0);
     }
     CU_ASSERT_TRUE_FATAL(
         world_run(world, (struct fabric_worker * *const *)by_rank, &scene.count, result, text, sizeof text));

@@ -16,7 +16,7 @@ static struct loops *sheet(const char *text)
     return loops;
 }
 
-static struct loop made(const char *text, const uint64_t size[LOOP_SIZES])
+static struct loop made(const char *text, const uint64_t size[SITE_SIZES])
 {
     g_autoptr(loops) loops = sheet(text);
     struct loop loop;
@@ -29,7 +29,7 @@ static struct loop made(const char *text, const uint64_t size[LOOP_SIZES])
  * what an addition is, or describes a kernel. */
 TEST("shipped sheets")
 {
-    static const uint64_t some[LOOP_SIZES] = { 3, 3, 3, 3 };
+    static const uint64_t some[SITE_SIZES] = { 3, 3, 3, 3 };
     for (enum site site = SITE_NONE + 1; site < SITES; site++) {
         struct loop loop;
         loops_make(loops_shipped(), site, some, &loop);
@@ -53,7 +53,7 @@ TEST("words")
     CU_ASSERT(b.again == LOOP_AT_HAND && !b.fresh);
     const struct loop c = made("COPY_ENGINE bulk 0, copy-engine @ a.cu:1", NULL);
     CU_ASSERT(c.engine == LOOP_COPY && !c.in_flight);
-    static const uint64_t one[LOOP_SIZES] = { 1 };
+    static const uint64_t one[SITE_SIZES] = { 1 };
     const struct loop d = made("HT_LAYOUT (a) load 1000 * a, shared 70000 * a @ a.cu:1", one); /* limited to a field's
                                                                                                 * maximum */
     CU_ASSERT(d.in_flight == UINT8_MAX && d.shared_bytes == UINT16_MAX);
@@ -86,7 +86,7 @@ TEST("values")
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         char text[200];
         snprintf(text, sizeof text, "HT_LAYOUT (a, b) load 1,\n    footprint %s @ a.cu:1\n", values[i].text);
-        const struct loop loop = made(text, (const uint64_t[LOOP_SIZES]){ 3, 0 });
+        const struct loop loop = made(text, (const uint64_t[SITE_SIZES]){ 3, 0 });
         if (loop.footprint_bytes != values[i].value)
             printf("\n      %s: %lu\n", text, (unsigned long)loop.footprint_bytes);
         CU_ASSERT_EQUAL(loop.footprint_bytes, values[i].value);
@@ -96,7 +96,7 @@ TEST("values")
 TEST("times")
 {
     g_autoptr(loops) loops = sheet("HT_LAYOUT (a) load 1, times a * rows + 1 @ a.cu:1\nINTRA_GAPS load 1 @ a.cu:2\n");
-    CU_ASSERT_EQUAL(loops_times(loops, SITE_HT_LAYOUT, (const uint64_t[LOOP_SIZES]){ 3 }, 5), 16);
+    CU_ASSERT_EQUAL(loops_times(loops, SITE_HT_LAYOUT, (const uint64_t[SITE_SIZES]){ 3 }, 5), 16);
     CU_ASSERT_EQUAL(loops_times(loops, SITE_HT_LAYOUT, NULL, 5), 1);
     CU_ASSERT_EQUAL(loops_times(loops, SITE_INTRA_GAPS, NULL, 5), 5);
 }
@@ -115,7 +115,7 @@ TEST("programs")
     const struct loop_row row = { .bytes = 1000, .rows = 5, .warps = 7 };
     struct loop_op op[LOOP_OPS];
     struct loop loop;
-    const uint32_t count = loops_program(loops, SITE_LL_CAST_ROW, (const uint64_t[LOOP_SIZES]){ 3 }, &row, op);
+    const uint32_t count = loops_program(loops, SITE_LL_CAST_ROW, (const uint64_t[SITE_SIZES]){ 3 }, &row, op);
     CU_ASSERT_EQUAL_FATAL(count, sizeof expected / sizeof expected[0]);
     for (uint32_t i = 0; i < count; i++) {
         CU_ASSERT(op[i].code == expected[i].code && op[i].place == expected[i].place && op[i].by == expected[i].by);

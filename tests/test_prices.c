@@ -18,7 +18,7 @@ enum { STORE = FABRIC_WORK_STAGE + 1, KINDS, ADD = KINDS, DEAR = 1000 };
 
 struct one {
     struct fabric_worker worker;
-    struct fabric_given given; /* all sizes that a line may name */
+    struct site_given given; /* all sizes that a line may name */
     enum site site;
     uint32_t kind; /* a value of enum fabric_work_kind; STORE, to a peer; or ADD, to a word of its rank */
     bool done;
@@ -50,7 +50,7 @@ static enum worker_step one_step(struct fabric_worker *w)
 static struct loop loop_of(enum site site)
 {
     struct loop loop = { 0 };
-    if (site) loops_make(loops_shipped(), site, (const uint64_t[LOOP_SIZES]){ 64, 64, 64, 64 }, &loop);
+    if (site) loops_make(loops_shipped(), site, (const uint64_t[SITE_SIZES]){ 64, 64, 64, 64 }, &loop);
     return loop;
 }
 

@@ -120,8 +120,8 @@ static bool operation_play(struct player *p, const struct operation *o)
     };
     switch (o->verb) {
     case STORE: return fabric_store(&p->worker, &write) == 0;
-    case PUT: return fabric_put(&p->worker, &write) == 0;
-    case PUT_SIGNAL: return fabric_put_signal(&p->worker, &write, &signal) == 0;
+    case PUT: return fabric_put(&p->worker, &write, NULL) == 0;
+    case PUT_SIGNAL: return fabric_put(&p->worker, &write, &signal) == 0;
     case SIGNAL: return fabric_signal(&p->worker, &signal) == 0;
     case ADD: fabric_signal_add(&p->worker, o->word, 1, SITE_NONE); return true;
     case TOUCH: fabric_signal_add(&p->worker, o->word, 0, SITE_NONE); return true;
@@ -219,8 +219,8 @@ static bool stage_launch(struct stage *s, struct world *world)
         p->worker.role = fabric_role(p->worker.fabric, &player_role);
         worker[p->rank][count[p->rank]++] = &p->worker;
         for (uint32_t o = 0; o < OPERATIONS_MAX; o++)
-            if (p->operation[o].verb == WAIT && s->counts) fabric_watch_least(&p->worker, p->operation[o].word, 1);
-            else if (p->operation[o].verb == WAIT) fabric_watch(&p->worker, p->operation[o].word, 1);
+            if (p->operation[o].verb == WAIT && s->counts) fabric_watch(&p->worker, p->operation[o].word, 1, 1);
+            else if (p->operation[o].verb == WAIT) fabric_watch(&p->worker, p->operation[o].word, 1, 0);
     }
     return world_run(world, (struct fabric_worker * *const *)by_rank, count, s->result, s->text, sizeof s->text);
 }
@@ -900,7 +900,7 @@ static void two_kernels_launch(void *context, uint32_t rank, uint32_t kernel, st
         p->worker.fabric = world_fabric(two->world, (uint16_t)rank);
         p->worker.role = fabric_role(p->worker.fabric, &player_role);
         for (uint32_t o = 0; o < OPERATIONS_MAX; o++)
-            if (p->operation[o].verb == WAIT) fabric_watch(&p->worker, p->operation[o].word, 1);
+            if (p->operation[o].verb == WAIT) fabric_watch(&p->worker, p->operation[o].word, 1, 0);
         two->worker[rank] = &p->worker;
         *worker = &two->worker[rank];
         *worker_count = 1;
@@ -1262,7 +1262,8 @@ static enum worker_step impatient_step(struct fabric_worker *w)
     if (!i->rang_ps && now >= i->alarm_ps) i->rang_ps = now;
     if (!i->rang_ps) fabric_wake_at(w, i->alarm_ps);
     for (; i->puts; i->puts--)
-        if (fabric_put(w, &(struct fabric_write){ .charge_bytes = 1000, .peer = 1 }) == -EAGAIN) return WORKER_WAIT;
+        if (fabric_put(w, &(struct fabric_write){ .charge_bytes = 1000, .peer = 1 }, NULL) == -EAGAIN)
+            return WORKER_WAIT;
     return WORKER_DONE;
 }
 
@@ -1283,7 +1284,7 @@ TEST("room and other things")
         struct fabric_worker **worker[4] = { first, NULL, third, NULL };
         const uint32_t count[4] = { 1, 0, 1, 0 };
         s->cluster.nvlink.gpus = 2;
-        fabric_watch(&i.worker, 3, 1);
+        fabric_watch(&i.worker, 3, 1, 0);
         CU_ASSERT_TRUE(
             world_run(world, (struct fabric_worker * *const *)worker, count, s->result, s->text, sizeof s->text));
         /* The signal takes step 10, post 100, doorbell 100, 2000 on the way, 3.2 for its bytes and delivery 1000.  It
@@ -1294,7 +1295,7 @@ TEST("room and other things")
     }
 }
 
-/* A worker that waits for word 4.  If `awaits`, its steps say so by fabric_watch_least().  It watches word 3, too. */
+/* A worker that waits for word 4.  If `awaits`, its steps say so by fabric_watch().  It watches word 3, too. */
 struct patient {
     struct fabric_worker worker;
     bool awaits;
@@ -1308,7 +1309,7 @@ static enum worker_step patient_step(struct fabric_worker *w)
     p->steps++;
     p->last_ps = fabric_now_ps(w->fabric);
     if (fabric_load(w->fabric, 4)) return WORKER_DONE;
-    if (p->awaits) fabric_watch_least(w, 4, 1);
+    if (p->awaits) fabric_watch(w, 4, 1, 1);
     return WORKER_WAIT;
 }
 
@@ -1325,13 +1326,13 @@ static struct patient patient_run(uint64_t poll_ps, bool awaits)
     struct fabric_worker *first[1] = { &p.worker }, *second[1] = { &other.worker };
     struct fabric_worker **worker[2] = { first, second };
     const uint32_t count[2] = { 1, 1 };
-    fabric_watch(&p.worker, 3, 2);
+    fabric_watch(&p.worker, 3, 2, 0);
     CU_ASSERT_TRUE(
         world_run(world, (struct fabric_worker * *const *)worker, count, s->result, s->text, sizeof s->text));
     return p;
 }
 
-/* A step that would find nothing is left out.  The other steps come at the same times as without fabric_watch_least().
+/* A step that would find nothing is left out.  The other steps come at the same times as without fabric_watch().
  * The words are raised 200 ns apart, so the poll after the first word sees the second one only if a poll takes longer.
  */
 TEST("awaited words")

@@ -158,7 +158,7 @@ static int putter_post(struct gather_rank *r)
         .word = word_node(r->node),
         .peer = target,
     };
-    return fabric_put_signal(&r->putter.worker, &write, &signal);
+    return fabric_put(&r->putter.worker, &write, &signal);
 }
 
 static enum worker_step putter_step(struct fabric_worker *w)
@@ -276,13 +276,13 @@ static void gather_launch(struct coll_rank *base, uint32_t phase)
     r->putter = (struct putter){ 0 };
     if (r->nodes > 1) coll_worker_add(&r->base, &r->putter.worker, &putter_role, 0, 1);
     for (uint32_t node = 0; node < r->nodes && r->nodes > 1; node++)
-        fabric_watch_least(&r->putter.worker, word_node(node), pieces);
+        fabric_watch(&r->putter.worker, word_node(node), 1, pieces);
     for (uint32_t i = 0; i < r->base.options->num_sms && r->peers > 1; i++) {
         r->copier[i] = (struct copier){ .rank = r };
         coll_worker_add(&r->base, &r->copier[i].worker, &copier_role, i, GATHER_WARPS);
-        fabric_watch(&r->copier[i].worker, word_node(0), r->nodes);
+        fabric_watch(&r->copier[i].worker, word_node(0), r->nodes, 0);
         for (uint32_t peer = 0; peer < r->peers; peer++)
-            fabric_watch_least(&r->copier[i].worker, word_peer(r, peer, i), blocks);
+            fabric_watch(&r->copier[i].worker, word_peer(r, peer, i), 1, blocks);
     }
 }
 

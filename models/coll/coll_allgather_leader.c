@@ -248,7 +248,7 @@ static void leader_launch(struct coll_rank *base, uint32_t phase)
     r->done = 0;
     r->in_kernel = false;
     coll_worker_add(base, &r->worker, &leader_role, 0, STREAM_WARPS);
-    fabric_watch(&r->worker, WORD_GIVEN, WORDS_END - WORD_GIVEN);
+    fabric_watch(&r->worker, WORD_GIVEN, WORDS_END - WORD_GIVEN, 0);
 }
 
 static void leader_traffic(const struct coll_rank *base, uint32_t phase, struct kernel_traffic *traffic)

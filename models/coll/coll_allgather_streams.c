@@ -167,9 +167,9 @@ static void streams_launch(struct coll_rank *base, uint32_t phase)
     r->first = r->second = (struct stream){ 0 };
     coll_worker_add(base, &r->first.worker, &first_role, 0, STREAM_WARPS);
     coll_worker_add(base, &r->second.worker, &second_role, 1, STREAM_WARPS);
-    fabric_watch(&r->first.worker, WORD_TAKEN, 2);
-    fabric_watch(&r->first.worker, WORD_END, 1);
-    fabric_watch(&r->second.worker, WORD_BEGIN, 1);
+    fabric_watch(&r->first.worker, WORD_TAKEN, 2, 0);
+    fabric_watch(&r->first.worker, WORD_END, 1, 0);
+    fabric_watch(&r->second.worker, WORD_BEGIN, 1, 0);
 }
 
 static void streams_traffic(const struct coll_rank *base, uint32_t phase, struct kernel_traffic *traffic)

@@ -71,7 +71,7 @@ static int stream_post(struct stream *s, const struct edges *e)
         .size_bytes = f->payload ? size_bytes : 0,
     };
     const struct fabric_signal signal = { .value = 1, .word = WORD_RDMA, .peer = target, .add = true };
-    return fabric_put_signal(&s->worker, &write, &signal);
+    return fabric_put(&s->worker, &write, &signal);
 }
 
 /* Whether all messages before place `end` of the list have arrived.  Checks the last message first.  It usually arrives
@@ -287,7 +287,7 @@ static void alltoallv_launch(struct coll_rank *base, uint32_t phase)
     r->stream = (struct stream){ .next = first, .end = r->edges->first[base->fabric->rank + 1], .done = first };
     coll_worker_add(base, &r->stream.worker, &stream_role, 0, 1);
     for (uint32_t kind = 0; kind < 2; kind++)
-        fabric_watch_least(&r->stream.worker, WORD_RDMA + kind, base->turn * r->expected[kind]);
+        fabric_watch(&r->stream.worker, WORD_RDMA + kind, 1, base->turn * r->expected[kind]);
     for (uint32_t i = 0; stores_any(r) && i < base->options->num_sms; i++) {
         r->storer[i] = (struct storer){ .rank = r, .number = i, .next = first };
         coll_worker_add(base, &r->storer[i].worker, &storer_role, i, STORE_WARPS);

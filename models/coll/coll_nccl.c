@@ -96,8 +96,8 @@ struct operation {
     struct nccl_plan plan;
     uint64_t heap_begin, place_bytes;
     uint32_t word_begin;
-    struct fabric_given given[GIVENS], given_put;
-    struct fabric_given given_begin[2]; /* [0]: the kernel's start; [1]: of a function that it calls */
+    struct site_given given[GIVENS], given_put;
+    struct site_given given_begin[2]; /* [0]: the kernel's start; [1]: of a function that it calls */
 };
 
 enum { OPERATIONS = 2 };
@@ -361,7 +361,7 @@ static uint64_t warp_bytes(const struct nccl_plan *p)
     return p->protocol == COLL_LL ? 256 : p->protocol == COLL_LL128 ? 1920 : 512;
 }
 
-static struct fabric_given *given_of(struct block *b)
+static struct site_given *given_of(struct block *b)
 {
     const bool two = b->now.receive && b->now.own + b->ins > 1, kept = b->now.keep && b->now.send;
     return &b->op->given[(two ? GIVEN_TWO : 0) | (kept ? GIVEN_KEPT : 0) | (b->now.own ? 0 : GIVEN_CAME)];
@@ -569,7 +569,7 @@ static int size_send(struct sender *s)
     const struct fabric_write write = {
         .charge_bytes = sizeof(uint32_t), .peer = s->link.peer, .queue = queue_of(s->block), .site = SITE_NCCL_SIZE_PUT
     };
-    const int rc = fabric_put(&s->worker, &write);
+    const int rc = fabric_put(&s->worker, &write, NULL);
     s->announced = rc == 0;
     return rc;
 }
@@ -594,7 +594,7 @@ static int slice_put(struct sender *s)
                                           .word = word_of(b, s->link.there, WORD_FILLED),
                                           .peer = s->link.peer,
                                           .queue = queue_of(b) };
-    const int rc = fabric_put_signal(&s->worker, &write, &filled);
+    const int rc = fabric_put(&s->worker, &write, &filled);
     if (!rc) s->announced = false;
     return rc;
 }
@@ -642,7 +642,7 @@ static void senders_launch(struct block *b)
         if (!by_nic(b, b->out[l].peer)) continue;
         *s = (struct sender){ .block = b, .link = b->out[l], .last_steps = b->out[l].steps + steps_of(b) };
         coll_worker_add(&b->rank->base, &s->worker, &sender_role, b->number, 1);
-        fabric_watch(&s->worker, word_of(b, s->link.here, WORD_EMPTIED), WORD_MADE - WORD_EMPTIED + 1);
+        fabric_watch(&s->worker, word_of(b, s->link.here, WORD_EMPTIED), WORD_MADE - WORD_EMPTIED + 1, 0);
     }
 }
 
@@ -673,14 +673,13 @@ static void operations_make(const struct coll_options *o, struct operation op[OP
         nccl_plan_make(own, &op[i].plan);
         op[i].place_bytes = place_bytes(&op[i].plan);
         for (uint32_t g = 0; g < GIVENS; g++)
-            op[i].given[g] = (struct fabric_given){ .size = { g & GIVEN_TWO ? 2 : 1, (g & GIVEN_KEPT) > 0,
-                                                              (g & GIVEN_CAME) > 0, places_offset(own) } };
+            op[i].given[g] = (struct site_given){ .size = { g & GIVEN_TWO ? 2 : 1, (g & GIVEN_KEPT) > 0,
+                                                            (g & GIVEN_CAME) > 0, places_offset(own) } };
         const enum coll_protocol protocol = op[i].plan.protocol;
-        op[i].given_put =
-            (struct fabric_given){ .size = { protocol == COLL_LL, protocol != COLL_SIMPLE, own->sockets } };
+        op[i].given_put = (struct site_given){ .size = { protocol == COLL_LL, protocol != COLL_SIMPLE, own->sockets } };
         const bool simple = protocol == COLL_SIMPLE; /* it has one more warp */
         op[i].given_begin[0] = op[i].given_begin[1] =
-            (struct fabric_given){ .size = { op[i].plan.warps + simple, simple } };
+            (struct site_given){ .size = { op[i].plan.warps + simple, simple } };
         const uint64_t rows = (uint64_t)op[i].plan.channels * links_of(&op[i].plan);
         *heap_end += places_offset(own) + rows * (NCCL_STEPS + MADE_PLACES) * op[i].place_bytes;
         *word_end += op[i].plan.channels * links_of(&op[i].plan) * WORDS_A_LINK;
@@ -755,8 +754,8 @@ static void block_launch(struct nccl_rank *r, uint32_t phase, uint32_t channel, 
     else ring_links(b);
     b->now = primitive_of(b);
     coll_worker_add(&r->base, &b->worker, &block_role, channel, warps_of(r, &b->op->plan, channel, down));
-    for (uint32_t l = 0; l < b->ins; l++) fabric_watch(&b->worker, word_of(b, b->in[l].here, WORD_FILLED), 1);
-    for (uint32_t l = 0; l < b->outs; l++) fabric_watch(&b->worker, word_of(b, b->out[l].here, WORD_EMPTIED), 1);
+    for (uint32_t l = 0; l < b->ins; l++) fabric_watch(&b->worker, word_of(b, b->in[l].here, WORD_FILLED), 1, 0);
+    for (uint32_t l = 0; l < b->outs; l++) fabric_watch(&b->worker, word_of(b, b->out[l].here, WORD_EMPTIED), 1, 0);
     senders_launch(b);
 }
 

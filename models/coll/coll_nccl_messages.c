@@ -41,8 +41,8 @@ struct messages_rank {
     uint32_t halves;
     uint64_t places, place_bytes; /* the heap offset of the first place; the bytes of a place */
     uint32_t parts_most;
-    struct fabric_given given[2][2];                 /* [Simple, LL][own bytes, bytes that have come] */
-    struct fabric_given given_start, given_share[2]; /* of the latter [1]: Simple, [0]: LL */
+    struct site_given given[2][2];                 /* [Simple, LL][own bytes, bytes that have come] */
+    struct site_given given_start, given_share[2]; /* of the latter [1]: Simple, [0]: LL */
 };
 
 static struct messages_rank *of(const struct coll_rank *r)
@@ -136,7 +136,7 @@ static int piece_move(struct half *h, uint64_t size_bytes)
     const struct fabric *f = h->worker.fabric;
     const uint64_t a_warp = h->flagged ? 256 : 512, rows = (size_bytes + a_warp - 1) / a_warp;
     const uint8_t site = h->flagged ? SITE_NCCL_LL : SITE_NCCL_SIMPLE, turns = (uint8_t)coll_min(h->worker.warps, rows);
-    struct fabric_given *given = &h->rank->given[h->flagged][h->way == RECEIVES];
+    struct site_given *given = &h->rank->given[h->flagged][h->way == RECEIVES];
     if (h->way != SENDS) {
         fabric_work(&h->worker, &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
                                                        .rows = turns,
@@ -340,8 +340,7 @@ static void messages_init(struct coll_rank *base)
     warps_share(r);
     r->given_start.size[0] = BLOCK_WARPS;
     r->given_share[1].size[0] = 1;
-    for (uint32_t i = 0; i < 4; i++)
-        r->given[i / 2][i % 2] = (struct fabric_given){ .size = { 1, 0, i % 2, r->places } };
+    for (uint32_t i = 0; i < 4; i++) r->given[i / 2][i % 2] = (struct site_given){ .size = { 1, 0, i % 2, r->places } };
 }
 
 static void messages_launch(struct coll_rank *base, uint32_t phase)
@@ -354,8 +353,8 @@ static void messages_launch(struct coll_rank *base, uint32_t phase)
         h->done = h->moved = 0;
         h->begun = 0;
         coll_worker_add(base, &h->worker, &half_role, h->sm, h->warps);
-        if (h->way == SENDS) fabric_watch(&h->worker, word_of(h, h->peer, WORD_EMPTIED), 1);
-        if (h->way == RECEIVES) fabric_watch(&h->worker, word_of(h, h->peer, WORD_FILLED), 1);
+        if (h->way == SENDS) fabric_watch(&h->worker, word_of(h, h->peer, WORD_EMPTIED), 1, 0);
+        if (h->way == RECEIVES) fabric_watch(&h->worker, word_of(h, h->peer, WORD_FILLED), 1, 0);
     }
 }
 

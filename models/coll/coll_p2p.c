@@ -106,7 +106,7 @@ static int message_put(struct p2p_rank *r, uint32_t block, const struct fabric_s
                                             .site = o->issue == COLL_BY_HOST ? SITE_HOST_PUT : SITE_NONE,
                                             .data = source,
                                             .size_bytes = f->payload ? (uint32_t)o->size_bytes : 0 };
-        return signal ? fabric_put_signal(&r->worker, &write, signal) : fabric_put(&r->worker, &write);
+        return fabric_put(&r->worker, &write, signal);
     }
     const int rc = coll_store_some(&r->worker, r->peer, source, target, o->size_bytes, &r->stored);
     if (rc || r->stored < o->size_bytes) return rc ? rc : -EINPROGRESS;
@@ -297,8 +297,8 @@ static void p2p_launch(struct coll_rank *base, uint32_t phase)
     if (issue == COLL_BY_NCCL && near) return;
     const struct worker_role *role = issue == COLL_BY_COPY ? &copy_role : absent ? &answer_role : &p2p_role;
     coll_worker_add(base, &r->worker, role, 0, P2P_WARPS);
-    if (phase == PHASE_PUT_SIGNAL) fabric_watch(&r->worker, WORD_ROUND, 1);
-    if (is_answered(base->options, phase)) fabric_watch(&r->worker, WORD_WINDOW, 1);
+    if (phase == PHASE_PUT_SIGNAL) fabric_watch(&r->worker, WORD_ROUND, 1, 0);
+    if (is_answered(base->options, phase)) fabric_watch(&r->worker, WORD_WINDOW, 1, 0);
 }
 
 static void p2p_traffic(const struct coll_rank *base, uint32_t phase, struct kernel_traffic *traffic)

@@ -66,7 +66,7 @@ void coll_sync_launch(struct coll_rank *r)
     sync->generation++;
     sync->posted = sync->seen = 0;
     coll_worker_add(r, &sync->worker, &sync_role, 0, 1);
-    fabric_watch(&sync->worker, 0, COLL_SYNC_ROUNDS);
+    fabric_watch(&sync->worker, 0, COLL_SYNC_ROUNDS, 0);
 }
 
 /* ---- bytes ---- */

@@ -213,7 +213,7 @@ static uint64_t applied(enum operation operation, uint64_t a, uint64_t b)
     }
 }
 
-static uint64_t value_of(const struct line *line, const struct clause *clause, const uint64_t size[LOOP_SIZES],
+static uint64_t value_of(const struct line *line, const struct clause *clause, const uint64_t size[SITE_SIZES],
                          const struct loop_row *row)
 {
     uint64_t stack[STACK];
@@ -235,17 +235,17 @@ static uint64_t value_of(const struct line *line, const struct clause *clause, c
     return depth ? stack[0] : 1;
 }
 
-static uint64_t digest_of(const struct loops *loops, enum site site, const uint64_t size[LOOP_SIZES])
+static uint64_t digest_of(const struct loops *loops, enum site site, const uint64_t size[SITE_SIZES])
 {
     uint64_t digest = (uint64_t)loops->number << 32 | site;
-    for (uint32_t i = 0; size && i < LOOP_SIZES; i++) {
+    for (uint32_t i = 0; size && i < SITE_SIZES; i++) {
         digest = (digest ^ size[i]) * UINT64_C(0x9e3779b97f4a7c15);
         digest ^= digest >> 32;
     }
     return digest;
 }
 
-void loops_make(const struct loops *loops, enum site site, const uint64_t size[LOOP_SIZES], struct loop *loop)
+void loops_make(const struct loops *loops, enum site site, const uint64_t size[SITE_SIZES], struct loop *loop)
 {
     const struct line *line = &loops->line[site];
     *loop = (struct loop){
@@ -270,7 +270,7 @@ void loops_make(const struct loops *loops, enum site site, const uint64_t size[L
     }
 }
 
-uint32_t loops_times(const struct loops *loops, enum site site, const uint64_t size[LOOP_SIZES], uint32_t rows)
+uint32_t loops_times(const struct loops *loops, enum site site, const uint64_t size[SITE_SIZES], uint32_t rows)
 {
     const struct line *line = &loops->line[site];
     const struct loop_row row = { .rows = rows };
@@ -282,7 +282,7 @@ uint32_t loops_times(const struct loops *loops, enum site site, const uint64_t s
 
 static bool is_block(uint8_t code) { return code < LOOP_END && loop_codes[code].form == BLOCK; }
 
-uint32_t loops_program(const struct loops *loops, enum site site, const uint64_t size[LOOP_SIZES],
+uint32_t loops_program(const struct loops *loops, enum site site, const uint64_t size[SITE_SIZES],
                        const struct loop_row *row, struct loop_op op[LOOP_OPS])
 {
     const struct line *line = &loops->line[site];
@@ -308,7 +308,7 @@ struct reader {
     enum site site;  /* of the last line, if it was a site's */
     enum site other; /* where a line last named a site out of order: the site that was due; 0: none */
     bool program;    /* inside a program */
-    char size[LOOP_SIZES][NAME_BYTES];
+    char size[SITE_SIZES][NAME_BYTES];
     struct line *line;
     GError **error;
 };
@@ -590,7 +590,7 @@ static bool sizes_read(struct reader *r)
     r->size_count = 0;
     if (!taken(r, '(')) return true;
     do {
-        if (r->size_count == LOOP_SIZES) return refuse(r, "at most 4 sizes");
+        if (r->size_count == SITE_SIZES) return refuse(r, "at most 4 sizes");
         if (!name_read(r, "the name of a size", r->size[r->size_count])) return false;
         r->size_count++;
     } while (taken(r, ','));

@@ -17,7 +17,7 @@
  *     SITE (size, size, ...)  { operation, operation, ... }  word value, ...  @ file:line
  *
  * A line that begins with a blank continues the line before.  The kernel gives the sizes, in this order (struct
- * fabric_given).  `eptwin kernel words` explains words and operations.  A value is a number, a size, or `rows`, the
+ * site_given).  `eptwin kernel words` explains words and operations.  A value is a number, a size, or `rows`, the
  * rows of the operation (only after `times` and in programs).  Programs also have `bytes` (read of a row), `made`
  * (written of it) and `warps`.  Values may be combined by + - * / % > ( ), min(a, b), max(a, b), and ceil(a, b), which
  * is a / b rounded up.  Numbers are whole.  A difference below 0 is 0, and a division by 0 gives 0.  A word without a
@@ -128,8 +128,6 @@ struct loop {
     uint64_t digest;          /* of the sheets, the site and the sizes; equal digests mean equal programs */
 };
 
-enum { LOOP_SIZES = 4 }; /* the most sizes that a site may name */
-
 /* The bytes, flags included, that the loop reads and stores for size_bytes of data. */
 static inline uint64_t loop_wire_bytes(const struct loop *loop, uint64_t size_bytes)
 {
@@ -151,13 +149,13 @@ struct loops *loops_load(const char *path, GError **error);
 void loops_free(struct loops *loops);
 
 /* The site's loop for these sizes (NULL: all 0). */
-void loops_make(const struct loops *loops, enum site site, const uint64_t size[LOOP_SIZES], struct loop *loop);
+void loops_make(const struct loops *loops, enum site site, const uint64_t size[SITE_SIZES], struct loop *loop);
 /* Writes the site's program for a row, and returns the number of its operations, at most LOOP_OPS. */
-uint32_t loops_program(const struct loops *loops, enum site site, const uint64_t size[LOOP_SIZES],
+uint32_t loops_program(const struct loops *loops, enum site site, const uint64_t size[SITE_SIZES],
                        const struct loop_row *row, struct loop_op op[LOOP_OPS]);
 /* How many loads a lane makes in a scan of `rows` rows.  It is the number that the site's line gives with `times`.  If
  * the line gives none, it is `rows`. */
-uint32_t loops_times(const struct loops *loops, enum site site, const uint64_t size[LOOP_SIZES], uint32_t rows);
+uint32_t loops_times(const struct loops *loops, enum site site, const uint64_t size[SITE_SIZES], uint32_t rows);
 
 /* For `eptwin kernel`: the name of a site; the site of a name (SITE_NONE: there is none); the sheets as text; the
  * words. */

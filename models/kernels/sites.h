@@ -2,9 +2,25 @@
  *
  * An operation of models/fabric.h names a site.  The library's sheet, a .loops file in this folder, describes the
  * site's loop; loops.h reads it.  Each site has one line, and each line has a site; `make tidy` checks this.  So the
- * protocol says what is moved and to whom, a sheet says how the code does it, and the world decides what that costs. */
+ * protocol says what is moved and to whom, a sheet says how the code does it, and a simulated world decides what that
+ * costs.  A live world ignores sites.
+ *
+ * A line with `one-by-one` is for rows that a worker of one warp stores or copies: each row begins when the row before
+ * is done, so operations of other workers may come between two rows.  Such an operation must be the last one of its
+ * step, which then returns WORKER_MORE.  The next step comes when all rows are done. */
 #ifndef MODELS_KERNELS_SITES_H
 #define MODELS_KERNELS_SITES_H
+
+#include <stdint.h>
+
+/* The sizes that the sheet's line names in brackets, in the line's order.  They are sizes of the launch and facts about
+ * the data, such as how many bytes the kernel reads altogether.  An operation without the struct gives only sizes of 0.
+ * Each struct belongs to one site and one rank, must outlive the run, and must not change while a kernel runs. */
+enum { SITE_SIZES = 4 };
+struct site_given {
+    uint64_t size[SITE_SIZES];
+    uint32_t launch, slot; /* only the world uses them; the kernel sets both to 0 */
+};
 
 /* deepep-v1.loops: sites of low latency; then sites that the normal kernels share, within a node and between nodes. */
 #define SITES_DEEPEP_V1(X) \
@@ -215,7 +231,9 @@
     SITES_DEEPEP_V1(X) \
     SITES_DEEPEP_V2(X) SITES_NCCL(X) SITES_TENSORRT_LLM(X) SITES_MORI(X) SITES_DEEPGEMM(X) SITES_PPLX(X) SITES_UNREAD(X)
 
-/* SITE_NONE: no sheet describes the loop.  A GPU then moves its rows at the rates of plain rows. */
+/* SITE_NONE: no sheet describes the loop.  A GPU then moves its rows at the rates of plain rows.  Its accesses of a row
+ * follow one another, wherever the row lies.  Its signals have no extra cost.  Its additions are atomics of the whole
+ * GPU that release earlier stores. */
 enum site {
     SITE_NONE,
 #define SITE(name) SITE_##name,

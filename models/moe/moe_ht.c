@@ -368,12 +368,11 @@ void ht_layout_make(struct ht_rank *h)
 
 /* ---- launches ------------------------------------------------------------------------------------------ */
 
-void ht_kernel_begin(struct ht_rank *h, uint32_t phase)
+void ht_kernel_begin(struct ht_rank *h, const char *phase)
 {
-    h->epoch = ++h->base.fabric->launches;
+    h->epoch = (uint32_t)++kernel_counts(h->base.fabric)[KERNEL_LAUNCHES];
     h->scan_count = 0;
-    h->kernel.phase = ht_phase_name(h->base.kernel.job, phase);
-    h->kernel.worker_count = 0;
+    h->kernel = (struct kernel_launch){ .phase = phase, .worker = h->kernel.worker };
 }
 
 void ht_kernel_add(struct ht_rank *h, struct fabric_worker *w, const struct worker_role *role, uint32_t sm,

@@ -83,7 +83,7 @@ struct ht_scan_part {
     uint8_t site; /* enum site; SITE_NONE ends the list */
     uint32_t rows;
     uint64_t read_bytes;
-    struct fabric_given given;
+    struct site_given given;
 };
 struct ht_scan {
     struct fabric_worker worker;
@@ -104,7 +104,7 @@ struct ht_rank {
     struct ht_geometry g;
     struct ht_layout layout;
     struct ht_slot dispatch_slot, combine_slot;
-    struct fabric_given sum_row;            /* sizes for the loop that sums rows in combine; set at combine's launch */
+    struct site_given sum_row;              /* sizes for the loop that sums rows in combine; set at combine's launch */
     uint8_t sum_site;                       /* enum site */
     uint32_t epoch;                         /* the number of this launch among all launches on the fabric */
     uint32_t recv_before[HT_RANKS_MAX + 1]; /* [rank] rows received from lower ranks; the last entry: all rows */
@@ -187,8 +187,12 @@ bool ht_behind_barrier(const struct kernel_job *job, uint32_t phase);
 enum ht_phase { HT_LAYOUT, HT_NOTIFY, HT_CACHED_NOTIFY, HT_DISPATCH, HT_CACHED_NOTIFY_COMBINE, HT_COMBINE };
 enum ht_phase ht_phase_of(const struct moe_options *o, uint32_t phase);
 
-/* Begins a launch: empties the kernel's list of workers and starts a new epoch.  The caller then adds workers. */
-void ht_kernel_begin(struct ht_rank *h, uint32_t phase);
+/* Begins a launch: empties the kernel's list of workers and starts a new epoch.  The caller then adds workers, and sets
+ * what else holds for the launch. */
+void ht_kernel_begin(struct ht_rank *h, const char *phase);
+/* The values that the rank's private words will have once the kernels launched so far have ended.  Each family says
+ * which word each value is of. */
+static inline uint64_t *ht_grown(const struct ht_rank *h) { return kernel_counts(h->base.fabric) + KERNEL_GROWN; }
 void ht_kernel_add(struct ht_rank *h, struct fabric_worker *w, const struct worker_role *role, uint32_t sm,
                    uint32_t warps);
 struct ht_scan *ht_scan_add(struct ht_rank *h, uint32_t sm, uint32_t warps, struct ht_scan_part first);
@@ -235,9 +239,9 @@ struct ht_ring {
                                         * yet written */
     uint32_t tail_word, head_word;     /* a word of the peer; a word of this rank */
     uint16_t peer;
-    uint8_t site;               /* enum site: the site of the stores */
-    struct fabric_given *given; /* sizes for the site */
-    bool by_number;             /* a slot's number decides which warp fills it; the first warp tells the peer */
+    uint8_t site;             /* enum site: the site of the stores */
+    struct site_given *given; /* sizes for the site */
+    bool by_number;           /* a slot's number decides which warp fills it; the first warp tells the peer */
 };
 typedef void ht_fill(const struct fabric_worker *w, uint32_t sequence, uint8_t *slot);
 /* How many slots are free. */

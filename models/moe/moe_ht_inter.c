@@ -242,7 +242,7 @@ static bool counts_rdma_send(struct inter_notify *n)
             .data = row,
             .size_bytes = words * 4,
         };
-        if (!home && fabric_put(&n->worker, &write)) return false;
+        if (!home && fabric_put(&n->worker, &write, NULL)) return false;
     }
     return true;
 }
@@ -445,7 +445,7 @@ static void notify_launch(struct inter_rank *r, enum ht_phase phase)
     ht_barrier_begin(&r->notify.rdma);
     ht_barrier_begin(&r->notify.nvl);
     ht_kernel_add(h, &r->notify.worker, &notify_role, 0, phase == HT_NOTIFY ? INTER_NOTIFY_WARPS : cached_warps(g));
-    fabric_watch(&r->notify.worker, 0, g->local + g->nodes);
+    fabric_watch(&r->notify.worker, 0, g->local + g->nodes, 0);
     notify_scans_add(r, phase);
 }
 
@@ -453,7 +453,7 @@ static struct kernel_launch *inter_launch(struct kernel_rank *rank, uint32_t pha
 {
     struct inter_rank *r = (struct inter_rank *)rank;
     const enum ht_phase kind = ht_phase_of(r->ht.base.options, phase);
-    ht_kernel_begin(&r->ht, phase);
+    ht_kernel_begin(&r->ht, ht_phase_name(rank->job, phase));
     if (kind == HT_LAYOUT) ht_layout_launch(&r->ht);
     else if (kind == HT_DISPATCH) inter_dispatch_launch(r);
     else if (kind == HT_COMBINE) inter_combine_launch(r);

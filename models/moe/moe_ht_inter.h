@@ -158,7 +158,7 @@ struct inter_rank {
     struct ht_rank ht;
     struct inter_map map;
     struct ht_slot nvl_slot; /* dispatch's slot as stored in the NVLink rings */
-    struct fabric_given put_row, forward_row, receive_row, return_row;
+    struct site_given put_row, forward_row, receive_row, return_row;
     uint32_t rail_before[HT_NODES_MAX + 1]; /* [node] how many tokens come on the rail from lower nodes; the last entry:
                                              * from all nodes */
     uint32_t *counts;                       /* the counts that the next peer gets */

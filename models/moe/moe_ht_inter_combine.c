@@ -142,7 +142,7 @@ static void returner_launch(struct inter_rank *r, uint32_t channel, uint32_t tar
         s->left += s->part[n].count;
     }
     ht_kernel_add(h, &s->worker, &returner_role, 2 * channel, 1);
-    fabric_watch(&s->worker, inter_word_nvl(r, INTER_NVL_HEAD, channel, target, 0), g->nodes);
+    fabric_watch(&s->worker, inter_word_nvl(r, INTER_NVL_HEAD, channel, target, 0), g->nodes, 0);
 }
 
 /* ---- merger -------------------------------------------------------------------------------------------- */
@@ -253,7 +253,7 @@ static bool merger_send(struct inter_merger *m)
             .data = h->base.fabric->heap + merger_slot(m, m->issued),
             .size_bytes = bytes,
         };
-        if (m->node != h->g.node && fabric_put(&m->worker, &write)) return false;
+        if (m->node != h->g.node && fabric_put(&m->worker, &write, NULL)) return false;
         m->issued = m->chunk_end;
     }
     if (m->told == m->issued) return true;
@@ -383,13 +383,13 @@ static void merger_launch(struct inter_rank *r, uint32_t channel, uint32_t node,
     };
     ht_kernel_add(&r->ht, &m->worker, &merger_role, 2 * channel + 1, inter_merge_warps(r->ht.base.options) / parts);
     for (uint32_t i = 0; i < g->local; i++)
-        fabric_watch(&m->worker, inter_word_nvl(r, INTER_NVL_TAIL, channel, i, node), 1);
+        fabric_watch(&m->worker, inter_word_nvl(r, INTER_NVL_TAIL, channel, i, node), 1, 0);
     if (!merger_leads(m)) {
-        fabric_watch(&m->worker, inter_word_opened(r, channel, node), 1);
+        fabric_watch(&m->worker, inter_word_opened(r, channel, node), 1, 0);
         return;
     }
-    fabric_watch(&m->worker, inter_word_rail(r, INTER_RDMA_HEAD, channel, node), 1);
-    if (parts > 1) fabric_watch(&m->worker, inter_word_reduced(r, channel, number + 1 - parts), parts);
+    fabric_watch(&m->worker, inter_word_rail(r, INTER_RDMA_HEAD, channel, node), 1, 0);
+    if (parts > 1) fabric_watch(&m->worker, inter_word_reduced(r, channel, number + 1 - parts), parts, 0);
 }
 
 /* Launches a node's mergers.  With few tokens each warp is a worker, because a warp may be free while another works.
@@ -487,7 +487,7 @@ static void merge_keeper_launch(struct inter_rank *r, uint32_t channel)
     for (uint32_t node = 0; node < r->ht.g.nodes; node++)
         k->parts[node] = (uint8_t)r->merger[channel * INTER_WARPS + inter_merger_first(r, node)].parts;
     ht_kernel_add(&r->ht, &k->worker, &merge_keeper_role, 2 * channel + 1, 1);
-    fabric_watch(&k->worker, inter_word_reduced(r, channel, 0), INTER_WARPS);
+    fabric_watch(&k->worker, inter_word_reduced(r, channel, 0), INTER_WARPS, 0);
 }
 
 /* ---- launch -------------------------------------------------------------------------------------------- */
@@ -532,13 +532,13 @@ static void return_give(struct inter_rank *r)
 {
     const struct ht_geometry *g = &r->ht.g;
     const uint32_t forwarders = g->nodes * inter_merge_warps(r->ht.base.options), receivers = forwarders - g->local;
-    r->return_row = (struct fabric_given){ .size = { forwarders, receivers, g->nodes, g->local } };
+    r->return_row = (struct site_given){ .size = { forwarders, receivers, g->nodes, g->local } };
 }
 
 void inter_combine_launch(struct inter_rank *r)
 {
     r->ht.sum_site = SITE_INTER_SUM_ROW;
-    r->ht.sum_row = (struct fabric_given){ .size = { moe_min(r->ht.g.nodes, INTER_TOPK_NODES) } };
+    r->ht.sum_row = (struct site_given){ .size = { moe_min(r->ht.g.nodes, INTER_TOPK_NODES) } };
     const struct ht_geometry *g = &r->ht.g;
     return_give(r);
     if (r->ht.base.fabric->payload) ht_tensors_combine(&r->ht);

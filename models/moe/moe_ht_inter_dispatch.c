@@ -57,16 +57,16 @@ static bool ranges_tell(struct inter_sender *s, uint32_t node)
         .queue = (uint16_t)s->channel,
     };
     if (home) return fabric_signal(&s->worker, &signal) == 0;
-    return fabric_put_signal(&s->worker,
-                             &(struct fabric_write){ .target_offset = target,
-                                                     .charge_bytes = bytes,
-                                                     .peer = signal.peer,
-                                                     .queue = signal.queue,
-                                                     .site = SITE_INTER_META_PUT,
-                                                     .warps = 1,
-                                                     .data = meta,
-                                                     .size_bytes = bytes },
-                             &signal) == 0;
+    return fabric_put(&s->worker,
+                      &(struct fabric_write){ .target_offset = target,
+                                              .charge_bytes = bytes,
+                                              .peer = signal.peer,
+                                              .queue = signal.queue,
+                                              .site = SITE_INTER_META_PUT,
+                                              .warps = 1,
+                                              .data = meta,
+                                              .size_bytes = bytes },
+                      &signal) == 0;
 }
 
 /* The i-th node that is told its ranges.  The warps work in rounds of one node each, and a round begins when the
@@ -220,7 +220,7 @@ static bool chunk_send(struct inter_coordinator *k, uint32_t node, uint32_t coun
         .data = h->base.fabric->heap + source,
         .size_bytes = count * stored,
     };
-    if (node != h->g.node && fabric_put(&k->worker, &write)) return false;
+    if (node != h->g.node && fabric_put(&k->worker, &write, NULL)) return false;
     k->issued[node] += count;
     return true;
 }
@@ -307,11 +307,11 @@ static void senders_launch(struct inter_rank *r, uint32_t channel)
     moe_channel_range(h->g.tokens, h->g.channels, channel, &s->first, &s->end);
     s->token = s->first;
     ht_kernel_add(h, &s->worker, &sender_role, 2 * channel + 1, INTER_SENDER_WARPS);
-    fabric_watch(&s->worker, inter_word_rail(r, INTER_RDMA_HEAD, channel, 0), h->g.nodes);
+    fabric_watch(&s->worker, inter_word_rail(r, INTER_RDMA_HEAD, channel, 0), h->g.nodes, 0);
     *k = (struct inter_coordinator){ .rank = r, .channel = channel };
     r->sent_base[channel] = fabric_load(h->base.fabric, inter_word_sent(r, channel));
     ht_kernel_add(h, &k->worker, &coordinator_role, 2 * channel + 1, 1);
-    fabric_watch(&k->worker, inter_word_sent(r, channel), 1);
+    fabric_watch(&k->worker, inter_word_sent(r, channel), 1, 0);
 }
 
 /* Sets the sizes for the loop that puts rows into the rings: words of scales of a row, choices for all nodes, and the
@@ -321,8 +321,8 @@ static void put_give(struct inter_rank *r)
     enum { LANES = 32 };
     const struct ht_rank *h = &r->ht;
     const struct ht_slot *slot = &h->dispatch_slot;
-    r->put_row = (struct fabric_given){ .size = { slot->scale_bytes / sizeof(float), slot->topk * h->g.nodes,
-                                                  (uint64_t)(2 * ht_recv_rows(h) + 2 * h->g.tokens) * slot->bytes } };
+    r->put_row = (struct site_given){ .size = { slot->scale_bytes / sizeof(float), slot->topk * h->g.nodes,
+                                                (uint64_t)(2 * ht_recv_rows(h) + 2 * h->g.tokens) * slot->bytes } };
 }
 
 void inter_dispatch_launch(struct inter_rank *r)

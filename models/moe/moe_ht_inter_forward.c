@@ -196,9 +196,9 @@ static void forwarder_launch(struct inter_rank *r, uint32_t channel, uint32_t ta
         r->forwarded_base[inter_forwarded_at(r, channel, n, target)] =
             fabric_load(h->base.fabric, inter_word_forwarded(r, channel, n, target));
     ht_kernel_add(h, &d->worker, &forwarder_role, 2 * channel, 1);
-    fabric_watch(&d->worker, inter_word_rail(r, INTER_META, channel, 0), g->nodes);
-    fabric_watch(&d->worker, inter_word_rail(r, INTER_RDMA_TAIL, channel, 0), g->nodes);
-    fabric_watch(&d->worker, d->ring.head_word, 1);
+    fabric_watch(&d->worker, inter_word_rail(r, INTER_META, channel, 0), g->nodes, 0);
+    fabric_watch(&d->worker, inter_word_rail(r, INTER_RDMA_TAIL, channel, 0), g->nodes, 0);
+    fabric_watch(&d->worker, d->ring.head_word, 1, 0);
 }
 
 /* ---- head keeper --------------------------------------------------------------------------------------- */
@@ -286,8 +286,8 @@ static void head_keeper_launch(struct inter_rank *r, uint32_t channel)
     const struct ht_geometry *g = &r->ht.g;
     *k = (struct inter_head_keeper){ .rank = r, .channel = channel };
     ht_kernel_add(&r->ht, &k->worker, &head_keeper_role, 2 * channel, 1);
-    fabric_watch(&k->worker, inter_word_forwarded(r, channel, 0, 0), g->nodes * g->local);
-    fabric_watch(&k->worker, inter_word_rail(r, INTER_META, channel, 0), g->nodes);
+    fabric_watch(&k->worker, inter_word_forwarded(r, channel, 0, 0), g->nodes * g->local, 0);
+    fabric_watch(&k->worker, inter_word_rail(r, INTER_META, channel, 0), g->nodes, 0);
 }
 
 /* ---- receiver ------------------------------------------------------------------------------------------ */
@@ -397,9 +397,9 @@ static void receiver_launch(struct inter_rank *r, uint32_t channel, uint32_t sou
     struct inter_receiver *v = &r->receiver[channel * g->local + source];
     *v = (struct inter_receiver){ .rank = r, .channel = channel, .source = source };
     ht_kernel_add(&r->ht, &v->worker, &receiver_role, 2 * channel + 1, 1);
-    fabric_watch(&v->worker, inter_word_nvl(r, INTER_START, channel, source, 0), g->nodes);
-    fabric_watch(&v->worker, inter_word_nvl(r, INTER_END, channel, source, 0), g->nodes);
-    fabric_watch(&v->worker, inter_word_nvl(r, INTER_NVL_TAIL, channel, source, 0), 1);
+    fabric_watch(&v->worker, inter_word_nvl(r, INTER_START, channel, source, 0), g->nodes, 0);
+    fabric_watch(&v->worker, inter_word_nvl(r, INTER_END, channel, source, 0), g->nodes, 0);
+    fabric_watch(&v->worker, inter_word_nvl(r, INTER_NVL_TAIL, channel, source, 0), 1, 0);
 }
 
 /* Sets the sizes for the loops that forward and receive rows: nodes, ranks of a node, words of scales, choices. */
@@ -408,7 +408,7 @@ void inter_forward_give(struct inter_rank *r)
     const struct ht_slot *slot = &r->ht.dispatch_slot;
     const uint64_t scales = slot->scale_bytes / sizeof(float);
     r->receive_row = r->forward_row =
-        (struct fabric_given){ .size = { r->ht.g.nodes, r->ht.g.local, scales, slot->topk } };
+        (struct site_given){ .size = { r->ht.g.nodes, r->ht.g.local, scales, slot->topk } };
 }
 
 void inter_forward_launch(struct inter_rank *r, uint32_t channel)

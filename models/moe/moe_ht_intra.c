@@ -178,7 +178,7 @@ static void notify_launch(struct intra_rank *r, enum ht_phase phase)
     const uint32_t warps =
         phase == HT_CACHED_NOTIFY_COMBINE && g->ranks > INTRA_NOTIFY_WARPS ? g->ranks : INTRA_NOTIFY_WARPS;
     ht_kernel_add(h, &r->notify.worker, &notify_role, 0, warps);
-    fabric_watch(&r->notify.worker, 0, g->ranks);
+    fabric_watch(&r->notify.worker, 0, g->ranks, 0);
     if (phase == HT_NOTIFY) /* SM 1 + r counts the tokens of each channel for rank r, with a warp for each channel and a
                              * lane for each token */
         for (uint32_t peer = 0; peer < g->ranks; peer++)
@@ -202,7 +202,7 @@ static struct kernel_launch *intra_launch(struct kernel_rank *rank, uint32_t pha
 {
     struct intra_rank *r = (struct intra_rank *)rank;
     const enum ht_phase kind = ht_phase_of(r->ht.base.options, phase);
-    ht_kernel_begin(&r->ht, phase);
+    ht_kernel_begin(&r->ht, ht_phase_name(rank->job, phase));
     if (kind == HT_LAYOUT) ht_layout_launch(&r->ht);
     else if (kind == HT_DISPATCH) intra_dispatch_launch(r);
     else if (kind == HT_COMBINE) intra_combine_launch(r);

@@ -53,12 +53,12 @@ struct intra_receiver {
 
 struct intra_rank {
     struct ht_rank ht;
-    uint64_t ring_offset, ring_bytes;             /* offset of the first ring; bytes of a ring */
-    uint32_t *channel_row, *channel_count;        /* [source][channel] where in recv_x the rows begin, and how many
-                                                   * there are */
-    struct fabric_given send_row[2], receive_row; /* dispatch's sizes; send_row[1] is for rows that another sender has
-                                                   * already read */
-    struct fabric_given return_row;               /* combine's sizes */
+    uint64_t ring_offset, ring_bytes;           /* offset of the first ring; bytes of a ring */
+    uint32_t *channel_row, *channel_count;      /* [source][channel] where in recv_x the rows begin, and how many
+                                                 * there are */
+    struct site_given send_row[2], receive_row; /* dispatch's sizes; send_row[1] is for rows that another sender has
+                                                 * already read */
+    struct site_given return_row;               /* combine's sizes */
     struct intra_notify notify;
     struct intra_sender *sender;     /* [channel][rank] */
     struct intra_receiver *receiver; /* [channel][rank] */

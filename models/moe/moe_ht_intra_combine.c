@@ -54,7 +54,7 @@ static void sender_launch(struct intra_rank *r, uint32_t channel, uint32_t peer)
     s->first = r->channel_row[peer * h->g.channels + channel];
     s->count = r->channel_count[peer * h->g.channels + channel];
     ht_kernel_add(h, &s->worker, &sender_role, 2 * channel, INTRA_WARPS / h->g.ranks);
-    fabric_watch(&s->worker, s->ring.head_word, 1);
+    fabric_watch(&s->worker, s->ring.head_word, 1, 0);
 }
 
 /* ---- receiving end ------------------------------------------------------------------------------------- */
@@ -103,9 +103,9 @@ void intra_combine_launch(struct intra_rank *r)
 {
     const struct ht_slot *slot = &r->ht.combine_slot;
     const uint64_t sent_bytes = (uint64_t)ht_recv_rows(&r->ht) * slot->row_bytes;
-    r->return_row = (struct fabric_given){ .size = { slot->topk, sent_bytes } };
+    r->return_row = (struct site_given){ .size = { slot->topk, sent_bytes } };
     r->ht.sum_site = ht_site(&r->ht, MOE_DEEPEP_BULK, SITE_INTRA_SUM_ROW, SITE_INTRA_SUM_LOADS);
-    r->ht.sum_row = (struct fabric_given){ .size = { r->ht.g.ranks, rings_bytes(r) } };
+    r->ht.sum_row = (struct site_given){ .size = { r->ht.g.ranks, rings_bytes(r) } };
     if (r->ht.base.fabric->payload) ht_tensors_combine(&r->ht);
     for (uint32_t c = 0; c < r->ht.g.channels; c++) {
         for (uint32_t i = 0; i < r->ht.g.ranks; i++) sender_launch(r, c, (c + i) % r->ht.g.ranks);

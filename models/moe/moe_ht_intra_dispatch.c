@@ -137,7 +137,7 @@ static void sender_launch(struct intra_rank *r, uint32_t channel, uint32_t peer)
     s->count = prefix[1] - prefix[0];
     moe_channel_range(h->g.tokens, h->g.channels, channel, &s->scanned, &s->scan_end);
     ht_kernel_add(h, &s->worker, &sender_role, 2 * channel, INTRA_WARPS / h->g.ranks);
-    fabric_watch(&s->worker, s->ring.head_word, 1);
+    fabric_watch(&s->worker, s->ring.head_word, 1, 0);
 }
 
 /* ---- receiver ------------------------------------------------------------------------------------------ */
@@ -230,17 +230,17 @@ static void receiver_launch(struct intra_rank *r, uint32_t channel, uint32_t sou
     struct intra_receiver *v = &r->receiver[intra_pair(r, channel, source)];
     *v = (struct intra_receiver){ .rank = r, .channel = channel, .source = source };
     ht_kernel_add(&r->ht, &v->worker, &receiver_role, 2 * channel + 1, INTRA_WARPS / r->ht.g.ranks);
-    fabric_watch(&v->worker, intra_word(r, INTRA_START, channel, source), 1);
-    fabric_watch(&v->worker, intra_word(r, INTRA_END, channel, source), 1);
-    fabric_watch(&v->worker, intra_word(r, INTRA_TAIL, channel, source), 1);
+    fabric_watch(&v->worker, intra_word(r, INTRA_START, channel, source), 1, 0);
+    fabric_watch(&v->worker, intra_word(r, INTRA_END, channel, source), 1, 0);
+    fabric_watch(&v->worker, intra_word(r, INTRA_TAIL, channel, source), 1, 0);
 }
 
 void intra_dispatch_launch(struct intra_rank *r)
 {
     const struct ht_geometry *g = &r->ht.g;
     for (uint32_t read = 0; read < 2; read++)
-        r->send_row[read] = (struct fabric_given){ .size = { scale_count(&r->ht), r->ht.dispatch_slot.topk, read } };
-    r->receive_row = (struct fabric_given){ .size = { g->ranks, g->channels } };
+        r->send_row[read] = (struct site_given){ .size = { scale_count(&r->ht), r->ht.dispatch_slot.topk, read } };
+    r->receive_row = (struct site_given){ .size = { g->ranks, g->channels } };
     if (r->ht.base.fabric->payload) ht_tensors_recv(&r->ht);
     for (uint32_t c = 0; c < r->ht.g.channels; c++) {
         for (uint32_t peer = 0; peer < r->ht.g.ranks; peer++) sender_launch(r, c, peer);

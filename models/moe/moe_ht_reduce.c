@@ -165,7 +165,7 @@ void ht_reducer_launch(struct ht_rank *h, struct ht_reducer *d, uint32_t groups,
     d->count = tokens / warps * d->worker.warps;
     if (left > d->first_warp) d->count += moe_min(left - d->first_warp, d->worker.warps);
     d->done_base = fabric_load(h->base.fabric, d->done_word);
-    fabric_watch(&d->worker, d->tail_word, h->layout.targets);
+    fabric_watch(&d->worker, d->tail_word, h->layout.targets, 0);
 }
 
 /* ---- heads --------------------------------------------------------------------------------------------- */
@@ -219,5 +219,5 @@ static const struct worker_role keeper_role = { .step = keeper_step, .describe =
 void ht_head_keeper_launch(struct ht_rank *h, struct ht_head_keeper *k, uint32_t sm)
 {
     ht_kernel_add(h, &k->worker, &keeper_role, sm, 1);
-    fabric_watch(&k->worker, k->reducer[0].done_word, k->group_count);
+    fabric_watch(&k->worker, k->reducer[0].done_word, k->group_count, 0);
 }

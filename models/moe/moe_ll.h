@@ -131,8 +131,8 @@ struct ll_rank {
     struct ll_counter *counter; /* [grid], in groups, after the senders */
     struct ll_reducer *reducer; /* [SMs][groups of sums], in groups */
     struct ll_zeroer zeroer;
-    struct fabric_given receive_row;          /* dispatch's sizes */
-    struct fabric_given return_row, sum_rows; /* combine's sizes */
+    struct site_given receive_row;          /* dispatch's sizes */
+    struct site_given return_row, sum_rows; /* combine's sizes */
     struct ll_gate gate;
     struct ll_cleaner *cleaner;    /* [ranks], with masking */
     uint64_t *deadline_ps;         /* with masking: [ll_workers_max()] when each worker stops waiting for its peer; 0:

@@ -102,7 +102,7 @@ static int row_return(struct ll_returner *t, enum fabric_path path)
             ll_recv_offset(r) + ((uint64_t)expert * r->g.tokens_max + r->recv_source_token[row]) * r->g.combine_stride;
         row_find(t, path, &write);
     }
-    return path == FABRIC_RDMA ? fabric_put(&t->worker, &write) : fabric_store(&t->worker, &write);
+    return path == FABRIC_RDMA ? fabric_put(&t->worker, &write, NULL) : fabric_store(&t->worker, &write);
 }
 
 /* Returns a batch of rows to the source: as many as the group has warps. */
@@ -321,7 +321,7 @@ static uint32_t step_stride(uint32_t groups)
 static void returners_launch(struct ll_rank *r, bool send, bool receive)
 {
     const uint32_t stride = step_stride(r->g.experts);
-    r->return_row = (struct fabric_given){ .size = { r->g.combine_bytes } };
+    r->return_row = (struct site_given){ .size = { r->g.combine_bytes } };
     if (send) {
         r->zeroer = (struct ll_zeroer){ .rank = r };
         ll_worker_add(r, &r->zeroer.worker, &zeroer_role, 0, 1);
@@ -334,8 +334,8 @@ static void returners_launch(struct ll_rank *r, bool send, bool receive)
         *t = (struct ll_returner){ .number = e & LL_EXPERTS_MAX, .send = send, .receive = receive };
         if (send) t->count = (uint16_t)range_of(t).count;
         ll_worker_add(r, &t->worker, &returner_role, e / r->g.groups, r->g.warps_per_group);
-        if (send) fabric_watch(&t->worker, ll_word_clean(r), 1);
-        if (receive) fabric_watch(&t->worker, ll_word_flag(r, e), 1);
+        if (send) fabric_watch(&t->worker, ll_word_clean(r), 1, 0);
+        if (receive) fabric_watch(&t->worker, ll_word_flag(r, e), 1, 0);
         r->gate_target += receive;
     }
 }
@@ -356,13 +356,13 @@ struct kernel_launch *ll_combine_launch(struct ll_rank *r, bool send, bool recei
     ll_gate_add(r);
     ll_gate_watch(r);
     /* If no piece of a row fits LogFMT, the row has no logarithms, and none are turned back. */
-    r->sum_rows = (struct fabric_given){ .size = { ll_choices(r) * r->g.return_bytes,
-                                                   r->g.return_bytes < r->g.combine_bytes ? r->g.combine_bytes : 0 } };
+    r->sum_rows = (struct site_given){ .size = { ll_choices(r) * r->g.return_bytes,
+                                                 r->g.return_bytes < r->g.combine_bytes ? r->g.combine_bytes : 0 } };
     const uint32_t sms = sum_sms(r);
     for (uint32_t i = 0; i < sms * r->g.sum_groups && i < r->own->tokens; i++) {
         r->reducer[i] = (struct ll_reducer){ .rank = r, .token = i, .stride = sms * r->g.sum_groups };
         ll_worker_add(r, &r->reducer[i].worker, &reducer_role, i % sms, r->g.sum_warps + 1);
-        fabric_watch(&r->reducer[i].worker, ll_word_open(r), 1);
+        fabric_watch(&r->reducer[i].worker, ll_word_open(r), 1, 0);
     }
     return &r->kernel;
 }

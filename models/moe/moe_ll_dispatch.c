@@ -55,8 +55,8 @@ static int message_send(struct ll_sender *s, uint32_t expert)
         write.data = f->heap + ll_send_offset(r) + (uint64_t)s->token * r->g.message_bytes;
         write.size_bytes = r->g.message_bytes;
     }
-    const int rc =
-        fabric_path(f, write.peer) == FABRIC_RDMA ? fabric_put(&s->worker, &write) : fabric_store(&s->worker, &write);
+    const int rc = fabric_path(f, write.peer) == FABRIC_RDMA ? fabric_put(&s->worker, &write, NULL)
+                                                             : fabric_store(&s->worker, &write);
     if (rc) return rc;
     r->slot_counter[expert]++;
     if (fabric_path(f, write.peer) == FABRIC_RDMA)
@@ -372,13 +372,13 @@ static void receiver_launch(struct ll_rank *r, uint32_t expert, bool tell, bool 
     ll_worker_add(r, &v->worker, r->mask ? &receiver_masking_role : &receiver_role, expert / r->g.groups,
                   r->g.warps_per_group);
     if (tell) {
-        fabric_watch_least(&v->worker, ll_word_block(r, v->worker.sm), r->block_target);
+        fabric_watch(&v->worker, ll_word_block(r, v->worker.sm), 1, r->block_target);
         const uint64_t word = fabric_load(r->base.fabric, ll_word_finish(r, expert));
-        fabric_watch_least(&v->worker, ll_word_finish(r, expert), word + (r->finish_target[expert] - (uint32_t)word));
+        fabric_watch(&v->worker, ll_word_finish(r, expert), 1, word + (r->finish_target[expert] - (uint32_t)word));
     }
-    if (receive) fabric_watch(&v->worker, ll_word_count_at(r, v->local_expert, v->source), 1);
+    if (receive) fabric_watch(&v->worker, ll_word_count_at(r, v->local_expert, v->source), 1, 0);
     if (!tell || !receive) return;
-    fabric_watch(&v->worker, ll_word_open(r), 1);
+    fabric_watch(&v->worker, ll_word_open(r), 1, 0);
     r->gate_target++;
 }
 
@@ -388,8 +388,8 @@ struct kernel_launch *ll_dispatch_launch(struct ll_rank *r, bool send, bool rece
     if (send && receive) ll_gate_add(r); /* one kernel sends and receives, with a grid barrier between the two */
     /* The bytes that come are an estimate: on average a rank receives as much as it sends. */
     r->receive_row =
-        (struct fabric_given){ .size = { r->g.scale_count, r->g.scale_count / (r->base.options->ue8m0 ? 4 : 1),
-                                         ll_choices(r) * r->g.message_bytes } };
+        (struct site_given){ .size = { r->g.scale_count, r->g.scale_count / (r->base.options->ue8m0 ? 4 : 1),
+                                       ll_choices(r) * r->g.message_bytes } };
     if (receive) memset(r->packed_count, 0, r->g.local_experts * sizeof r->packed_count[0]);
     for (uint32_t e = 0; e < r->g.experts; e++) {
         const uint32_t rank = e / r->g.local_experts;

@@ -39,4 +39,4 @@ void ll_gate_add(struct ll_rank *r)
     r->open_target++;
 }
 
-void ll_gate_watch(struct ll_rank *r) { fabric_watch_least(&r->gate.worker, ll_word_gate(r), r->gate_target); }
+void ll_gate_watch(struct ll_rank *r) { fabric_watch(&r->gate.worker, ll_word_gate(r), 1, r->gate_target); }

@@ -115,7 +115,7 @@ struct kernel_launch *ll_clean_launch(struct ll_rank *r)
         if (peer == r->base.fabric->rank || r->mask[peer]) continue;
         *c = (struct ll_cleaner){ .rank = r, .peer = peer };
         ll_worker_add(r, &c->worker, &cleaner_role, 0, 1);
-        fabric_watch(&c->worker, ll_word_sync(r, peer), 1);
+        fabric_watch(&c->worker, ll_word_sync(r, peer), 1, 0);
     }
     return &r->kernel;
 }

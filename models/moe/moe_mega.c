@@ -421,7 +421,7 @@ static void kernel_launch(struct mega_rank *r)
 {
     const struct ht_geometry *g = &r->ht.g;
     const uint32_t sms = r->ht.base.options->num_sms;
-    uint64_t *grown = r->ht.base.fabric->grown;
+    uint64_t *grown = ht_grown(&r->ht);
     r->opens = grown[0];
     r->rings = grown[1];
     grown[0] += 2;
@@ -430,15 +430,15 @@ static void kernel_launch(struct mega_rank *r)
         (struct mega_gate){ .rank = r,
                             .barrier = { .count = (uint16_t)g->ranks, .number = (uint16_t)g->rank, .stride = 1 } };
     ht_kernel_add(&r->ht, &r->gate.worker, &gate_role, 0, MEGA_DISPATCH_WARPS);
-    fabric_watch(&r->gate.worker, 0, g->ranks);
-    fabric_watch(&r->gate.worker, mega_word_gate(r), 1);
+    fabric_watch(&r->gate.worker, 0, g->ranks, 0);
+    fabric_watch(&r->gate.worker, mega_word_gate(r), 1, 0);
     for (uint32_t i = 0; i < sms; i++) {
         struct mega_sm *s = &r->sm[i];
         *s = (struct mega_sm){ .rank = r, .number = i, .row = MEGA_DISPATCH_WARPS * i, .target = i };
         s->token = MEGA_EPILOGUE_WARPS * i;
         s->order.number = i;
         ht_kernel_add(&r->ht, &s->dispatch, &dispatch_role, i, MEGA_DISPATCH_WARPS);
-        fabric_watch_least(&s->dispatch, mega_word_open(r), r->opens + 1);
+        fabric_watch(&s->dispatch, mega_word_open(r), 1, r->opens + 1);
     }
     for (uint32_t i = 0; i < sms; i++) mega_tensor_launch(r, &r->sm[i]);
     for (uint32_t i = 0; i < sms; i++) mega_epilogue_launch(r, &r->sm[i]);
@@ -495,11 +495,9 @@ static struct kernel_launch *mega_launch(struct kernel_rank *rank, uint32_t phas
 {
     struct mega_rank *r = (struct mega_rank *)rank;
     struct ht_rank *h = &r->ht;
-    h->epoch = ++h->base.fabric->launches;
-    h->kernel = (struct kernel_launch){ .phase = phase_names[phase],
-                                        .worker = h->kernel.worker,
-                                        .follows = phase == MEGA_KERNEL,
-                                        .span = phase == MEGA_KERNEL ? "mega_moe_span" : NULL };
+    ht_kernel_begin(h, phase_names[phase]);
+    h->kernel.follows = phase == MEGA_KERNEL;
+    h->kernel.span = phase == MEGA_KERNEL ? "mega_moe_span" : NULL;
     if (phase == MEGA_PREPARE) prepare_launch(r);
     else kernel_launch(r);
     return &h->kernel;

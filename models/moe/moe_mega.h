@@ -69,7 +69,7 @@ struct mega_sm {
 /* Sizes for the sheet's lines about a linear layer.  again has the bytes of the weights, rows and rows_awaited have the
  * bytes of the rows, and multiply[] has rows and depth. */
 struct mega_given {
-    struct fabric_given again, rows, rows_awaited, multiply[MEGA_SIXTEENS];
+    struct site_given again, rows, rows_awaited, multiply[MEGA_SIXTEENS];
 };
 
 struct mega_gate {
@@ -104,7 +104,7 @@ struct mega_rank {
     uint16_t *waiting;          /* [blocks] 1 + the first SM that waits for the block */
     uint64_t opens, rings;      /* values of the words `open` and the gate's bell when this launch began */
     struct mega_given given[2];
-    struct fabric_given sum_given;
+    struct site_given sum_given;
     struct mega_sm *sm;
     struct mega_gate gate;
     uint16_t *combined; /* [tokens][hidden] */

@@ -175,8 +175,8 @@ static const struct worker_role tensor_role = { .step = tensor_step, .describe =
 void mega_tensor_launch(struct mega_rank *r, struct mega_sm *s)
 {
     ht_kernel_add(&r->ht, &s->tensor, &tensor_role, s->number, MEGA_TENSOR_WARPS);
-    fabric_watch_least(&s->tensor, mega_word_open(r), r->opens + 1);
-    fabric_watch(&s->tensor, mega_word_tensor(s), 1);
+    fabric_watch(&s->tensor, mega_word_open(r), 1, r->opens + 1);
+    fabric_watch(&s->tensor, mega_word_tensor(s), 1, 0);
 }
 
 /* ---- the epilogue ---- */
@@ -358,6 +358,6 @@ static const struct worker_role epilogue_role = { .step = epilogue_step, .descri
 void mega_epilogue_launch(struct mega_rank *r, struct mega_sm *s)
 {
     ht_kernel_add(&r->ht, &s->epilogue, &epilogue_role, s->number, MEGA_EPILOGUE_WARPS);
-    fabric_watch(&s->epilogue, mega_word_open(r), 1);
-    fabric_watch(&s->epilogue, mega_word_epilogue(s), 1);
+    fabric_watch(&s->epilogue, mega_word_open(r), 1, 0);
+    fabric_watch(&s->epilogue, mega_word_epilogue(s), 1, 0);
 }

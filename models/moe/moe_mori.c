@@ -30,7 +30,7 @@ struct mori_rank {
     struct os_rank os;
     struct mori_warp *warp;
     uint32_t warps; /* warps of the grid */
-    struct fabric_given sum, row;
+    struct site_given sum, row;
 };
 
 static struct mori_rank *mori_of(const struct mori_warp *v)
@@ -375,7 +375,7 @@ static void warps_launch(struct mori_rank *r, const struct worker_role *role, ui
         struct mori_warp *v = &r->warp[i];
         *v = (struct mori_warp){ .rank = &r->os, .number = i, .item = i };
         ht_kernel_add(&r->os.ht, &v->worker, role, i / (count / sms), warps);
-        if (role == &combine_role) fabric_watch_least(&v->worker, os_word_open(&r->os), r->os.opened);
+        if (role == &combine_role) fabric_watch(&v->worker, os_word_open(&r->os), 1, r->os.opened);
     }
 }
 
@@ -388,8 +388,7 @@ static struct kernel_launch *mori_launch(struct kernel_rank *rank, uint32_t phas
     const uint32_t count = blocks ? o->num_sms : r->warps;
     if (phase == MORI_COMBINE) os_counts_read(&r->os);
     r->os.launched = phase == MORI_DISPATCH ? OS_DISPATCH : OS_COMBINE;
-    h->epoch = ++h->base.fabric->launches;
-    h->kernel = (struct kernel_launch){ .phase = phase_names[phase], .worker = h->kernel.worker };
+    ht_kernel_begin(h, phase_names[phase]);
     r->os.finished += count;
     if (phase == MORI_DISPATCH) {
         if (h->base.fabric->payload) ht_inputs_make(h);

@@ -153,7 +153,7 @@ static struct kernel_rank *mi_create(const struct kernel_job *job, struct fabric
     r->warp = kernel_keep(r, (uint64_t)r->blocks * r->warps, sizeof r->warp[0]);
     r->local = kernel_keep(r, r->sms, sizeof r->local[0]);
     const struct ht_slot *s = &h->dispatch_slot;
-    r->near = (struct fabric_given){ .size = { s->row_bytes, s->scale_bytes, s->row_bytes / h->g.hidden } };
+    r->near = (struct site_given){ .size = { s->row_bytes, s->scale_bytes, s->row_bytes / h->g.hidden } };
     r->relayed = r->near;
     r->sum.size[0] = moe_min(o->topk, h->g.local);
     r->nodes.size[0] = h->g.nodes;
@@ -426,7 +426,7 @@ static bool chunk_put(struct mi_warp *v, uint32_t node, uint32_t chunk)
                                               .peer = write.peer,
                                               .queue = write.queue };
         const bool last = at % MI_CHUNK + count == all;
-        if (last ? fabric_put_signal(&v->worker, &write, &signal) : fabric_put(&v->worker, &write)) return false;
+        if (fabric_put(&v->worker, &write, last ? &signal : NULL)) return false;
         from += count;
         v->target = from - first;
     }
@@ -699,7 +699,7 @@ static bool sums_put(struct mi_warp *v, uint32_t chunk)
         .data = heap_at(r, r->map.partial, place(r, v->node, first), stored),
         .size_bytes = (uint32_t)(count * stored),
     };
-    return fabric_put(&v->worker, &write) == 0;
+    return fabric_put(&v->worker, &write, NULL) == 0;
 }
 
 /* How many places all chunks that came from a node have. */
@@ -845,7 +845,7 @@ static bool gate_quiet(struct mi_gate *k)
     return true;
 }
 
-static uint64_t *finished(const struct mi_rank *r) { return &r->ht.base.fabric->grown[0]; }
+static uint64_t *finished(const struct mi_rank *r) { return ht_grown(&r->ht); }
 
 static enum worker_step gate_step(struct fabric_worker *w)
 {
@@ -879,8 +879,8 @@ static void gate_launch(struct mi_rank *r, enum mi_phase phase, uint32_t behind)
     *finished(r) += behind;
     ht_kernel_add(&r->ht, &r->gate.worker, &gate_role, 0, 1);
     const uint32_t count = gate_words(&r->gate, &first);
-    fabric_watch(&r->gate.worker, first, count);
-    if (behind) fabric_watch_least(&r->gate.worker, word_finished(r), *finished(r));
+    fabric_watch(&r->gate.worker, first, count, 0);
+    if (behind) fabric_watch(&r->gate.worker, word_finished(r), 1, *finished(r));
 }
 
 /* ---- phases ---- */
@@ -912,9 +912,9 @@ static void relay_watch(struct mi_warp *v)
     for (; far_item(&x, &item); far_next(&x)) {
         const uint32_t word = word_chunk(r, item.node, item.place / MI_CHUNK);
         if (word == before) continue;
-        fabric_watch(&v->worker, word, 1);
+        fabric_watch(&v->worker, word, 1, 0);
         if (before == UINT32_MAX || before / r->chunks != item.node)
-            fabric_watch(&v->worker, word_chunks(r, item.node), 1);
+            fabric_watch(&v->worker, word_chunks(r, item.node), 1, 0);
         before = word;
     }
 }
@@ -984,13 +984,9 @@ static struct kernel_launch *mi_launch(struct kernel_rank *rank, uint32_t phase)
     const bool payload = h->base.fabric->payload;
     if (phase == MI_GIVE) counts_read(r);
     r->launched = (enum mi_phase)phase;
-    h->epoch = ++h->base.fabric->launches;
-    h->kernel = (struct kernel_launch){ .phase = phase_names[phase],
-                                        .worker = h->kernel.worker,
-                                        .follows = phase != MI_STAGE && phase != MI_GIVE,
-                                        .span = phase == MI_DISPATCH ? "dispatch_span"
-                                                : phase == MI_SUM    ? "combine_span"
-                                                                     : NULL };
+    ht_kernel_begin(h, phase_names[phase]);
+    h->kernel.follows = phase != MI_STAGE && phase != MI_GIVE;
+    h->kernel.span = phase == MI_DISPATCH ? "dispatch_span" : phase == MI_SUM ? "combine_span" : NULL;
     if (phase == MI_STAGE && payload) ht_inputs_make(h);
     if (phase == MI_GIVE && payload) rows_view(r);
     r->sent = 0;

@@ -85,7 +85,7 @@ struct mi_rank {
     struct mi_warp *warp;
     struct mi_local *local;
     struct mi_gate gate;
-    struct fabric_given near, relayed, sum, nodes;
+    struct site_given near, relayed, sum, nodes;
     enum mi_phase launched;
 };
 

@@ -313,7 +313,7 @@ static void blocks_launch(struct os_rank *r, const struct worker_role *role)
         struct os_block *b = &r->block[i];
         *b = (struct os_block){ .rank = r, .number = i, .token = i };
         ht_kernel_add(&r->ht, &b->worker, role, i % r->sms, OS_WARPS);
-        if (role == &pull_role) fabric_watch_least(&b->worker, os_word_open(r), r->opened);
+        if (role == &pull_role) fabric_watch(&b->worker, os_word_open(r), 1, r->opened);
     }
 }
 
@@ -370,8 +370,8 @@ void os_gate_launch(struct os_rank *r, bool combine, bool behind)
 {
     r->gate = (struct os_gate){ .rank = r, .combine = combine, .behind = behind };
     ht_kernel_add(&r->ht, &r->gate.worker, &gate_role, 0, 1);
-    fabric_watch(&r->gate.worker, combine ? word_ready_from(r, 0) : 0, r->ht.g.ranks);
-    if (behind) fabric_watch_least(&r->gate.worker, os_word_finished(r), r->finished);
+    fabric_watch(&r->gate.worker, combine ? word_ready_from(r, 0) : 0, r->ht.g.ranks, 0);
+    if (behind) fabric_watch(&r->gate.worker, os_word_finished(r), 1, r->finished);
 }
 
 /* ---- local kernels ---- */
@@ -467,13 +467,9 @@ static struct kernel_launch *os_launch(struct kernel_rank *rank, uint32_t phase)
     const struct moe_options *o = h->base.options;
     if (phase == OS_DISPATCH_SANITIZE) os_counts_read(r);
     r->launched = phase;
-    h->epoch = ++h->base.fabric->launches;
-    h->kernel = (struct kernel_launch){ .phase = phase_names[phase],
-                                        .worker = h->kernel.worker,
-                                        .follows = phase != OS_DISPATCH_PREPARE && phase != OS_COMBINE_PREPARE,
-                                        .span = phase == OS_DISPATCH_SANITIZE ? "dispatch_span"
-                                                : phase == OS_COMBINE         ? "combine_span"
-                                                                              : NULL };
+    ht_kernel_begin(h, phase_names[phase]);
+    h->kernel.follows = phase != OS_DISPATCH_PREPARE && phase != OS_COMBINE_PREPARE;
+    h->kernel.span = phase == OS_DISPATCH_SANITIZE ? "dispatch_span" : phase == OS_COMBINE ? "combine_span" : NULL;
     switch ((enum os_phase)phase) {
     case OS_DISPATCH_PREPARE: local_launch(r, 1, SITE_ONE_SIDED_ZERO, 4 * h->g.ranks, (h->g.ranks + 31) / 32); break;
     case OS_DISPATCH:

@@ -160,22 +160,22 @@ static struct kernel_launch *pp_launch(struct kernel_rank *rank, uint32_t phase)
 {
     struct pp_rank *r = rank_of(rank);
     struct ht_rank *h = &r->ht;
-    struct fabric *f = h->base.fabric;
+    const struct fabric *f = h->base.fabric;
     const struct pp_launch *l = &r->launch;
+    const uint32_t epoch = h->epoch;
+    uint64_t *grown = ht_grown(h);
     r->launch = phase_of(rank->job, phase)->launch;
-    f->launches++;
-    if (l->sends || !l->receives) h->epoch = f->launches;
-    h->kernel = (struct kernel_launch){ .phase = pp_phase_name(rank->job, phase),
-                                        .worker = h->kernel.worker,
-                                        .leaves = l->sends && !l->receives };
-    r->opened = f->grown[0];
-    f->grown[0] += pp_barriers_sending(r) + l->receives;
+    ht_kernel_begin(h, pp_phase_name(rank->job, phase));
+    if (!l->sends && l->receives) h->epoch = epoch;
+    h->kernel.leaves = l->sends && !l->receives;
+    r->opened = grown[0];
+    grown[0] += pp_barriers_sending(r) + l->receives;
     if (l->sends) {
         const uint32_t told = l->combine ? 1 : 2;
-        r->to_host = f->grown[1];
-        r->to_gpu = f->grown[2];
-        f->grown[1] += told;
-        f->grown[2] += told;
+        r->to_host = grown[1];
+        r->to_gpu = grown[2];
+        grown[1] += told;
+        grown[2] += told;
     }
     if (l->sends && !l->combine) counts_make(r);
     if (l->sends && !l->combine && f->payload) ht_inputs_make(h);

@@ -87,7 +87,7 @@ struct pp_rank {
     uint32_t blocks;
     struct pp_block *block;
     struct pp_host host;
-    struct fabric_given sum;
+    struct site_given sum;
     struct pp_launch launch;
 };
 

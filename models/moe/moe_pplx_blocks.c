@@ -493,9 +493,9 @@ void pp_blocks_launch(struct pp_rank *r)
         struct pp_block *b = &r->block[i];
         *b = (struct pp_block){ .rank = r, .number = i, .receives = !r->launch.sends };
         ht_kernel_add(&r->ht, &b->worker, r->launch.combine ? &combine_role : &dispatch_role, i, PP_WARPS);
-        fabric_watch(&b->worker, pp_word_open(r), 1);
+        fabric_watch(&b->worker, pp_word_open(r), 1, 0);
         if (!r->launch.receives) continue;
-        fabric_watch(&b->worker, pp_word_to_gpu(r), 1);
-        fabric_watch(&b->worker, pp_word(r, PP_NEAR, pp_rank_first(r)), r->ht.g.local);
+        fabric_watch(&b->worker, pp_word_to_gpu(r), 1, 0);
+        fabric_watch(&b->worker, pp_word(r, PP_NEAR, pp_rank_first(r)), r->ht.g.local, 0);
     }
 }

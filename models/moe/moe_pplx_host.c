@@ -36,7 +36,7 @@ static bool rows_put(struct pp_host *k, uint32_t peer, const struct ht_slot *slo
                                           .word = pp_word(r, word, r->ht.g.rank),
                                           .peer = write.peer,
                                           .queue = write.queue };
-    return fabric_put_signal(&k->worker, &write, &signal) == 0;
+    return fabric_put(&k->worker, &write, &signal) == 0;
 }
 
 /* ---- dispatch ---- */
@@ -295,7 +295,7 @@ void pp_host_launch(struct pp_rank *r)
                   : l->combine ? &combine_role
                                : &dispatch_role,
                   r->blocks - 1, 1);
-    fabric_watch(&k->worker, pp_word_to_host(r), 1);
-    fabric_watch(&k->worker, pp_word_open(r), 1);
-    fabric_watch(&k->worker, pp_word(r, PP_COUNTS, 0), PP_SOURCE_WORDS * r->ht.g.ranks);
+    fabric_watch(&k->worker, pp_word_to_host(r), 1, 0);
+    fabric_watch(&k->worker, pp_word_open(r), 1, 0);
+    fabric_watch(&k->worker, pp_word(r, PP_COUNTS, 0), PP_SOURCE_WORDS * r->ht.g.ranks, 0);
 }

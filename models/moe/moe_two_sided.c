@@ -151,7 +151,7 @@ static bool word_tell(struct fabric_worker *w, const struct ts_rank *r, uint16_t
 /* ---- prepare ---- */
 
 /* The value that the last prepare on this fabric gave to `heard`, whatever routing it was for. */
-static uint64_t *prepared(const struct ts_rank *r) { return &r->ht.base.fabric->grown[0]; }
+static uint64_t *prepared(const struct ts_rank *r) { return ht_grown(&r->ht); }
 
 static uint32_t word_heard(const struct ts_rank *r, uint32_t peer) { return r->ht.g.ranks + peer; }
 
@@ -208,7 +208,7 @@ static void prepare_launch(struct ts_rank *r)
         const uint32_t block = hears ? ranks + c->peer / TS_HEARD_MOST : i;
         ht_kernel_add(&r->ht, &c->worker, hears ? &hear_role : &count_role, block % sms,
                       hears ? TS_COUNT_WARPS / TS_HEARD_MOST / 2 : TS_COUNT_WARPS);
-        fabric_watch(&c->worker, hears ? c->peer : word_heard(r, c->peer), 1);
+        fabric_watch(&c->worker, hears ? c->peer : word_heard(r, c->peer), 1, 0);
     }
     *prepared(r) = moe_word_make(r->ht.epoch, 1);
 }
@@ -372,7 +372,7 @@ static void rows_launch(struct ts_rank *r, bool combine)
                                .combine = combine };
         ht_kernel_add(&r->ht, &p->worker, receives ? &receive_role : &send_role, block % sms, 1);
         fabric_watch(&p->worker,
-                     receives ? word_sent(r, combine, peer, channel) : word_freed(r, combine, peer, channel), 1);
+                     receives ? word_sent(r, combine, peer, channel) : word_freed(r, combine, peer, channel), 1, 0);
     }
 }
 
@@ -433,12 +433,9 @@ static struct kernel_launch *ts_launch(struct kernel_rank *rank, uint32_t phase)
     const bool payload = h->base.fabric->payload;
     if (phase == TS_PREPARE_SUM) counts_read(r);
     r->launched = phase;
-    h->epoch = ++h->base.fabric->launches;
-    h->kernel =
-        (struct kernel_launch){ .phase = phase_names[phase],
-                                .worker = h->kernel.worker,
-                                .follows = phase != TS_PREPARE && phase != TS_DISPATCH && phase != TS_COMBINE_ZERO,
-                                .span = spans[phase] };
+    ht_kernel_begin(h, phase_names[phase]);
+    h->kernel.follows = phase != TS_PREPARE && phase != TS_DISPATCH && phase != TS_COMBINE_ZERO;
+    h->kernel.span = spans[phase];
     switch ((enum ts_phase)phase) {
     case TS_PREPARE: prepare_launch(r); break;
     case TS_DISPATCH:

@@ -145,7 +145,7 @@ static void warps_make(struct v2_rank *r)
     r->copy_warps = warps_of(dispatch, 0, 0);
     r->reduce_warps = warps_of(aligned(r->ht.combine_slot.row_bytes), 0, 0);
     for (uint32_t i = 0; i < sizeof r->stage[0] / sizeof r->stage[0][0]; i++)
-        r->stage[0][i] = r->stage[1][i] = r->store[i] = (struct fabric_given){ .size = { i * V2_SHARED_ALIGN } };
+        r->stage[0][i] = r->stage[1][i] = r->store[i] = (struct site_given){ .size = { i * V2_SHARED_ALIGN } };
 }
 
 /* The most workers of a kernel. */
@@ -231,9 +231,7 @@ static struct kernel_launch *v2_launch(struct kernel_rank *rank, uint32_t phase)
     struct ht_rank *h = &r->ht;
     if (phase == 1) up_counts_read(r);
     r->launched = phase;
-    h->epoch = ++h->base.fabric->launches;
-    h->kernel.phase = phase_names[phase];
-    h->kernel.worker_count = 0;
+    ht_kernel_begin(h, phase_names[phase]);
     h->kernel.follows = phase % 2;
     h->kernel.span = phase == 1 ? "dispatch_span" : phase == 3 ? "combine_span" : NULL;
     launch[v2_hybrid(r)][phase](r);

@@ -119,7 +119,7 @@ struct v2_warp {
     bool staged, copied;        /* the row is in shared memory; the row is in the send area */
     uint16_t queue;             /* the QP of the warp's puts */
     uint8_t stage_site;         /* enum site */
-    struct fabric_given *stage;
+    struct site_given *stage;
 };
 
 /* The notify warps of an SM.  They count the SM's share of tokens.  On SM 0 they also tell the peers how many tokens
@@ -163,12 +163,12 @@ struct v2_rank {
     uint32_t dispatch_warps, combine_warps, copy_warps, reduce_warps; /* warps of an SM; dispatch_warps and
                                                                        * combine_warps are for direct mode */
     uint32_t combine_buffer_bytes;                                    /* a warp's buffer in shared memory */
-    struct fabric_given stage[2][128 / V2_SHARED_ALIGN]; /* sizes for loading rows (stage[0]) or tokens (stage[1]) into
-                                                          * shared memory, by the place in a line at which the buffer
-                                                          * begins */
-    struct fabric_given store[128 / V2_SHARED_ALIGN]; /* sizes for storing a slot from shared memory, by the place in a
-                                                       * line at which the slot begins at the peer */
-    struct fabric_given copy, reduce, merge, gather[HT_TOPK_MAX];
+    struct site_given stage[2][128 / V2_SHARED_ALIGN]; /* sizes for loading rows (stage[0]) or tokens (stage[1]) into
+                                                        * shared memory, by the place in a line at which the buffer
+                                                        * begins */
+    struct site_given store[128 / V2_SHARED_ALIGN];    /* sizes for storing a slot from shared memory, by the place in a
+                                                        * line at which the slot begins at the peer */
+    struct site_given copy, reduce, merge, gather[HT_TOPK_MAX];
     uint32_t *position; /* [tokens][targets] like position of struct ht_layout, but counted within V2's channels */
     uint32_t pass_max;
     struct v2_pass *pass;           /* [channel][pass_max] */
@@ -216,12 +216,9 @@ static inline uint32_t v2_word(const struct v2_rank *r, enum v2_word kind, uint3
     return base + 2 * r->channels * g->local + (((uint32_t)kind - V2_OUT) * r->channels + channel) * g->nodes + from;
 }
 enum v2_private { V2_OPEN, V2_NOTIFIED, V2_FINISHED, V2_PRIVATE_WORDS };
-_Static_assert((int)V2_PRIVATE_WORDS <= (int)FABRIC_GROWN, "a place for each");
+_Static_assert((int)V2_PRIVATE_WORDS <= (int)KERNEL_COUNTS - (int)KERNEL_GROWN, "a place for each");
 /* The value that a private word has once all kernels launched so far have raised it. */
-static inline uint64_t *v2_grown(const struct v2_rank *r, enum v2_private word)
-{
-    return &r->ht.base.fabric->grown[word];
-}
+static inline uint64_t *v2_grown(const struct v2_rank *r, enum v2_private word) { return &ht_grown(&r->ht)[word]; }
 static inline uint32_t v2_word_private(const struct v2_rank *r, enum v2_private which)
 {
     return v2_word(r, V2_OUT, 0, 0) + 2 * r->channels * r->ht.g.nodes + (uint32_t)which;
@@ -284,9 +281,8 @@ uint32_t v2_outputs(struct kernel_rank *rank, struct kernel_tensor *tensor, uint
 
 /* moe_v2_gate.c has the following functions.  v2_stage_rows() loads rows, one after another, into the warp's shared
  * memory. */
-void v2_stage_rows(struct fabric_worker *w, uint8_t site, struct fabric_given *given, uint32_t rows,
-                   uint64_t read_bytes);
-static inline void v2_stage(struct fabric_worker *w, uint8_t site, struct fabric_given *given, uint64_t read_bytes)
+void v2_stage_rows(struct fabric_worker *w, uint8_t site, struct site_given *given, uint32_t rows, uint64_t read_bytes);
+static inline void v2_stage(struct fabric_worker *w, uint8_t site, struct site_given *given, uint64_t read_bytes)
 {
     v2_stage_rows(w, site, given, 1, read_bytes);
 }

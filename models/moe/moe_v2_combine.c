@@ -99,8 +99,8 @@ static bool merger_awaits(struct v2_merger *m)
     const struct v2_rank *r = m->rank;
     const int i = merger_missing(m);
     if (i < 0) return false;
-    fabric_watch_least(&m->worker, v2_word(r, V2_COMBINE_UP, m->channel, (uint32_t)i),
-                       moe_word_make(r->ht.epoch, (m->from[i].summed + 1) << 1));
+    fabric_watch(&m->worker, v2_word(r, V2_COMBINE_UP, m->channel, (uint32_t)i), 1,
+                 moe_word_make(r->ht.epoch, (m->from[i].summed + 1) << 1));
     return true;
 }
 
@@ -144,7 +144,7 @@ static bool merger_put(struct v2_merger *m)
         .data = r->ht.base.fabric->heap + merger_slot(m),
         .size_bytes = slot->stored,
     };
-    return fabric_put(&m->worker, &write) == 0;
+    return fabric_put(&m->worker, &write, NULL) == 0;
 }
 
 /* Waits for the puts on the channel's QP, then tells each node by one word that all its sums have been sent. */
@@ -221,13 +221,13 @@ static void merger_launch(struct v2_rank *r, uint32_t channel)
     *m = (struct v2_merger){ .rank = r, .channel = channel, .from = &r->returned[channel * r->ht.g.local] };
     memset(m->from, 0, r->ht.g.local * sizeof m->from[0]);
     v2_worker_add(r, &m->worker, &merger_role, channel / V2_CHANNELS, 1);
-    fabric_watch(&m->worker, v2_word(r, V2_COMBINE_UP, channel, 0), r->ht.g.local);
+    fabric_watch(&m->worker, v2_word(r, V2_COMBINE_UP, channel, 0), r->ht.g.local, 0);
 }
 
 void v2_combine_launch(struct v2_rank *r)
 {
     if (r->ht.base.fabric->payload) ht_tensors_combine(&r->ht);
-    r->merge = (struct fabric_given){ .size = { ht_recv_rows(&r->ht) * (uint64_t)r->ht.combine_slot.bytes } };
+    r->merge = (struct site_given){ .size = { ht_recv_rows(&r->ht) * (uint64_t)r->ht.combine_slot.bytes } };
     v2_gate_launch(r, V2_COMBINE_OUT, r->ht.g.nodes);
     for (uint32_t c = 0; c < r->channels; c++) {
         returner_launch(r, c);

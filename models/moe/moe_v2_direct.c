@@ -13,7 +13,7 @@ static enum worker_step warp_stage(struct v2_warp *p, uint64_t read_bytes)
 }
 
 /* The sizes for the loop that stores a slot.  They depend on where in a line the slot begins at the peer. */
-static struct fabric_given *slot_given(struct v2_rank *r, uint64_t slot, uint32_t slot_bytes)
+static struct site_given *slot_given(struct v2_rank *r, uint64_t slot, uint32_t slot_bytes)
 {
     return &r->store[slot * slot_bytes % 128 / V2_SHARED_ALIGN];
 }
@@ -41,7 +41,7 @@ static bool slot_send(struct v2_warp *p, struct fabric_write *write, uint64_t se
         write->queue = p->queue;
         write->data = f->heap + sent;
         write->fill = NULL;
-        return fabric_put(&p->worker, write) == 0;
+        return fabric_put(&p->worker, write, NULL) == 0;
     }
     write->site = SITE_V2_STORE_ALONE;
     write->data = p;
@@ -256,7 +256,7 @@ void v2_direct_combine_launch(struct v2_rank *r)
     v2_gate_launch(r, V2_UP, 0);
     for (uint32_t i = 0; i < r->ht.g.topk; i++)
         r->gather[i] =
-            (struct fabric_given){ .size = { i + 1, r->ht.g.topk, r->ht.g.ranks, r->ht.combine_slot.row_bytes } };
+            (struct site_given){ .size = { i + 1, r->ht.g.topk, r->ht.g.ranks, r->ht.combine_slot.row_bytes } };
     for (uint32_t i = 0; i < sms * warps; i++) {
         struct v2_warp *p = &r->warp[i];
         const uint32_t warp = (i / sms + r->ht.g.self) % warps, first = moe_min((warp * sms + i % sms) * share, rows);

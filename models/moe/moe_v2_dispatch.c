@@ -90,7 +90,7 @@ static bool node_put(struct v2_sender *s, uint32_t node)
         .data = send_slot(r, s->token),
         .size_bytes = slot->stored,
     };
-    return fabric_put(&s->worker, &write) == 0;
+    return fabric_put(&s->worker, &write, NULL) == 0;
 }
 
 static enum worker_step sender_step(struct fabric_worker *w)
@@ -268,7 +268,7 @@ static void forwarder_launch(struct v2_rank *r, uint32_t channel)
                                                .peer = (uint16_t)v2_neighbour(r, i) } };
     r->pass_count[channel] = 0;
     v2_worker_add(r, &d->worker, &forwarder_role, channel / V2_CHANNELS, 1);
-    fabric_watch(&d->worker, v2_word(r, V2_OUT, channel, 0), g->nodes);
+    fabric_watch(&d->worker, v2_word(r, V2_OUT, channel, 0), g->nodes, 0);
 }
 
 void v2_dispatch_launch(struct v2_rank *r)

@@ -172,7 +172,7 @@ void v2_copy_launch(struct v2_rank *r)
         ht_tensors_recv(h);
         experts_count(r);
     }
-    r->copy = (struct fabric_given){ .size = { (uint64_t)rows * h->dispatch_slot.bytes } };
+    r->copy = (struct site_given){ .size = { (uint64_t)rows * h->dispatch_slot.bytes } };
     epilogue_launch(r, false, rows, r->copy_warps);
 }
 
@@ -189,6 +189,6 @@ void v2_reduce_launch(struct v2_rank *r)
     }
     const uint64_t row_bytes = h->combine_slot.row_bytes, each = (rows + tokens - 1) / tokens;
     r->reduce =
-        (struct fabric_given){ .size = { each, biases, rows * row_bytes, several ? (each + biases) * row_bytes : 0 } };
+        (struct site_given){ .size = { each, biases, rows * row_bytes, several ? (each + biases) * row_bytes : 0 } };
     epilogue_launch(r, true, h->g.tokens, r->reduce_warps);
 }

@@ -8,7 +8,7 @@ void v2_worker_add(struct v2_rank *r, struct fabric_worker *w, const struct work
                    uint32_t warps)
 {
     ht_kernel_add(&r->ht, w, role, sm, warps);
-    fabric_watch(w, v2_word_private(r, V2_OPEN), 1);
+    fabric_watch(w, v2_word_private(r, V2_OPEN), 1, 0);
     ++*v2_grown(r, V2_FINISHED);
 }
 
@@ -18,8 +18,7 @@ enum worker_step v2_finish(struct fabric_worker *w, const struct v2_rank *r)
     return WORKER_DONE;
 }
 
-void v2_stage_rows(struct fabric_worker *w, uint8_t site, struct fabric_given *given, uint32_t rows,
-                   uint64_t read_bytes)
+void v2_stage_rows(struct fabric_worker *w, uint8_t site, struct site_given *given, uint32_t rows, uint64_t read_bytes)
 {
     fabric_work(w,
                 &(struct fabric_work){
@@ -56,7 +55,7 @@ static bool gate_arrived(struct v2_gate *k)
         const uint32_t channel = k->next / k->from_count, from = k->next % k->from_count;
         const uint32_t word = v2_word(r, (enum v2_word)k->kind, channel, from);
         if (ht_word(&r->ht, word) & 1) continue;
-        fabric_watch_least(&k->worker, word, moe_word_make(r->ht.epoch, 1));
+        fabric_watch(&k->worker, word, 1, moe_word_make(r->ht.epoch, 1));
         return false;
     }
     return true;
@@ -88,7 +87,7 @@ static bool gate_workers(struct v2_gate *k)
     const uint32_t word = v2_word_private(k->rank, V2_FINISHED);
     const uint64_t all = *v2_grown(k->rank, V2_FINISHED);
     if (fabric_load(k->worker.fabric, word) != all) {
-        fabric_watch_least(&k->worker, word, all);
+        fabric_watch(&k->worker, word, 1, all);
         return false;
     }
     ht_barrier_begin(&k->nvl);
@@ -178,9 +177,9 @@ void v2_gate_launch(struct v2_rank *r, enum v2_word kind, uint32_t from_count)
     ht_barrier_begin(&r->gate.rdma);
     ++*v2_grown(r, V2_OPEN);
     ht_kernel_add(&r->ht, &r->gate.worker, &gate_role, 0, posting_warps(r, 1));
-    fabric_watch(&r->gate.worker, 0, g->local + g->nodes);
-    fabric_watch(&r->gate.worker, v2_word_private(r, V2_FINISHED), 1);
-    if (from_count) fabric_watch(&r->gate.worker, v2_word(r, kind, 0, 0), r->channels * from_count);
+    fabric_watch(&r->gate.worker, 0, g->local + g->nodes, 0);
+    fabric_watch(&r->gate.worker, v2_word_private(r, V2_FINISHED), 1, 0);
+    if (from_count) fabric_watch(&r->gate.worker, v2_word(r, kind, 0, 0), r->channels * from_count, 0);
 }
 
 /* ---- notify -------------------------------------------------------------------------------------------- */
@@ -294,7 +293,7 @@ void v2_notify_launch(struct v2_rank *r)
         v2_worker_add(r, &n->worker, &notify_role, sm, sm ? V2_NOTIFY_WARPS : posting_warps(r, V2_NOTIFY_WARPS));
         if (sm) continue;
         n->worker.moment = WORKER_COUNTS;
-        fabric_watch(&n->worker, v2_word_private(r, V2_NOTIFIED), 1);
-        fabric_watch(&n->worker, v2_word_counts(r, false), r->ht.g.local + r->ht.g.nodes);
+        fabric_watch(&n->worker, v2_word_private(r, V2_NOTIFIED), 1, 0);
+        fabric_watch(&n->worker, v2_word_counts(r, false), r->ht.g.local + r->ht.g.nodes, 0);
     }
 }

@@ -64,7 +64,7 @@ static int stream_post(struct stream *s)
         .queue = (uint16_t)(turn / (s->chain ? s->chain : 1) % stream_queues(s)),
         .defer = s->chain && (turn + 1) % s->chain,
     };
-    if (fabric_path(f, write.peer) == FABRIC_RDMA) return fabric_put(&s->worker, &write);
+    if (fabric_path(f, write.peer) == FABRIC_RDMA) return fabric_put(&s->worker, &write, NULL);
     return fabric_store(&s->worker, &write);
 }
 
@@ -423,8 +423,8 @@ static int pong_send(struct pong *p)
             .data = f->heap + place,
             .size_bytes = p->size_bytes,
         };
-        const int rc =
-            fabric_path(f, peer) == FABRIC_RDMA ? fabric_put(&p->worker, &write) : fabric_store(&p->worker, &write);
+        const int rc = fabric_path(f, peer) == FABRIC_RDMA ? fabric_put(&p->worker, &write, NULL)
+                                                           : fabric_store(&p->worker, &write);
         if (rc < 0) return rc;
         p->written = true;
     }

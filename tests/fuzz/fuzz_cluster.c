@@ -26,7 +26,7 @@ static enum worker_step caller_step(struct fabric_worker *w)
         const struct fabric_signal signal = { .value = 1, .word = w->fabric->rank, .peer = c->peer };
         const bool rdma = fabric_path(w->fabric, c->peer) == FABRIC_RDMA;
         fabric_work(w, &cast);
-        if (!c->written && (rdma ? fabric_put(w, &write) : fabric_store(w, &write))) return WORKER_WAIT;
+        if (!c->written && (rdma ? fabric_put(w, &write, NULL) : fabric_store(w, &write))) return WORKER_WAIT;
         c->written = true;
         if (fabric_signal(w, &signal)) return WORKER_WAIT;
     }

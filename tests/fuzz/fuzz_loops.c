@@ -6,7 +6,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
 {
-    static const uint64_t sizes[][LOOP_SIZES] = { { 0 }, { 1, 2, 3, 4 }, { UINT64_MAX, UINT64_MAX, 1, 0 } };
+    static const uint64_t sizes[][SITE_SIZES] = { { 0 }, { 1, 2, 3, 4 }, { UINT64_MAX, UINT64_MAX, 1, 0 } };
     GError *error = NULL;
     struct loops *loops = loops_parse("sheet", (const char *)data, size_bytes, &error);
     if (!loops != (error != NULL)) abort(); /* either loops or an error */

@@ -166,7 +166,7 @@ static inline void gpu_turn_note(const struct world_rank *rank, const struct pri
 }
 /* A number that tells GPUs apart.  It depends on their parameters and on what calls leave in the L2 (fabric_needs). */
 uint64_t gpu_number(const struct cluster *c, uint64_t touched_bytes);
-struct gpu_rows gpu_program(const struct world *w, const struct loop *p, const struct fabric_given *given,
+struct gpu_rows gpu_program(const struct world *w, const struct loop *p, const struct site_given *given,
                             struct loop_row row, uint32_t groups_256, bool to_peer);
 /* How many groups an operation's rows share the SM with, in 256ths (gpu_groups_256()). */
 static inline uint32_t gpu_program_groups(const struct world_rank *rank, const struct loop *p)
@@ -179,7 +179,7 @@ static inline uint32_t gpu_program_groups(const struct world_rank *rank, const s
 struct kept_price *gpu_price_place(struct world_rank *rank, const struct price_key *key, bool *known);
 /* How long a group takes for an array if all its warps go through the program for each row. */
 uint64_t gpu_program_scan_ps(struct world_rank *rank, const struct world_worker *ww, const struct loop *p,
-                             const struct fabric_given *given, uint32_t rows, uint32_t warps);
+                             const struct site_given *given, uint32_t rows, uint32_t warps);
 
 /* gpu_work.c.  Charges the stepped worker for work of this price that begins at `start` and waits for touch_ps first.
  * Returns when it is done. */

@@ -95,7 +95,7 @@ static bool answer_find(const struct question *q, uint32_t site, struct answer *
     return false;
 }
 
-static const struct warps_cost *cost_of(const struct world *w, const struct loop *p, const struct fabric_given *given,
+static const struct warps_cost *cost_of(const struct world *w, const struct loop *p, const struct site_given *given,
                                         struct loop_row row, uint32_t teams, bool to_peer, uint32_t rounds)
 {
     const struct question q = { .program = p->digest * mix ^ w->gpu_number,
@@ -118,7 +118,7 @@ static const struct warps_cost *cost_of(const struct world *w, const struct loop
 /* The time of rows whose loop is a program.  Warps of the SM's other groups go through the program at the same time,
  * but not in step.  With such groups, every round counts as one in which warps have drifted apart.  Where the bulk
  * engine moves the rows, groups only queue at the SM's port. */
-struct gpu_rows gpu_program(const struct world *w, const struct loop *p, const struct fabric_given *given,
+struct gpu_rows gpu_program(const struct world *w, const struct loop *p, const struct site_given *given,
                             struct loop_row row, uint32_t groups_256, bool to_peer)
 {
     const uint32_t busy = p->team ? 1 : gpu_warps_busy(row.rows ? row.rows : 1, row.warps);
@@ -155,7 +155,7 @@ struct kept_price *gpu_price_place(struct world_rank *rank, const struct price_k
 }
 
 uint64_t gpu_program_scan_ps(struct world_rank *rank, const struct world_worker *ww, const struct loop *p,
-                             const struct fabric_given *given, uint32_t rows, uint32_t warps)
+                             const struct site_given *given, uint32_t rows, uint32_t warps)
 {
     const uint32_t teams = (uint32_t)((warps * gpu_scanning_256(rank, ww) + GPU_WHOLE / 2) / GPU_WHOLE);
     const struct loop_row row = { .rows = 1, .warps = 1 };

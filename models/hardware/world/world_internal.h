@@ -150,7 +150,7 @@ enum { KEPT_BITS = 6 };
 struct turns {
     struct price price; /* of a row; `fixed` is false before the first row */
     uint64_t read_bytes, write_bytes;
-    struct fabric_given *given;
+    struct site_given *given;
     uint32_t left;   /* rows that have not begun */
     uint32_t launch; /* the rank's launch in which the worker moved such rows */
     uint16_t peer;
@@ -170,9 +170,9 @@ _Static_assert((unsigned)RANK_WORKERS_MAX <= (unsigned)WATCH_NUMBER, "a head hol
 struct world_rank {
     struct fabric fabric;
     struct world *world;
-    uint32_t *nic; /* [nic_count] ports that it uses */
+    uint32_t *nic;               /* [nic_count] ports that it uses */
+    struct network_local *local; /* [nic_count] the links between the rank's ports and its GPU */
     uint32_t nic_count;
-    struct network_local *local;        /* [nic_count] the links between the rank's ports and its GPU */
     uint32_t slow;                      /* its GPU or core takes slow / WORLD_SLOW_ONE times as long as one that is
                                          * not slowed */
     uint32_t egress_slow, ingress_slow; /* likewise for the two directions of its NVLink, which a fault may slow */
@@ -383,12 +383,11 @@ static inline void *entries_grow(void *entry, uint32_t count, uint32_t *max, siz
 
 /* The loop of an operation; NULL: the operation names no site.  If the operation's kernel gives sizes, the first
  * operation of a launch with these sizes makes the loop. */
-static inline const struct loop *world_loop(struct world_rank *rank, uint8_t site, struct fabric_given *given)
+static inline const struct loop *world_loop(struct world_rank *rank, uint8_t site, struct site_given *given)
 {
     if (!site) return NULL;
     if (!given) return &rank->world->loop[site];
     if (given->launch != rank->launch) {
-        _Static_assert((int)FABRIC_SIZES == (int)LOOP_SIZES, "a kernel gives what a sheet names");
         rank->loop = entries_grow(rank->loop, rank->loop_count, &rank->loop_max, sizeof rank->loop[0]);
         given->launch = rank->launch;
         given->slot = rank->loop_count++;
