@@ -193,8 +193,9 @@ void world_request_free(struct world *w, struct request *r);
 
 /* ---- qp_room.c: workers that wait for room ---- */
 
-/* Whether a QP lacks room for `places` more places.  If it does, the stepped worker is woken when there is room. */
-bool world_queue_full(struct world_rank *rank, uint16_t peer, uint16_t queue, uint32_t places);
+/* Whether a QP of the rank lacks room for `places` more places.  If it does, the stepped worker is woken when there is
+ * room. */
+bool world_queue_full(struct world_rank *rank, struct qp *qp, uint32_t places);
 /* fabric_flush() for the ranks of GPUs and of hosts. */
 int world_flush(struct fabric *f, struct fabric_worker *w, uint16_t peer, uint16_t queue);
 /* Completes requests that take `places` places of the poster's QP, at time_ps.  Where requests complete in order, this
@@ -205,9 +206,9 @@ void world_space_wake(struct world_rank *rank, struct qp *qp, uint64_t time_ps);
 
 /* ---- nic_doorbell.c ---- */
 
-/* Hands a request to its QP.  With defer, the QP holds the request back.  Without defer, the doorbell rings for this
- * request and for all that are held back. */
-void nic_post(struct world_rank *source, struct request *r, uint64_t ready_ps, bool defer);
+/* Hands a request to its QP, which is that of the request's target and queue.  With defer, the QP holds the request
+ * back.  Without defer, the doorbell rings for this request and for all that are held back. */
+void nic_post(struct world_rank *source, struct qp *qp, struct request *r, uint64_t ready_ps, bool defer);
 /* Rings the doorbell for the requests that a QP holds back.  A host first spends CPU time on each of them. */
 void nic_ring(struct world_rank *source, struct qp *qp);
 

@@ -107,10 +107,9 @@ static bool train_join(struct world *w, struct request *last, struct request *r)
     return true;
 }
 
-void nic_post(struct world_rank *source, struct request *r, uint64_t ready_ps, bool defer)
+void nic_post(struct world_rank *source, struct qp *qp, struct request *r, uint64_t ready_ps, bool defer)
 {
     struct world *w = source->world;
-    struct qp *qp = nic_qp(source, r->target, r->queue);
     struct request *const held = request_at(w, qp->held_last);
     r->qp = arena_name_of(&w->arena, qp);
     qp->unknown += r->places;

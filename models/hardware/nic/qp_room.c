@@ -122,16 +122,15 @@ static void acks_read(struct world *w, struct qp *qp, uint64_t now_ps)
     }
 }
 
-bool world_queue_full(struct world_rank *rank, uint16_t peer, uint16_t queue, uint32_t places)
+bool world_queue_full(struct world_rank *rank, struct qp *qp, uint32_t places)
 {
     struct world *w = rank->world;
     if (!w->queue_depth) return false;
-    struct qp *qp = nic_qp_find(rank, peer, queue);
     assert(w->queue_depth >= places);
-    if (!qp) return false;
     const uint64_t now_ps = rank->now.worker->cursor_ps;
-    arena_look_ahead(&w->arena, qp->held_last); /* the next request may join the train of this one */
-    if (qp->done_ps <= now_ps || qp->unacked + places > w->queue_depth) acks_read(w, qp, now_ps);
+    arena_look_ahead(&w->arena, qp->held_last);    /* the next request may join the train of this one */
+    const bool coming = qp->unacked > qp->unknown; /* an ack is on its way or has come unread */
+    if (coming && (qp->done_ps <= now_ps || qp->unacked + places > w->queue_depth)) acks_read(w, qp, now_ps);
     if (qp->unacked + places <= w->queue_depth) {
         if (qp->rested && qp_rest_of(w, qp)->waiter) waiter_forget(rank, qp);
         return false;

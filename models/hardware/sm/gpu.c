@@ -249,7 +249,7 @@ static void posted_note(struct world_rank *rank, const struct world_worker *ww, 
 
 /* Returns when the NIC may see a request that the worker posts now.  Posting keeps the worker busy.  A warp that rings
  * has its QP to itself meanwhile.  A warp that hands a request to a thread waits while the thread's queue is full. */
-static uint64_t post_by(struct world_rank *rank, uint64_t post_ps, uint32_t warps, uint16_t peer, uint16_t queue,
+static uint64_t post_by(struct world_rank *rank, struct qp *qp, uint64_t post_ps, uint32_t warps, uint16_t queue,
                         bool defer)
 {
     const struct transport *t = &rank->world->transport;
@@ -259,7 +259,6 @@ static uint64_t post_by(struct world_rank *rank, uint64_t post_ps, uint32_t warp
     uint64_t end = start + rank_slowed_ps(rank, post_ps);
     if (t->poster == CLUSTER_POST_GPU) {
         if (!defer) {
-            struct qp *qp = nic_qp(rank, peer, queue);
             end += rank_slowed_ps(rank, post_releases_ps(rank, ww, start));
             end = later(end, qp_lock_ps(qp)) + rank_slowed_ps(rank, t->doorbell_ps);
             qp_ring_after(qp, end);
@@ -287,9 +286,9 @@ static void answer_charge(struct world_rank *rank, uint16_t queue)
     if (answer_ps) (void)world_thread_reserve(rank, queue, 0, answer_ps);
 }
 
-static uint64_t post(struct world_rank *rank, uint32_t warps, uint16_t peer, uint16_t queue, bool defer)
+static uint64_t post(struct world_rank *rank, struct qp *qp, uint32_t warps, uint16_t queue, bool defer)
 {
-    return post_by(rank, rank->world->transport.post_ps, warps, peer, queue, defer);
+    return post_by(rank, qp, rank->world->transport.post_ps, warps, queue, defer);
 }
 
 /* Whether the worker is a thread of the host and posts itself. */
@@ -307,12 +306,18 @@ static uint64_t post_by_host(struct world_rank *rank, const struct fabric_write 
     return world_thread_reserve(rank, write->queue, start, t->doorbell_ps);
 }
 
+/* nic_copied_ps(), without a call where no CPU copies. */
+static uint64_t copied_ps(const struct world_rank *rank, uint64_t size_bytes)
+{
+    return rank->world->transport.copy_rate_bps ? nic_copied_ps(rank, size_bytes) : 0;
+}
+
 /* Keeps the worker busy while a CPU copies what it sends.  A slowed GPU does not slow the CPU. */
 static void copy_charge(struct world_rank *rank, const struct fabric_write *write)
 {
     struct world_worker *ww = rank->now.worker;
-    const uint64_t copied_ps = nic_copied_ps(rank, write->charge_bytes);
-    if (copied_ps) gpu_lane_reach(ww, ww->cursor_ps + copied_ps);
+    const uint64_t busy_ps = copied_ps(rank, write->charge_bytes);
+    if (busy_ps) gpu_lane_reach(ww, ww->cursor_ps + busy_ps);
 }
 
 /* The poster's time for a put, or for a signal alone. */
@@ -344,7 +349,8 @@ static __attribute__((noinline)) int put_signal(struct world_rank *rank, const s
                                                 const struct fabric_signal *signal)
 {
     assert(signal->word < rank->fabric.word_count);
-    if (world_queue_full(rank, write->peer, write->queue, 2)) return -EAGAIN;
+    struct qp *const qp = nic_qp(rank, write->peer, write->queue);
+    if (world_queue_full(rank, qp, 2)) return -EAGAIN;
     const struct loop *p = world_loop(rank, write->site, write->given);
     const struct transport *t = &rank->world->transport;
     const bool one = (p && p->polled) || t->receive_ps || t->told;
@@ -353,12 +359,12 @@ static __attribute__((noinline)) int put_signal(struct world_rank *rank, const s
         if (!one) (void)post_by_host(rank, write);
         ready_ps = post_by_host(rank, write);
     } else {
-        if (!one) (void)post(rank, write->warps, write->peer, write->queue, true);
-        ready_ps = post_by(rank, put_post_ps(rank, p), write->warps, write->peer, write->queue, false);
+        if (!one) (void)post(rank, qp, write->warps, write->queue, true);
+        ready_ps = post_by(rank, qp, put_post_ps(rank, p), write->warps, write->queue, false);
     }
     if (!one) answer_charge(rank, write->queue);
     fence_wait(rank, write);
-    nic_post(rank, world_request_write_signal(rank, write, p, signal), ready_ps + nic_copied_ps(rank, 0), false);
+    nic_post(rank, qp, world_request_write_signal(rank, write, p, signal), ready_ps + copied_ps(rank, 0), false);
     copy_charge(rank, write);
     return 0;
 }
@@ -370,12 +376,13 @@ static int gpu_put(struct fabric *f, struct fabric_worker *worker, const struct 
     struct world_worker *ww = rank->now.worker;
     assert(ww && ww->worker->index == worker->index && write->peer != f->rank);
     if (signal) return put_signal(rank, write, signal);
-    if (world_queue_full(rank, write->peer, write->queue, 1)) return -EAGAIN;
+    struct qp *const qp = nic_qp(rank, write->peer, write->queue);
+    if (world_queue_full(rank, qp, 1)) return -EAGAIN;
     const struct loop *p = world_loop(rank, write->site, write->given);
-    const uint64_t ready_ps = host_posts(rank, p) ? post_by_host(rank, write)
-                                                  : post_by(rank, put_post_ps(rank, p), write->warps, write->peer,
-                                                            write->queue, write->defer);
-    nic_post(rank, world_request_write(rank, write, p), ready_ps + nic_copied_ps(rank, 0), write->defer);
+    const uint64_t ready_ps = host_posts(rank, p)
+                                  ? post_by_host(rank, write)
+                                  : post_by(rank, qp, put_post_ps(rank, p), write->warps, write->queue, write->defer);
+    nic_post(rank, qp, world_request_write(rank, write, p), ready_ps + copied_ps(rank, 0), write->defer);
     copy_charge(rank, write);
     return 0;
 }
@@ -406,8 +413,9 @@ static int gpu_get(struct fabric *f, struct fabric_worker *worker, const struct 
     struct world_worker *ww = rank->now.worker;
     assert(ww && ww->worker->index == worker->index && read->peer != f->rank);
     if (fabric_path(f, read->peer) != FABRIC_RDMA) return gpu_get_nvlink(rank, ww, read);
-    if (world_queue_full(rank, read->peer, read->queue, 1)) return -EAGAIN;
-    nic_post(rank, world_request_read(rank, read), post(rank, 0, read->peer, read->queue, false), false);
+    struct qp *const qp = nic_qp(rank, read->peer, read->queue);
+    if (world_queue_full(rank, qp, 1)) return -EAGAIN;
+    nic_post(rank, qp, world_request_read(rank, read), post(rank, qp, 0, read->queue, false), false);
     return 0;
 }
 
@@ -479,9 +487,10 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
     const enum fabric_path path = fabric_path(f, signal->peer);
     const struct loop *p = &w->loop[signal->site];
     if (path == FABRIC_RDMA) {
-        if (world_queue_full(rank, signal->peer, signal->queue, 1)) return -EAGAIN;
-        nic_post(rank, world_request_signal(rank, signal),
-                 post_by(rank, put_post_ps(rank, p), signal->warps, signal->peer, signal->queue, false), false);
+        struct qp *const qp = nic_qp(rank, signal->peer, signal->queue);
+        if (world_queue_full(rank, qp, 1)) return -EAGAIN;
+        nic_post(rank, qp, world_request_signal(rank, signal),
+                 post_by(rank, qp, put_post_ps(rank, p), signal->warps, signal->queue, false), false);
         answer_charge(rank, signal->queue);
         return 0;
     }

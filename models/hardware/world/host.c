@@ -181,9 +181,11 @@ static int host_put(struct fabric *f, struct fabric_worker *worker, const struct
 {
     (void)worker;
     struct world_rank *rank = rank_of(f);
-    if (world_queue_full(rank, write->peer, write->queue, signal ? 2 : 1)) return -EAGAIN;
+    struct qp *const qp = nic_qp(rank, write->peer, write->queue);
+    if (world_queue_full(rank, qp, signal ? 2 : 1)) return -EAGAIN;
     const struct loop *p = world_loop(rank, write->site, write->given);
-    nic_post(rank, signal ? world_request_write_signal(rank, write, p, signal) : world_request_write(rank, write, p),
+    nic_post(rank, qp,
+             signal ? world_request_write_signal(rank, write, p, signal) : world_request_write(rank, write, p),
              rank->now.worker->cursor_ps, !signal && write->defer);
     return 0;
 }
@@ -198,8 +200,9 @@ static int host_get(struct fabric *f, struct fabric_worker *worker, const struct
         world_load_payload(rank, read);
         return 0;
     }
-    if (world_queue_full(rank, read->peer, read->queue, 1)) return -EAGAIN;
-    nic_post(rank, world_request_read(rank, read), rank->now.worker->cursor_ps, false);
+    struct qp *const qp = nic_qp(rank, read->peer, read->queue);
+    if (world_queue_full(rank, qp, 1)) return -EAGAIN;
+    nic_post(rank, qp, world_request_read(rank, read), rank->now.worker->cursor_ps, false);
     return 0;
 }
 
@@ -209,8 +212,9 @@ static int host_signal(struct fabric *f, struct fabric_worker *worker, const str
     struct world_rank *rank = rank_of(f);
     struct world *w = rank->world;
     if (fabric_path(f, signal->peer) == FABRIC_RDMA) {
-        if (world_queue_full(rank, signal->peer, signal->queue, 1)) return -EAGAIN;
-        nic_post(rank, world_request_signal(rank, signal), rank->now.worker->cursor_ps, false);
+        struct qp *const qp = nic_qp(rank, signal->peer, signal->queue);
+        if (world_queue_full(rank, qp, 1)) return -EAGAIN;
+        nic_post(rank, qp, world_request_signal(rank, signal), rank->now.worker->cursor_ps, false);
         return 0;
     }
     world_word_schedule(&w->rank[signal->peer], signal->word, signal->value, signal->add, charge(rank, 0));
