@@ -176,10 +176,10 @@ static uint64_t request_held_ps(const struct world *w, const struct request *r)
 }
 
 /* The time that a request costs a port in addition to its bytes.  Only the request's first quantum pays it. */
-static uint64_t request_work_ps(const struct world *w, const struct request *r)
+static uint64_t request_work_ps(const struct world *w, const struct request *r, uint32_t early_bytes)
 {
     const struct cluster_nic *c = &w->cluster->nic;
-    if (request_early_bytes(w, r)) return 0;
+    if (early_bytes) return 0;
     return (r->put || r->answer ? c->message_ps : 0) + ((r->signal && !r->polled) || r->get ? c->signal_ps : 0);
 }
 
@@ -196,24 +196,20 @@ static bool nic_mails(const struct nic *nic) { return nic->world->box && nic->li
 
 /* Hands a quantum of r to the peer: by mail if the peer is in another part, otherwise at once.  The peer writes in_ps
  * into the QP's struct qp_rest.  This part owns the QP, so it makes that struct before. */
-static void mail_go(const struct nic *nic, struct request *r, struct mail mail)
+static void mail_go(const struct nic *nic, struct request *r, struct mail *m)
 {
     struct world *w = nic->world;
     if (w->ways_differ || w->transport.message_ps) (void)nic_qp_more(w, qp_at(w, r->qp));
-    if (!nic_mails(nic)) {
-        mail.kept = r;
-        nic_mail_take(w, &mail);
-        nic_mail_told(w, &mail);
+    if (nic_mails(nic) && m->last && !parcel_of(w, r) && !w->record) {
+        m->kept = NULL;
+        m->sent = *r;
+        pool_put(&w->requests, r);
         return;
     }
-    struct mail *const box = mailbox_add(w->box, r->target / w->part_ranks, mail.sent_ps);
-    *box = mail;
-    if (!mail.last || r->parcel || w->record) {
-        box->kept = r;
-    } else {
-        box->sent = *r;
-        world_request_free(w, r);
-    }
+    m->kept = r;
+    if (nic_mails(nic)) return;
+    nic_mail_take(w, m);
+    nic_mail_told(w, m);
 }
 
 /* Sends the next quantum of r, the first request of the QP whose turn it is.  The quantum goes over the planned links.
@@ -225,7 +221,8 @@ static void quantum_send(struct nic *nic, struct request *r, const struct passag
     struct port *turns = nic_turns(nic);
     const uint64_t now = p->now_ps, owed_bytes = acks_take(nic);
     nic_active_take(nic);
-    const uint64_t service_ps = request_work_ps(w, r) + line_ps(nic, size + owed_bytes);
+    const uint32_t early_bytes = request_early_bytes(w, r);
+    const uint64_t service_ps = request_work_ps(w, r, early_bytes) + line_ps(nic, size + owed_bytes);
     const uint64_t read_ps = source_read(nic, r, now, size);
     uint64_t sent_ps = port_reserve(turns, now, service_ps, size + owed_bytes) + p->push_ps;
     sent_ps = sent_ps > read_ps ? sent_ps : read_ps;
@@ -236,21 +233,26 @@ static void quantum_send(struct nic *nic, struct request *r, const struct passag
     const uint64_t tail_ps = now + line_ps(nic, size) + p->push_ps;
     const uint64_t there_ps = (tail_ps > read_ps ? tail_ps : read_ps) + head_ps - now;
     const uint64_t held_ps = request_held_ps(w, r);
-    struct mail mail = { .sent_ps = now, .head_ps = head_ps, .there_ps = there_ps, .size_bytes = size };
-    if (held_ps) mail.there_ps = later(held_ps, there_ps);
+    struct mail own, *const mail = nic_mails(nic) ? mailbox_add(w->box, r->target / w->part_ranks, now) : &own;
+    mail->sent_ps = now;
+    mail->head_ps = head_ps;
+    mail->there_ps = there_ps;
+    mail->acked_ps = 0;
+    mail->size_bytes = size;
+    mail->lands = false;
+    if (held_ps) mail->there_ps = later(held_ps, there_ps);
     else if (!nic_mails(nic))
-        mail.there_ps = w->ways_straight ? straight_go(w, nic, r, size, head_ps, there_ps)
-                                         : passage_go(w, r, p, size, head_ps, there_ps);
-    const uint32_t early_bytes = request_early_bytes(w, r);
-    mail.last = early_bytes + size == r->wire_bytes;
-    assert(early_bytes + size <= r->wire_bytes && mail.there_ps >= now);
-    const struct request *next = mail.last ? request_at(w, r->next) : r;
+        mail->there_ps = w->ways_straight ? straight_go(w, nic, r, size, head_ps, there_ps)
+                                          : passage_go(w, r, p, size, head_ps, there_ps);
+    mail->last = early_bytes + size == r->wire_bytes;
+    assert(early_bytes + size <= r->wire_bytes && mail->there_ps >= now);
+    const struct request *next = mail->last ? request_at(w, r->next) : r;
     if (next) nic_active_add(nic, next);
     else qp->ready_last = 0;
     nic_turn_schedule(nic);
-    struct parcel *parcel = mail.last ? parcel_of(w, r) : world_request_parcel(w, r);
+    struct parcel *parcel = mail->last ? parcel_of(w, r) : world_request_parcel(w, r);
     if (parcel) parcel->held_ps = 0;
-    if (!mail.last) parcel->early_bytes += size;
+    if (!mail->last) parcel->early_bytes += size;
     mail_go(nic, r, mail);
 }
 
