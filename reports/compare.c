@@ -364,7 +364,7 @@ void compare_free(struct compare *compare)
 
 bool compare_what_if(const struct compare *compare)
 {
-    return compare_record_predicted(compare->predicted) && compare_record_predicted(compare->measured);
+    return compare_record_predicted(compare->predicted) == compare_record_predicted(compare->measured);
 }
 
 const struct compare_row *compare_row_find(const struct compare *compare, const char *phase, const char *metric)

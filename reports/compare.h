@@ -64,7 +64,7 @@ struct compare_options {
 struct compare *compare_new(const struct record *a, const struct record *b, const struct compare_options *options,
                             GError **error);
 void compare_free(struct compare *compare);
-/* Whether both records are predictions.  Then the second shows the effect of a change. */
+/* Whether both records are predictions, or both measurements.  Then the second shows the effect of a change. */
 bool compare_what_if(const struct compare *compare);
 /* The row of a phase's metric for all ranks; NULL if only one record has it. */
 const struct compare_row *compare_row_find(const struct compare *compare, const char *phase, const char *metric);

@@ -88,6 +88,7 @@ static void compare_row_cells(const struct compare *compare, const struct compar
     text_table_cell(table, "%s", measured);
     if (compare_what_if(compare)) {
         text_table_cell(table, "%s", change);
+        if (!compare_record_predicted(compare->predicted)) return; /* nothing says what bounds a measurement */
         text_table_cell(table, "%s", same_phase ? "" : first_text);
         text_table_cell(table, "%s", same_phase ? "" : second_text);
         return;
@@ -109,7 +110,10 @@ void compare_table_append(const struct compare *compare, GString *out)
                                    what_if ? "second is" : "error",
                                    what_if ? "first is bound by" : "worst rank",
                                    what_if ? "second is bound by" : "bound by" };
-    g_autoptr(text_table) table = text_table_new(what_if ? "llrrrll" : "llrrrrl", titles);
+    g_autoptr(text_table) table = text_table_new(!what_if                                       ? "llrrrrl"
+                                                 : compare_record_predicted(compare->predicted) ? "llrrrll"
+                                                                                                : "llrrr",
+                                                 titles);
     const char *phase = NULL;
     for (guint i = 0; i < compare->rows->len; i++) {
         const struct compare_row *row = &g_array_index(compare->rows, struct compare_row, i);
@@ -173,7 +177,8 @@ void compare_limit_append(const struct record *record, const char *phase, GStrin
         g_autofree char *work = compare_limit_work(&limit);
         if (none) g_string_append(out, "No part alone is the bottleneck");
         else
-            g_string_append_printf(out, several ? "The bottlenecks are %s" : "The bottleneck is %s",
+            g_string_append_printf(out, "The bottleneck%s %s%s", several ? "s are" : " is",
+                                   !waiting && strstr(limit.part, " of ") ? "the " : "",
                                    waiting ? limit.resource : limit.part);
         if (isfinite(limit.busy_pct) && !none)
             g_string_append_printf(
@@ -206,14 +211,16 @@ static void compare_contradiction_append(const struct compare *compare, const st
 }
 
 /* Appends a line if other programs used the machine during the measurement, with the values that are therefore in
- * doubt.  name: what the record is called, such as "measured". */
+ * doubt.  name: what the record is called: "measured", or "first" or "second" of two measurements. */
 static void busy_append(const struct record *record, const char *name, GString *out)
 {
     const char *busy = record_get(record, "busy"), *disturbed = record_get(record, "disturbed");
     const bool phases = disturbed && strcmp(disturbed, "none") != 0;
     if (g_strcmp0(busy, "yes") != 0 && !phases) return;
-    g_string_append_printf(out, "The machine was %s while this was %s",
-                           phases && g_strcmp0(busy, "yes") != 0 ? "disturbed" : "busy", name);
+    const bool alone = strcmp(name, "measured") == 0;
+    g_string_append_printf(out, "The machine was %s while %s%s was measured",
+                           phases && g_strcmp0(busy, "yes") != 0 ? "disturbed" : "busy", alone ? "this" : "the ",
+                           alone ? "" : name);
     const char *others = record_get(record, "cpu-others-pct"), *steal = record_get(record, "cpu-steal-pct");
     const bool had = others && g_ascii_strtod(others, NULL) > 0;
     if (had) g_string_append_printf(out, ": others had %s %% of its CPUs", others);

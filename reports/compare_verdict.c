@@ -89,7 +89,8 @@ void compare_difference_append(const struct compare *compare, GString *out)
     if (!compare_what_if(compare)) return;
     g_autofree char *difference = compare_settings_difference(compare->predicted, compare->measured);
     if (difference) g_string_append_printf(out, "They differ in %s.\n", difference);
-    else g_string_append(out, "Nothing that was said of them differs.\n");
+    else if (compare_record_predicted(compare->predicted))
+        g_string_append(out, "Nothing that was said of them differs.\n");
 }
 
 /* Appends "; layout, notify and cached_notify_combine included", if there are such kernels. */

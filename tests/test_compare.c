@@ -86,6 +86,14 @@ TEST("which is the prediction")
     CU_ASSERT_STRING_EQUAL(compare->predicted_name, "first");
     CU_ASSERT_STRING_EQUAL(compare->measured_name, "second");
     CU_ASSERT_DOUBLE_EQUAL(row_of(compare, "dispatch", RECORD_ALL, "time_us")->error_pct, 100, 1e-9);
+    record_set(other, "busy", "yes");
+    g_autoptr(GString) words = g_string_new(NULL);
+    compare_verdict_append(compare, words);
+    compare_words_append(compare, false, words);
+    CU_ASSERT_PTR_NOT_NULL(
+        strstr(words->str, "The second is 1.20 times faster: dispatch and combine take 301.5 us in the first and"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(words->str, "The machine was busy while the second was measured."));
+    CU_ASSERT_PTR_NULL(strstr(words->str, "too high"));
     compare_free(compare);
 }
 
@@ -373,6 +381,14 @@ TEST("what limits a phase")
     g_string_truncate(words, 0);
     compare_limit_append(p, "layout", words, "[", "]");
     CU_ASSERT_STRING_EQUAL(words->str, "");
+    record_add_text(p, "notify", RECORD_ALL, "bottleneck", "sm");
+    record_add_text(p, "notify", RECORD_ALL, "bottleneck_part", "busiest SM of rank 1");
+    record_add_text(p, "copy", RECORD_ALL, "bottleneck", COMPARE_BEFORE);
+    compare_limit_append(p, "notify", words, "", "");
+    compare_limit_append(p, "copy", words, "", "");
+    CU_ASSERT_STRING_EQUAL(words->str,
+                           "The bottleneck is the busiest SM of rank 1.The bottleneck is the kernel before it.");
+    g_string_truncate(words, 0);
     /* A measurement that beats the bound contradicts the cluster file. */
     g_autoptr(record) m = record_of("replay", 0.5);
     g_autoptr(compare) compare = compared(p, m, false);
