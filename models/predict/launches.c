@@ -14,7 +14,7 @@
 
 #define ARRIVAL_PS_MAX (10 * PS_PER_S)
 #define SLOW_MAX       1000.0
-#define TIME_EXPECTED  "a time from 0 to 10 s such as \"3us\""
+#define TIME_EXPECTED  "a time from 0 to 10 s such as \"3us\" (ps, ns, us, ms)"
 
 enum { FILE_BYTES_MAX = 16 << 20 };
 

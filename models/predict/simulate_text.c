@@ -350,10 +350,8 @@ void simulate_explain_append(const struct record *record, GString *out)
                 g_string_append_printf(out, "  rank %d takes longest, %.1f %% more than the median\n", f.slowest_rank,
                                        100 * (f.slowest_us / f.median_us - 1));
             if (slowed)
-                g_string_append_printf(
-                    out,
-                    "  slowed ranks (%s) take so many times as long for their own work: others wait for their rows\n",
-                    slowed);
+                g_string_append_printf(out, "  slowed ranks (%s) take so many times as long for their own work%s\n",
+                                       slowed, f.sends ? ": others wait for what they send" : "");
         }
         g_array_free(f.parts, TRUE);
     }

@@ -278,8 +278,8 @@ void sweep_impossible_append(const struct sweep_results *results, guint possible
 {
     const uint64_t points = sweep_results_points(results);
     if (points > possible)
-        g_string_append_printf(out, "(%" G_GUINT64_FORMAT " points cannot be: column 'problem' says why)\n",
-                               points - possible);
+        g_string_append_printf(out, "(%" G_GUINT64_FORMAT " point%s cannot be: column 'problem' says why)\n",
+                               points - possible, points - possible == 1 ? "" : "s");
 }
 
 bool sweep_text_append(const struct sweep_results *results, const struct sweep_goal *goal, uint32_t limit, GString *out,
