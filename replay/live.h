@@ -56,24 +56,21 @@ struct live_options {
  * the doorbell of earlier deferred puts, because otherwise a queue full of them would never drain.  A put or a
  * signal takes one place of queue_depth, and a put with a signal takes two.  flush rings the doorbell, too. */
 struct live_link;
-struct live_put_signal {
+struct live_put {
     uint64_t source, target; /* source: offset in own memory; target: offset in the peer's memory */
     uint32_t size_bytes;
-    uint16_t peer, queue;
-    uint64_t word, value; /* offset of the word at the peer; the word's value */
+    uint16_t peer, queue; /* queue: index of the QP to the peer */
+    bool defer;           /* the doorbell may wait, if no signal follows */
+    bool signals; /* a signal follows, as signal() would post it.  If there is no room for both, posts neither */
     bool add;
+    uint64_t word, value; /* offset of the word at the peer; the word's value */
 };
 struct live_link_ops {
     const char *name;
-    /* Writes size_bytes from offset `source` of this rank to offset `target` of the peer, on the QP to the peer with
-     * index `queue`. */
-    int (*put)(struct live_link *link, uint16_t peer, uint16_t queue, uint64_t source, uint64_t target,
-               uint32_t size_bytes, bool defer);
+    int (*put)(struct live_link *link, const struct live_put *put);
     /* Sets the peer's word at offset `target` to value, or adds value to it if `add`.  This happens after all
      * earlier puts to (peer, queue). */
     int (*signal)(struct live_link *link, uint16_t peer, uint16_t queue, uint64_t target, uint64_t value, bool add);
-    /* Posts a put and a signal that follows it.  If there is no room for both, posts neither. */
-    int (*put_signal)(struct live_link *link, const struct live_put_signal *both);
     /* Reads size_bytes from offset `source` of the peer to offset `target` of this rank. */
     int (*get)(struct live_link *link, uint16_t peer, uint16_t queue, uint64_t source, uint64_t target,
                uint32_t size_bytes);

@@ -43,28 +43,6 @@ static int live_store(struct fabric *f, struct fabric_worker *w, const struct fa
     return 0;
 }
 
-static int put_alone(struct live_world *world, const struct fabric_write *write)
-{
-    const struct fabric *f = &world->fabric;
-    if (!world->link) {
-        live_copy(world, write);
-        return 0;
-    }
-    const bool defer = write->defer;
-    if (!write->size_bytes) {
-        if (defer) return 0;
-        const int rc = live_broken(world, world->link->ops->flush(world->link, write->peer, write->queue));
-        return rc == -EAGAIN ? 0 : rc; /* the flush rang the doorbell, which is all that an empty put does */
-    }
-    const uint64_t source = (uint64_t)((const uint8_t *)write->data - world->memory.base);
-    assert(source >= world->heap_offset && source + write->size_bytes <= world->memory.size_bytes);
-    assert(write->target_offset + write->size_bytes <= f->heap_bytes);
-    const int rc = world->link->ops->put(world->link, write->peer, write->queue, source,
-                                         world->heap_offset + write->target_offset, write->size_bytes, defer);
-    if (rc == 0) world->operations++;
-    return live_broken(world, rc);
-}
-
 /* Sets a word of a rank whose memory this process has mapped, or adds to it. */
 static void live_word_change(struct live_world *world, const struct fabric_signal *signal)
 {
@@ -97,28 +75,35 @@ static int live_put(struct fabric *f, struct fabric_worker *w, const struct fabr
     struct live_world *world = live_world_of(f);
     assert(write->peer < f->rank_count && write->queue < f->queue_count);
     assert(fabric_path(f, write->peer) == FABRIC_RDMA);
-    if (!signal) return put_alone(world, write);
-    assert(write->peer == signal->peer && write->queue == signal->queue && signal->word < f->word_count);
-    if (!write->size_bytes) return live_signal(f, w, signal);
+    assert(!signal || (write->peer == signal->peer && write->queue == signal->queue && signal->word < f->word_count));
+    if (signal && !write->size_bytes) return live_signal(f, w, signal);
     if (!world->link) {
         live_copy(world, write);
-        live_word_change(world, signal);
+        if (signal) live_word_change(world, signal);
         return 0;
     }
-    const uint64_t source = (uint64_t)((const uint8_t *)write->data - world->memory.base);
-    assert(source >= world->heap_offset && source + write->size_bytes <= world->memory.size_bytes);
-    assert(write->target_offset + write->size_bytes <= f->heap_bytes);
-    const struct live_put_signal both = {
-        .source = source,
+    if (!write->size_bytes) {
+        if (write->defer) return 0;
+        const int rc = live_broken(world, world->link->ops->flush(world->link, write->peer, write->queue));
+        return rc == -EAGAIN ? 0 : rc; /* the flush rang the doorbell, which is all that an empty put does */
+    }
+    struct live_put put = {
+        .source = (uint64_t)((const uint8_t *)write->data - world->memory.base),
         .target = world->heap_offset + write->target_offset,
         .size_bytes = write->size_bytes,
         .peer = write->peer,
         .queue = write->queue,
-        .word = signal->word * sizeof(uint64_t),
-        .value = signal->value,
-        .add = signal->add,
+        .defer = write->defer,
     };
-    const int rc = world->link->ops->put_signal(world->link, &both);
+    assert(put.source >= world->heap_offset && put.source + put.size_bytes <= world->memory.size_bytes);
+    assert(write->target_offset + write->size_bytes <= f->heap_bytes);
+    if (signal) {
+        put.signals = true;
+        put.word = signal->word * sizeof(uint64_t);
+        put.value = signal->value;
+        put.add = signal->add;
+    }
+    const int rc = world->link->ops->put(world->link, &put);
     if (rc == 0) world->operations++;
     return live_broken(world, rc);
 }

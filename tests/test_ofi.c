@@ -204,7 +204,10 @@ static int rank_flushes(struct bootstrap *b, void *context)
         return 0;
     }
     memset(memory.base + LINK_PUT_BYTES, 0xa5, LINK_PUT_BYTES);
-    if (link->ops->put(link, 1, 0, LINK_PUT_BYTES, LINK_BYTES - LINK_PUT_BYTES, LINK_PUT_BYTES, false) != 0) return 6;
+    const struct live_put put = {
+        .source = LINK_PUT_BYTES, .target = LINK_BYTES - LINK_PUT_BYTES, .size_bytes = LINK_PUT_BYTES, .peer = 1
+    };
+    if (link->ops->put(link, &put) != 0) return 6;
     if (link->ops->signal(link, 1, 0, 3 * sizeof(uint64_t), 5, false) != 0) return 7;
     if (flush_until(link, bootstrap_now_ms() + 300) != -EAGAIN) return 8;
     if (write(s->to_target[1], &byte, 1) != 1) return 9;
@@ -236,13 +239,13 @@ static int rank_writes_to_dead(struct bootstrap *b, void *context)
         raise(SIGKILL);
     }
     for (int rc = 0; rc >= 0;) {
-        rc = link->ops->put(link, 1, 0, 0, 0, LINK_PUT_BYTES, false);
+        rc = link->ops->put(link, &(struct live_put){ .size_bytes = LINK_PUT_BYTES, .peer = 1 });
         if (rc == -EAGAIN) rc = 0;
         const int progressed = link->ops->progress(link);
         if (progressed < 0) rc = progressed;
     }
     fprintf(stderr, "[%s]\n", link->failure);
-    const int again = link->ops->put(link, 1, 0, 0, 0, 8, false);
+    const int again = link->ops->put(link, &(struct live_put){ .size_bytes = 8, .peer = 1 });
     link->ops->free(link);
     return again < 0 && again != -EAGAIN ? 5 : 6;
 }

@@ -132,6 +132,16 @@ static int pair_poll(struct link_pair *pair, double seconds, int (*done)(struct 
     return rc;
 }
 
+/* Posts a put of rank 0 to rank 1. */
+static int pair_put(struct link_pair *pair, uint16_t queue, uint64_t source, uint64_t target, uint32_t size_bytes,
+                    bool defer)
+{
+    const struct live_put put = {
+        .source = source, .target = target, .size_bytes = size_bytes, .peer = 1, .queue = queue, .defer = defer
+    };
+    return pair->link[0]->ops->put(pair->link[0], &put);
+}
+
 static int pair_flushed(struct link_pair *pair) { return pair->link[0]->ops->flush(pair->link[0], 1, 0); }
 
 /* Deferred puts are held back until the queue is full or the doorbell is rung.  No put may be lost.  A flush that
@@ -146,7 +156,7 @@ static void test_deferred(void)
     for (uint32_t i = 0; i < 1024; i++) {
         const uint64_t offset = LINK_WORDS_BYTES + i * 1024;
         int rc;
-        do rc = pair.link[0]->ops->put(pair.link[0], 1, 0, offset, offset, 1024, true);
+        do rc = pair_put(&pair, 0, offset, offset, 1024, true);
         while (rc == -EAGAIN);
         CU_ASSERT_EQUAL_FATAL(rc, 0);
     }
@@ -154,7 +164,7 @@ static void test_deferred(void)
     CU_ASSERT_EQUAL(memcmp(heap, pair.memory[1].base + LINK_WORDS_BYTES, LINK_HEAP_BYTES), 0);
     /* A single deferred put is not sent before the doorbell.  Nothing was posted, so nothing can complete. */
     memset(pair.memory[1].base + LINK_WORDS_BYTES, 0, 64);
-    CU_ASSERT_EQUAL(pair.link[0]->ops->put(pair.link[0], 1, 1, LINK_WORDS_BYTES, LINK_WORDS_BYTES, 64, true), 0);
+    CU_ASSERT_EQUAL(pair_put(&pair, 1, LINK_WORDS_BYTES, LINK_WORDS_BYTES, 64, true), 0);
     usleep(50000);
     CU_ASSERT_EQUAL(pair.memory[1].base[LINK_WORDS_BYTES + 1], 0);
     CU_ASSERT_EQUAL(pair.link[0]->ops->signal(pair.link[0], 1, 1, 8, 42, false), 0);
@@ -210,7 +220,7 @@ static void expect_text(const char *text, const char *part)
 
 static int pair_writes(struct link_pair *pair)
 {
-    return pair->link[0]->ops->put(pair->link[0], 1, 0, LINK_WORDS_BYTES, LINK_WORDS_BYTES, 4096, false);
+    return pair_put(pair, 0, LINK_WORDS_BYTES, LINK_WORDS_BYTES, 4096, false);
 }
 
 static int pair_keeps_writing(struct link_pair *pair)
@@ -274,7 +284,7 @@ static void test_access_refused(void)
     struct link_pair pair;
     CU_ASSERT_TRUE_FATAL(pair_open(&pair, &options));
     const uint64_t end = LINK_WORDS_BYTES + LINK_HEAP_BYTES;
-    CU_ASSERT_EQUAL(pair.link[0]->ops->put(pair.link[0], 1, 0, LINK_WORDS_BYTES, end - 64, 4096, false), 0);
+    CU_ASSERT_EQUAL(pair_put(&pair, 0, LINK_WORDS_BYTES, end - 64, 4096, false), 0);
     const int rc = pair_poll(&pair, 30, pair_flushed);
     CU_ASSERT(rc < 0 && rc != -EAGAIN);
     printf("\n      %s\n", pair.link[0]->failure);

@@ -144,13 +144,15 @@ static int ofi_posted(struct link_ofi *f, struct ofi_op *op, ssize_t rc)
     return rc == -FI_EAGAIN ? -EAGAIN : ofi_fail(f, op, (int)rc, "");
 }
 
-static int ofi_write(struct link_ofi *f, struct ofi_op *op, const void *source, bool from_arena, uint32_t size_bytes,
-                     uint64_t target, uint64_t key, bool delivered)
+/* Posts a get, or for other kinds of op a write, between `own` and the peer's memory at `there`. */
+static int ofi_move(struct link_ofi *f, struct ofi_op *op, const void *own, bool in_arena, uint32_t size_bytes,
+                    uint64_t there, uint64_t key, bool delivered)
 {
     const struct ofi_target *const t = &f->port.target[op->queue / f->queue_count];
-    void *desc = fi_mr_desc(from_arena ? f->port.arena_mr : f->port.memory_mr);
-    const struct iovec iov = { .iov_base = (void *)(uintptr_t)source, .iov_len = size_bytes };
-    const struct fi_rma_iov rma = { .addr = target, .len = size_bytes, .key = key };
+    const uint64_t flags = FI_COMPLETION | (delivered ? FI_DELIVERY_COMPLETE : 0);
+    void *desc = fi_mr_desc(in_arena ? f->port.arena_mr : f->port.memory_mr);
+    const struct iovec iov = { .iov_base = (void *)(uintptr_t)own, .iov_len = size_bytes };
+    const struct fi_rma_iov rma = { .addr = there, .len = size_bytes, .key = key };
     const struct fi_msg_rma msg = { .msg_iov = &iov,
                                     .desc = &desc,
                                     .iov_count = 1,
@@ -158,7 +160,8 @@ static int ofi_write(struct link_ofi *f, struct ofi_op *op, const void *source, 
                                     .rma_iov = &rma,
                                     .rma_iov_count = 1,
                                     .context = op };
-    return ofi_posted(f, op, fi_writemsg(f->port.ep, &msg, FI_COMPLETION | (delivered ? FI_DELIVERY_COMPLETE : 0)));
+    return ofi_posted(f, op,
+                      op->kind == OFI_GET ? fi_readmsg(f->port.ep, &msg, flags) : fi_writemsg(f->port.ep, &msg, flags));
 }
 
 static int ofi_send(struct link_ofi *f, struct ofi_op *op, uint32_t word, uint64_t value, bool delivered)
@@ -228,8 +231,8 @@ static int ofi_post_signal(struct link_ofi *f, uint32_t index, uint64_t target, 
     case OFI_CARRY_MESSAGE: return ofi_send(f, op, word, value, delivered);
     case OFI_CARRY_WRITE:
         ofi_message_of(f, op)->value = value;
-        return ofi_write(f, op, &ofi_message_of(f, op)->value, true, sizeof value, t->memory_base + target,
-                         t->memory_key, delivered);
+        return ofi_move(f, op, &ofi_message_of(f, op)->value, true, sizeof value, t->memory_base + target,
+                        t->memory_key, delivered);
     }
     g_assert_not_reached();
 }
@@ -287,29 +290,6 @@ static bool ofi_puts_full(const struct link_ofi *f, const struct ofi_queue *q)
     return !f->port.ordered && q->puts - q->puts_done == f->depth;
 }
 
-static int ofi_put(struct live_link *link, uint16_t peer, uint16_t queue, uint64_t source, uint64_t target,
-                   uint32_t size_bytes, bool defer)
-{
-    struct link_ofi *const f = link_ofi_of(link);
-    const uint32_t index = (uint32_t)peer * f->queue_count + queue;
-    struct ofi_queue *const q = &f->queue[index];
-    const struct ofi_target *const t = &f->port.target[peer];
-    (void)defer; /* libfabric has no doorbell to hold back */
-    if (f->broken) return f->broken;
-    assert(f->remote[peer] && size_bytes > 0 && source + size_bytes <= f->memory->size_bytes);
-    ofi_queue_check(f, q);
-    if (q->accepted - q->completed == f->depth || ofi_puts_full(f, q)) return -EAGAIN;
-    struct ofi_op *const op = ofi_op_take(f, index, OFI_PUT, q->puts);
-    if (!op) return -EAGAIN;
-    const int rc = ofi_write(f, op, f->memory->base + source, false, size_bytes, t->memory_base + target, t->memory_key,
-                             !f->port.ordered);
-    if (rc) return rc;
-    if (!f->port.ordered && !q->put_done) q->put_done = g_new0(bool, f->depth);
-    q->puts++;
-    q->accepted++;
-    return 0;
-}
-
 static int ofi_signal(struct live_link *link, uint16_t peer, uint16_t queue, uint64_t target, uint64_t value, bool add)
 {
     struct link_ofi *const f = link_ofi_of(link);
@@ -330,20 +310,30 @@ static int ofi_signal(struct live_link *link, uint16_t peer, uint16_t queue, uin
     return 0;
 }
 
-/* Posts the put and accepts the signal.  If the signal cannot be posted at once, it is held back. */
-static int ofi_put_signal(struct live_link *link, const struct live_put_signal *both)
+/* Posts the put and accepts its signal.  If the signal cannot be posted at once, it is held back. */
+static int ofi_put(struct live_link *link, const struct live_put *put)
 {
     struct link_ofi *const f = link_ofi_of(link);
-    const uint32_t index = (uint32_t)both->peer * f->queue_count + both->queue;
+    const uint32_t index = (uint32_t)put->peer * f->queue_count + put->queue, places = put->signals ? 2 : 1;
     struct ofi_queue *const q = &f->queue[index];
+    const struct ofi_target *const t = &f->port.target[put->peer]; /* put->defer: libfabric has no doorbell */
     if (f->broken) return f->broken;
-    assert(f->depth >= 2);
-    if (q->accepted - q->completed + 2 > f->depth) return -EAGAIN;
-    int rc = ofi_put(link, both->peer, both->queue, both->source, both->target, both->size_bytes, false);
+    assert(f->remote[put->peer] && put->size_bytes > 0 && put->source + put->size_bytes <= f->memory->size_bytes);
+    assert(f->depth >= places);
+    ofi_queue_check(f, q);
+    if (q->accepted - q->completed + places > f->depth || ofi_puts_full(f, q)) return -EAGAIN;
+    struct ofi_op *const op = ofi_op_take(f, index, OFI_PUT, q->puts);
+    if (!op) return -EAGAIN;
+    int rc = ofi_move(f, op, f->memory->base + put->source, false, put->size_bytes, t->memory_base + put->target,
+                      t->memory_key, !f->port.ordered);
     if (rc) return rc;
-    rc = ofi_signal(link, both->peer, both->queue, both->word, both->value, both->add);
+    if (!f->port.ordered && !q->put_done) q->put_done = g_new0(bool, f->depth);
+    q->puts++;
+    q->accepted++;
+    if (!put->signals) return 0;
+    rc = ofi_signal(link, put->peer, put->queue, put->word, put->value, put->add);
     if (rc != -EAGAIN) return rc;
-    ofi_hold(f, index, both->word, both->value, both->add);
+    ofi_hold(f, index, put->word, put->value, put->add);
     q->accepted++;
     return 0;
 }
@@ -361,17 +351,8 @@ static int ofi_get(struct live_link *link, uint16_t peer, uint16_t queue, uint64
     if (q->gets - q->gets_done == f->depth) return -EAGAIN;
     struct ofi_op *const op = ofi_op_take(f, index, OFI_GET, 0);
     if (!op) return -EAGAIN;
-    void *desc = fi_mr_desc(f->port.memory_mr);
-    const struct iovec iov = { .iov_base = f->memory->base + target, .iov_len = size_bytes };
-    const struct fi_rma_iov rma = { .addr = t->memory_base + source, .len = size_bytes, .key = t->memory_key };
-    const struct fi_msg_rma msg = { .msg_iov = &iov,
-                                    .desc = &desc,
-                                    .iov_count = 1,
-                                    .addr = t->address,
-                                    .rma_iov = &rma,
-                                    .rma_iov_count = 1,
-                                    .context = op };
-    const int rc = ofi_posted(f, op, fi_readmsg(f->port.ep, &msg, FI_COMPLETION));
+    const int rc =
+        ofi_move(f, op, f->memory->base + target, false, size_bytes, t->memory_base + source, t->memory_key, false);
     if (rc == 0) q->gets++;
     return rc;
 }
@@ -391,7 +372,7 @@ static int ofi_flush(struct live_link *link, uint16_t peer, uint16_t queue)
     struct ofi_op *const op = ofi_op_take(f, index, OFI_FENCE, q->accepted);
     if (!op) return -EAGAIN;
     const int rc =
-        ofi_write(f, op, ofi_message_of(f, op), true, sizeof(struct ofi_message), t->arena_base, t->arena_key, true);
+        ofi_move(f, op, ofi_message_of(f, op), true, sizeof(struct ofi_message), t->arena_base, t->arena_key, true);
     if (rc) return rc;
     q->fenced = q->accepted;
     return -EAGAIN;
@@ -537,8 +518,7 @@ static void ofi_free(struct live_link *link)
     g_free(f);
 }
 
-static const struct live_link_ops ofi_ops = { "ofi",   ofi_put,   ofi_signal,   ofi_put_signal,
-                                              ofi_get, ofi_flush, ofi_progress, ofi_free };
+static const struct live_link_ops ofi_ops = { "ofi", ofi_put, ofi_signal, ofi_get, ofi_flush, ofi_progress, ofi_free };
 
 static int ofi_ops_make(struct link_ofi *f)
 {

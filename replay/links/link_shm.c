@@ -77,14 +77,6 @@ static int shm_post(struct link_shm *shm, uint16_t peer, uint16_t number, const 
     return 0;
 }
 
-static int shm_put(struct live_link *link, uint16_t peer, uint16_t queue, uint64_t source, uint64_t target,
-                   uint32_t size_bytes, bool defer)
-{
-    assert(size_bytes > 0);
-    const struct shm_entry entry = { .source = source, .target = target, .size_bytes = size_bytes };
-    return shm_post(link_shm_of(link), peer, queue, &entry, defer);
-}
-
 static int shm_signal(struct live_link *link, uint16_t peer, uint16_t queue, uint64_t target, uint64_t value, bool add)
 {
     assert(target % sizeof(uint64_t) == 0);
@@ -92,21 +84,23 @@ static int shm_signal(struct live_link *link, uint16_t peer, uint16_t queue, uin
     return shm_post(link_shm_of(link), peer, queue, &entry, false);
 }
 
-static int shm_put_signal(struct live_link *link, const struct live_put_signal *both)
+static int shm_put(struct live_link *link, const struct live_put *put)
 {
     struct link_shm *shm = link_shm_of(link);
-    const uint32_t index = (uint32_t)both->peer * shm->queue_count + both->queue;
+    const uint32_t index = (uint32_t)put->peer * shm->queue_count + put->queue;
     const struct shm_queue *queue = &shm->queue[index];
-    assert(shm->depth >= 2 && both->size_bytes > 0);
+    const struct shm_entry entry = { .source = put->source, .target = put->target, .size_bytes = put->size_bytes };
+    const struct shm_entry signal = { .source = put->value, .target = put->word, .add = put->add };
+    assert(put->size_bytes > 0);
+    if (!put->signals) return shm_post(shm, put->peer, put->queue, &entry, put->defer);
+    assert(shm->depth >= 2);
     if (queue->posted - queue->completed + 2 > shm->depth) {
         shm_ring(shm, index);
         return -EAGAIN;
     }
-    const struct shm_entry put = { .source = both->source, .target = both->target, .size_bytes = both->size_bytes };
-    const struct shm_entry signal = { .source = both->value, .target = both->word, .add = both->add };
-    int rc = shm_post(shm, both->peer, both->queue, &put, true);
+    int rc = shm_post(shm, put->peer, put->queue, &entry, true);
     assert(rc == 0); /* both have room, as was checked above */
-    rc = shm_post(shm, both->peer, both->queue, &signal, false);
+    rc = shm_post(shm, put->peer, put->queue, &signal, false);
     assert(rc == 0);
     return rc;
 }
@@ -174,7 +168,6 @@ static const struct live_link_ops shm_ops = {
     .name = "shm",
     .put = shm_put,
     .signal = shm_signal,
-    .put_signal = shm_put_signal,
     .get = shm_get,
     .flush = shm_flush,
     .progress = shm_progress,

@@ -270,20 +270,6 @@ static void verbs_put_build(struct link_verbs *v, struct verbs_qp *qp, uint64_t 
     verbs_payload(qp, wr, v->memory->base + source, size_bytes, qp->nic->mr->lkey);
 }
 
-static int verbs_put(struct live_link *link, uint16_t peer, uint16_t queue, uint64_t source, uint64_t target,
-                     uint32_t size_bytes, bool defer)
-{
-    struct link_verbs *v = link_verbs_of(link);
-    struct verbs_qp *qp = &v->qp[(uint32_t)peer * v->queue_count + queue];
-    int rc;
-    if (v->broken) return -EIO;
-    assert(qp->qp && size_bytes && source + size_bytes <= v->memory->size_bytes);
-    if (!verbs_room(v, qp, 1, v->send_depth - 1, &rc)) return rc ? rc : -EAGAIN;
-    verbs_put_build(v, qp, source, target, size_bytes);
-    if (defer && qp->chained < VERBS_BATCH_MAX) return 0;
-    return verbs_ring(v, qp);
-}
-
 /* Adds a signal to the QP's chain.  If signals are IMM, the peer's CPU changes the word.  If they are WRITE or
  * ATOMIC, the NICs change it, and a signal that adds is always an atomic. */
 static void verbs_signal_build(struct link_verbs *v, struct verbs_qp *qp, uint64_t target, uint64_t value, bool add)
@@ -348,19 +334,19 @@ static int verbs_signal(struct live_link *link, uint16_t peer, uint16_t queue, u
     return verbs_ring(v, qp);
 }
 
-static int verbs_put_signal(struct live_link *link, const struct live_put_signal *both)
+static int verbs_put(struct live_link *link, const struct live_put *put)
 {
     struct link_verbs *v = link_verbs_of(link);
-    struct verbs_qp *qp = &v->qp[(uint32_t)both->peer * v->queue_count + both->queue];
+    struct verbs_qp *qp = &v->qp[(uint32_t)put->peer * v->queue_count + put->queue];
     int rc;
     if (v->broken) return -EIO;
-    assert(qp->qp && both->size_bytes && both->source + both->size_bytes <= v->memory->size_bytes);
-    assert(both->word % sizeof both->value == 0 && both->word / sizeof both->value < v->word_count);
-    if (both->add && (rc = verbs_adds_check(v, qp)) < 0) return rc;
-    if (qp->chained + 2 > VERBS_BATCH_MAX && (rc = verbs_ring(v, qp)) < 0) return rc;
-    if (!verbs_room(v, qp, 2, v->send_depth - 1, &rc)) return rc ? rc : -EAGAIN;
-    verbs_put_build(v, qp, both->source, both->target, both->size_bytes);
-    verbs_signal_build(v, qp, both->word, both->value, both->add);
+    assert(qp->qp && put->size_bytes && put->source + put->size_bytes <= v->memory->size_bytes);
+    if (put->signals && put->add && (rc = verbs_adds_check(v, qp)) < 0) return rc;
+    if (put->signals && qp->chained + 2 > VERBS_BATCH_MAX && (rc = verbs_ring(v, qp)) < 0) return rc;
+    if (!verbs_room(v, qp, put->signals ? 2 : 1, v->send_depth - 1, &rc)) return rc ? rc : -EAGAIN;
+    verbs_put_build(v, qp, put->source, put->target, put->size_bytes);
+    if (put->signals) verbs_signal_build(v, qp, put->word, put->value, put->add);
+    else if (put->defer && qp->chained < VERBS_BATCH_MAX) return 0;
     return verbs_ring(v, qp);
 }
 
@@ -469,7 +455,6 @@ static const struct live_link_ops verbs_ops = {
     .name = "verbs",
     .put = verbs_put,
     .signal = verbs_signal,
-    .put_signal = verbs_put_signal,
     .get = verbs_get,
     .flush = verbs_flush,
     .progress = verbs_progress,
