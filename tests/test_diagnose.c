@@ -249,6 +249,17 @@ TEST("how strong a cause is")
     CU_ASSERT(cause_density(unreached, off, 3, true) < cause_density(unreached, off, 3, false));
 }
 
+TEST("what is equal is not slower")
+{
+    g_autoptr(validate_table) table = table_new();
+    measure_with(table, NULL);
+    g_autoptr(diagnosis) d = MADE(diagnose_run(table, &how, NULL));
+    g_autoptr(GString) text = g_string_new(NULL);
+    diagnosis_text(d, table, 3, text);
+    CU_ASSERT_PTR_NOT_NULL(strstr(text->str, "  the same\n"));
+    CU_ASSERT_PTR_NULL(strstr(text->str, "times as"));
+}
+
 /* The rows are faster than the machine can be, which no fault explains. */
 TEST("nothing explains it")
 {

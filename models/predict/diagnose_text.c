@@ -27,7 +27,9 @@ static void rows_append(const struct diagnosis *d, const struct validate_table *
         text_table_cell(text, "%s", phase);
         text_table_cell(text, "%.4g %s", measured, time ? "us" : "GB/s");
         text_table_cell(text, "%.4g %s", expected, time ? "us" : "GB/s");
-        text_table_cell(text, "%.2f times as %s", slower >= 1 ? slower : 1 / slower, slower >= 1 ? "slow" : "fast");
+        const double times = slower >= 1 ? slower : 1 / slower;
+        if (times < 1.005) text_table_cell(text, "the same");
+        else text_table_cell(text, "%.2f times as %s", times, slower >= 1 ? "slow" : "fast");
     }
     text_table_append(text, out);
 }
@@ -165,8 +167,9 @@ void diagnosis_text(const struct diagnosis *d, const struct validate_table *tabl
         alike_append(d, i, table->row_count, out);
     }
     if (!shown)
-        g_string_append_printf(out, "No cause that eptwin knows brings prediction and measurement nearer (%.0f %%).\n",
-                               100 * d->none);
+        g_string_append_printf(
+            out, "No cause that eptwin knows brings prediction and measurement nearer: something unknown (%.0f %%).\n",
+            100 * d->none);
     else if (convincing)
         g_string_append_printf(out, "None of these, but something unknown: %.0f %%; nothing wrong: %.0f %%\n",
                                100 * d->none, 100 * d->fine);
