@@ -215,8 +215,8 @@ static char *plan_text(const struct plan *p, const char *command)
     const struct arguments *a = p->a;
     GString *out = g_string_new(NULL);
     const guint gpus = a->gpus ? (guint)a->gpus : p->gpu->nvlink.gpus;
-    g_string_append_printf(out, "# %d node%s of %u GPUs as %s.ini has them", a->nodes, a->nodes > 1 ? "s" : "", gpus,
-                           a->gpu);
+    g_string_append_printf(out, "# %d node%s of %u GPU%s as %s.ini has them", a->nodes, a->nodes > 1 ? "s" : "", gpus,
+                           gpus == 1 ? "" : "s", a->gpu);
     if (a->nic) g_string_append_printf(out, ", NICs %s, %s", a->nic, p->roce ? "RoCEv2" : "InfiniBand");
     g_string_append_printf(out,
                            ".\n# Written by: %s\n# What this file does not say, the files that it includes do, each "

@@ -4,7 +4,7 @@ cat rail.ini
 $EPTWIN cluster check rail.ini
 $EPTWIN cluster show rail.ini 2 | grep -E '^network|leaf0 |spine0'
 for options in '--gpu h200 --nodes 8 --nic 4x2x200G --fabric roce --topology leaf-spine --name mine' \
-               '--gpu b200 --nic 8x800G --nodes 4 --topology fat-tree --nodes-per-leaf 1' '--gpu gb200 --gpus 72'; do
+               '--gpu b200 --nic 8x800G --nodes 4 --topology fat-tree --nodes-per-leaf 1' '--gpu gb200 --gpus 72' '--gpu h200 --gpus 1'; do
     $EPTWIN cluster new $options | grep -vE '^#|^$'
 done
 
