@@ -202,17 +202,17 @@ static void waits_append(GString *out, const struct step_answer *a)
 
 static void explain_append(GString *out, const struct step_plan *p, const struct step_answer *a)
 {
+    g_string_append_printf(out, "\nSimulated: %u of %u layer%s with experts", a->simulated, a->layers,
+                           a->layers == 1 ? "" : "s");
     if (a->layers > a->simulated) {
-        g_string_append_printf(out,
-                               "\n%u of %u layers with experts were simulated; each further one counts %.1f us, the "
-                               "mean of %u of these.\n",
-                               a->simulated, a->layers, a->layer_us, a->steady);
+        g_string_append_printf(out, "; each further one counts %.1f us, the mean of %u of these.\n", a->layer_us,
+                               a->steady);
         if (a->steady_error_pct > 0)
             g_string_append_printf(out, "%s may change the step by %.2f %%.\n",
                                    p->run.loads > 1 ? "Other layers' routings" : "Layers that have not settled",
                                    a->steady_error_pct);
         else g_string_append(out, "They are too few to say by how much further ones may change the step.\n");
-    } else g_string_append_printf(out, "\nAll %u layers with experts were simulated.\n", a->layers);
+    } else g_string_append(out, ".\n");
     g_string_append_printf(out, "Communication runs during compute for %.1f %% of the step.\n",
                            100 * part_share(a, a->hidden_us));
     waits_append(out, a);
@@ -256,19 +256,19 @@ void step_text_append(GString *out, const struct step_plan *p, const struct step
     const double us = answer_us(total_ms, p->draws), tokens = step_tokens_per_s(p, us);
     assert(us > 0 && isfinite(tokens));
     g_string_append_printf(out, "%s", p->net->name);
-    if (p->costs.work) g_string_append_printf(out, " and %u tokens a rank", p->batch);
+    if (p->costs.work) g_string_append_printf(out, " and %u token%s a rank", p->batch, p->batch == 1 ? "" : "s");
     else
-        g_string_append_printf(out, ", %s of %u tokens a GPU, context %g", step_phase_name(p->phase), p->batch,
-                               p->costs.context);
-    g_string_append_printf(out, ", %u ranks of %s, %s, %s\n\n", ranks, p->run.cluster->name, p->c.kernel,
-                           step_overlap_name(p->run.overlap));
+        g_string_append_printf(out, ", %s of %u token%s a GPU, context %g", step_phase_name(p->phase), p->batch,
+                               p->batch == 1 ? "" : "s", p->costs.context);
+    g_string_append_printf(out, ", %u rank%s of %s, %s, %s\n\n", ranks, ranks == 1 ? "" : "s", p->run.cluster->name,
+                           p->c.kernel, step_overlap_name(p->run.overlap));
     g_string_append_printf(out, "  step            %10.2f ms", us / 1e3);
     if (p->draws > 1)
         g_string_append_printf(
             out, "   (median of %u draws, %.2f to %.2f: clocks of GPUs differ by %g %%, kernels by %g %%)", p->draws,
             stats_min(total_ms, p->draws), stats_max(total_ms, p->draws), 100 * p->run.spread, 100 * p->run.jitter);
-    g_string_append_printf(out, "\n  tokens/s, GPU   %10.0f\n  tokens/s, node  %10.0f   (%u GPUs)\n", tokens / ranks,
-                           tokens / ranks * node, node);
+    g_string_append_printf(out, "\n  tokens/s, GPU   %10.0f\n  tokens/s, node  %10.0f   (%u GPU%s)\n", tokens / ranks,
+                           tokens / ranks * node, node, node == 1 ? "" : "s");
     if (p->phase == STEP_TRAIN)
         g_string_append_printf(out,
                                "  TFLOP/s, GPU    %10.0f   (the net's own arithmetic: three times the forward pass)\n",

@@ -153,8 +153,8 @@ struct import_log *import_log_read(const char *path, GError **error)
     g_autofree char *where = first ? g_strdup_printf(" (line %u: \"%s\")", first->line, first->text) : g_strdup("");
     error_input(error,
                 "%s: expected a measurement of DeepEP, DeepXTrace, nccl-tests, perftest, NVSHMEM, OSU, nvbandwidth, "
-                "MORI or CollectiveX, found none in %u lines%s%s",
-                name, log->line_count, where, advice(first));
+                "MORI or CollectiveX, found none in %u line%s%s%s",
+                name, log->line_count, log->line_count == 1 ? "" : "s", where, advice(first));
     import_log_free(log);
     return NULL;
 }

@@ -130,3 +130,5 @@ done
 echo '# ops without a time pass none, also where batches overlap'
 $EPTWIN step --cluster source/models/clusters/h800-cx7.ini --num-ranks 2 --num-tokens 64 --schedule two-batch \
     --work experts=40us | grep -E '^(step|attention|experts),all,time_us,'
+echo '# one of each'
+$step --batch 1 --layers 1 --format text --explain | sed -n '1p; /^Simulated/p'
