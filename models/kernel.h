@@ -24,6 +24,15 @@ static inline void *kernel_alloc(uint64_t count, uint64_t size_bytes)
     _Exit(EXIT_FAILURE);
 }
 
+/* Spreads a number's bits evenly (the finaliser of splitmix64), so that any element of an input can be computed without
+ * the others. */
+static inline uint64_t kernel_hash(uint64_t x)
+{
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
 /* Returns from the calling function with a reason for refusing options, in printf's form.  Uses the caller's
  * variables text and text_size.  It is for a family's check of options, which returns NULL if it refuses nothing. */
 #define KERNEL_REFUSE(...) return snprintf(text, text_size, __VA_ARGS__), text

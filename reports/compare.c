@@ -390,25 +390,19 @@ static char *compare_metric_middle(const char *metric, const char *prefix, const
     return g_strndup(metric + strlen(prefix), length - edges);
 }
 
-static double compare_number(const struct record *record, const char *phase, const char *metric)
-{
-    const struct record_row *row = record_find(record, phase, RECORD_ALL, metric);
-    return row ? row->value : NAN;
-}
-
 void compare_limit_find(const struct record *record, const char *phase, struct compare_limit *limit)
 {
     const struct record_row *named = record_find(record, phase, RECORD_ALL, "bottleneck");
     const struct record_row *part = record_find(record, phase, RECORD_ALL, "bottleneck_part");
     *limit = (struct compare_limit){ .bound_us = NAN, .efficiency_pct = NAN };
-    limit->busy_pct = compare_number(record, phase, "bottleneck_busy_pct");
-    limit->bytes = compare_number(record, phase, "bottleneck_bytes");
-    limit->rate_gbs = compare_number(record, phase, "bottleneck_rate_gbs");
+    limit->busy_pct = record_value(record, phase, RECORD_ALL, "bottleneck_busy_pct");
+    limit->bytes = record_value(record, phase, RECORD_ALL, "bottleneck_bytes");
+    limit->rate_gbs = record_value(record, phase, RECORD_ALL, "bottleneck_rate_gbs");
     if (named) limit->resource = limit->part = record_row_text(named);
     if (named && part) limit->part = record_row_text(part);
     const struct record_row *rival = record_find(record, phase, RECORD_ALL, "bottleneck_rival");
     if (rival) limit->rival = record_row_text(rival);
-    limit->rival_busy_pct = compare_number(record, phase, "bottleneck_rival_busy_pct");
+    limit->rival_busy_pct = record_value(record, phase, RECORD_ALL, "bottleneck_rival_busy_pct");
     for (uint32_t i = 0; i < record_row_count(record); i++) {
         const struct record_row *row = record_row(record, i);
         if (row->rank != RECORD_ALL || strcmp(row->phase, phase) != 0) continue;

@@ -302,6 +302,12 @@ const struct record_row *record_find(const struct record *record, const char *ph
     return g_hash_table_lookup(record->index, &key);
 }
 
+double record_value(const struct record *record, const char *phase, int32_t rank, const char *metric)
+{
+    const struct record_row *row = record_find(record, phase, rank, metric);
+    return row ? row->value : NAN;
+}
+
 /* ---- text out ---- */
 
 static void record_rank_format(char text[16], int32_t rank)

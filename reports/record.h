@@ -67,6 +67,8 @@ const struct record_row *record_row(const struct record *record, uint32_t index)
 const char *record_row_text(const struct record_row *row);
 /* First row that matches, or NULL. */
 const struct record_row *record_find(const struct record *record, const char *phase, int32_t rank, const char *metric);
+/* The value of that row; NAN: there is none. */
+double record_value(const struct record *record, const char *phase, int32_t rank, const char *metric);
 
 /* The shortest decimal text that reads back as value; "nan" for a value that is not finite. */
 void record_number_format(char text[RECORD_NUMBER_MAX], double value);

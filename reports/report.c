@@ -132,16 +132,10 @@ double report_samples_median(const GArray *samples)
     return (sample[(samples->len - 1) / 2].value + sample[samples->len / 2].value) / 2;
 }
 
-double report_value(const struct record *record, const char *phase, const char *metric)
-{
-    const struct record_row *row = record_find(record, phase, RECORD_ALL, metric);
-    return row ? row->value : NAN;
-}
-
 int report_explaining(const struct report_case *c) { return c->compare && compare_what_if(c->compare) ? 2 : 1; }
 
 double report_slowest_us(const struct record *record, const char *phase)
 {
     const double slowest_us = compare_slowest_us(record, phase);
-    return isfinite(slowest_us) ? slowest_us : report_value(record, phase, "time_us");
+    return isfinite(slowest_us) ? slowest_us : record_value(record, phase, RECORD_ALL, "time_us");
 }

@@ -48,8 +48,6 @@ struct report_sample {
 };
 GArray *report_samples(const struct record *record, const char *phase, const char *metric);
 double report_samples_median(const GArray *samples); /* there must be at least one sample */
-/* The metric's value for all ranks; NAN when absent. */
-double report_value(const struct record *record, const char *phase, const char *metric);
 /* The time of the slowest rank; if the record does not tell it, the mean. */
 double report_slowest_us(const struct record *record, const char *phase);
 /* How many of a case's series are shown with their bounds and busy shares: two if both are predictions, else one. */

@@ -179,9 +179,9 @@ static void html_operations(const struct report_case *c, GString *out)
         const char *phase = g_ptr_array_index(phases, i);
         g_string_append(out, "<tr>");
         report_html_cell(out, "", phase);
-        report_html_number(out, compare_value_text(report_value(record, phase, "time_us"), "us"));
-        report_html_number(out, compare_value_text(report_value(record, phase, "time_us_min"), "us"));
-        report_html_number(out, compare_value_text(report_value(record, phase, "time_us_max"), "us"));
+        report_html_number(out, compare_value_text(record_value(record, phase, RECORD_ALL, "time_us"), "us"));
+        report_html_number(out, compare_value_text(record_value(record, phase, RECORD_ALL, "time_us_min"), "us"));
+        report_html_number(out, compare_value_text(record_value(record, phase, RECORD_ALL, "time_us_max"), "us"));
         g_string_append(out, "</tr>\n");
     }
     report_html_table_end(out);

@@ -241,7 +241,7 @@ static void times_bar(const struct report_case *c, int s, const char *phase, con
                       guint index, GString *out)
 {
     const struct report_series *series = &c->series[s];
-    const double mean = report_value(series->record, phase, "time_us");
+    const double mean = record_value(series->record, phase, RECORD_ALL, "time_us");
     const double value = report_slowest_us(series->record, phase);
     const bool slowest = isfinite(compare_slowest_us(series->record, phase));
     if (!isfinite(value)) return;
@@ -306,13 +306,14 @@ static struct report_bars named_bars(const struct report_case *c, const char *ph
     const int together = report_explaining(c);
     for (int s = 0; s < together && !share; s++)
         for (guint i = 0; i < metrics->len; i++)
-            most = fmax(most, report_value(c->series[s].record, phase, g_ptr_array_index(metrics, i)));
+            most = fmax(most, record_value(c->series[s].record, phase, RECORD_ALL, g_ptr_array_index(metrics, i)));
     const struct report_bars bars =
         report_bars_begin(out, phase, label, share ? "% of the time" : "us", metrics->len, (guint)together, most);
     for (guint i = 0; i < metrics->len; i++)
         for (int s = 0; s < together; s++) {
             const char *metric = g_ptr_array_index(metrics, i);
-            const double found = report_value(c->series[s].record, phase, metric), value = found > 0 ? found : 0;
+            const double found = record_value(c->series[s].record, phase, RECORD_ALL, metric),
+                         value = found > 0 ? found : 0;
             const size_t length = strlen(metric) - strlen(prefix) - strlen(suffix);
             g_autofree char *name = g_strdelimit(g_strndup(metric + strlen(prefix), length), "_", ' ');
             report_bar(out, &bars, i, (guint)s, name, share ? fmin(value, 100) : value, share ? "%" : "us",

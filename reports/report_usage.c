@@ -73,7 +73,7 @@ void report_plot_usage(const struct report_case *c, GString *out)
     bool any = false;
     for (guint p = 0; p < phases->len; p++) {
         const char *phase = g_ptr_array_index(phases, p);
-        const double interval_us = report_value(record, phase, "used_interval_us");
+        const double interval_us = record_value(record, phase, RECORD_ALL, "used_interval_us");
         const uint32_t most = usage_most(record, phase);
         if (!(interval_us > 0) || !isfinite(interval_us) || !most) continue;
         if (!any)

@@ -39,6 +39,19 @@ void moe_options_vary(struct moe_options *o, struct rng *rng)
     o->num_bias = (uint32_t)rng_below(rng, 3);
 }
 
+struct moe_options moe_options_in_nodes(enum moe_kernel_family family, const uint32_t (*shape)[2], uint32_t shape_count,
+                                        struct rng *rng)
+{
+    const uint32_t *drawn = shape[rng_below(rng, shape_count)];
+    struct moe_options o = moe_options_small(family, drawn[0] * drawn[1], drawn[1]);
+    o.tokens_max = 1 + (uint32_t)rng_below(rng, rng_below(rng, 3) ? 40 : 150);
+    o.hidden = 128 * (1 + (uint32_t)rng_below(rng, 4));
+    o.topk = 1 + (uint32_t)rng_below(rng, 4);
+    o.experts = o.ranks * (2 + (uint32_t)rng_below(rng, 8));
+    moe_options_vary(&o, rng);
+    return o;
+}
+
 struct moe_options moe_options_in_node(enum moe_kernel_family family, uint32_t ranks_most, uint32_t hidden_long,
                                        struct rng *rng)
 {

@@ -28,6 +28,10 @@ struct moe_options moe_options_small(enum moe_kernel_family family, uint32_t ran
 /* Draws the options that high-throughput and V2 kernels both have: format of rows, a cached handle, weights, a
  * worst-case size (not V2), alignment of experts, biases.  options->hidden must be set before. */
 void moe_options_vary(struct moe_options *options, struct rng *rng);
+/* Draws options of kernels that work between nodes: one of the shapes { nodes, ranks of a node }, sizes, and what
+ * moe_options_vary() draws. */
+struct moe_options moe_options_in_nodes(enum moe_kernel_family family, const uint32_t (*shape)[2], uint32_t shape_count,
+                                        struct rng *rng);
 /* Draws options of kernels that work within one node, with at most ranks_most ranks.  Leaves out the features that
  * these kernels lack: a cached handle, weights that come back, a worst-case size, biases.  One draw in eight has rows
  * of hidden_long values; the others have short rows. */

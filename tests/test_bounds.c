@@ -54,8 +54,7 @@ static struct record *predicted(const char *text)
 
 static double number(const struct record *record, const char *phase, const char *metric)
 {
-    const struct record_row *row = record_find(record, phase, RECORD_ALL, metric);
-    return row ? row->value : NAN;
+    return record_value(record, phase, RECORD_ALL, metric);
 }
 
 static const char *word(const struct record *record, const char *phase, const char *metric)

@@ -18,16 +18,8 @@ static void chunks_draw(struct moe_chunks *c, uint32_t nodes, uint32_t warps, ui
 
 static struct moe_options options_draw(struct rng *rng)
 {
-    static const struct {
-        uint32_t nodes, local;
-    } shape[] = { { 2, 2 }, { 2, 4 }, { 4, 2 }, { 4, 4 }, { 2, 8 }, { 3, 2 }, { 8, 2 } };
-    const uint32_t at = (uint32_t)rng_below(rng, sizeof shape / sizeof shape[0]);
-    struct moe_options o = moe_options_small(MOE_NORMAL, shape[at].nodes * shape[at].local, shape[at].local);
-    o.tokens_max = 1 + (uint32_t)rng_below(rng, rng_below(rng, 3) ? 40 : 150);
-    o.hidden = 128 * (1 + (uint32_t)rng_below(rng, 4));
-    o.topk = 1 + (uint32_t)rng_below(rng, 4);
-    o.experts = o.ranks * (2 + (uint32_t)rng_below(rng, 8));
-    moe_options_vary(&o, rng);
+    static const uint32_t shape[][2] = { { 2, 2 }, { 2, 4 }, { 4, 2 }, { 4, 4 }, { 2, 8 }, { 3, 2 }, { 8, 2 } };
+    struct moe_options o = moe_options_in_nodes(MOE_NORMAL, shape, sizeof shape / sizeof shape[0], rng);
     o.num_sms = 2 * (1 + (uint32_t)rng_below(rng, 3));
     chunks_draw(&o.dispatch, 1, 1, 1, rng);
     o.uccl = rng_below(rng, 3) == 0;

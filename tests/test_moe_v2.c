@@ -7,17 +7,9 @@
 
 static struct moe_options options_draw(struct rng *rng)
 {
-    static const struct {
-        uint32_t nodes, local;
-    } shape[] = { { 1, 2 }, { 1, 4 }, { 1, 8 }, { 1, 9 }, { 1, 20 }, { 2, 9 }, { 2, 12 },
-                  { 2, 2 }, { 2, 4 }, { 4, 2 }, { 4, 4 }, { 5, 3 },  { 8, 1 } };
-    const uint32_t at = (uint32_t)rng_below(rng, sizeof shape / sizeof shape[0]);
-    struct moe_options o = moe_options_small(MOE_V2, shape[at].nodes * shape[at].local, shape[at].local);
-    o.tokens_max = 1 + (uint32_t)rng_below(rng, rng_below(rng, 3) ? 40 : 150);
-    o.hidden = 128 * (1 + (uint32_t)rng_below(rng, 4));
-    o.topk = 1 + (uint32_t)rng_below(rng, 4);
-    o.experts = o.ranks * (2 + (uint32_t)rng_below(rng, 8));
-    moe_options_vary(&o, rng);
+    static const uint32_t shape[][2] = { { 1, 2 }, { 1, 4 }, { 1, 8 }, { 1, 9 }, { 1, 20 }, { 2, 9 }, { 2, 12 },
+                                         { 2, 2 }, { 2, 4 }, { 4, 2 }, { 4, 4 }, { 5, 3 },  { 8, 1 } };
+    struct moe_options o = moe_options_in_nodes(MOE_V2, shape, sizeof shape / sizeof shape[0], rng);
     o.expand = rng_below(rng, 3) == 0;
     o.direct = rng_below(rng, 3) == 0;
     o.single_reduction = (o.direct || o.ranks <= o.ranks_per_node) && rng_below(rng, 3) == 0;

@@ -94,14 +94,8 @@ int coll_store_some(struct fabric_worker *w, uint16_t peer, const uint8_t *sourc
     return rc;
 }
 
-/* The eight bytes of a pattern from byte i on: the finaliser of splitmix64, applied to the key and i. */
-static uint64_t pattern_word(uint64_t key, uint64_t i)
-{
-    uint64_t x = key + i * UINT64_C(0x9e3779b97f4a7c15);
-    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-    return x ^ x >> 31;
-}
+/* The eight bytes of a pattern from byte i on. */
+static uint64_t pattern_word(uint64_t key, uint64_t i) { return kernel_hash(key + i * UINT64_C(0x9e3779b97f4a7c15)); }
 
 static uint64_t pattern_key(uint32_t rank, uint32_t place, uint32_t iteration)
 {

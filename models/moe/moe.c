@@ -122,15 +122,6 @@ void moe_job_init(struct moe_job *job, const struct moe_options *options, const 
     };
 }
 
-/* A cheap hash, the finaliser of splitmix64.  It lets any element be computed without the others. */
-static uint64_t input_hash(uint64_t x)
-{
-    x += UINT64_C(0x9e3779b97f4a7c15);
-    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-    return x ^ x >> 31;
-}
-
 /* Returns a nearly normal deviate with mean 0 and standard deviation 0.1, made from the sum of four uniform ones. */
 static float input_random(uint64_t hash)
 {
@@ -142,8 +133,8 @@ static float input_random(uint64_t hash)
 void moe_input_row(const struct moe_options *o, uint32_t rank, uint32_t token, uint16_t *row)
 {
     if (o->data == MOE_DATA_RANDOM) {
-        const uint64_t base = input_hash(o->seed ^ (uint64_t)rank << 40) + ((uint64_t)token << 20);
-        for (uint32_t i = 0; i < o->hidden; i++) row[i] = format_bf16_from_f32(input_random(input_hash(base + i)));
+        const uint64_t base = moe_hash(o->seed ^ (uint64_t)rank << 40) + ((uint64_t)token << 20);
+        for (uint32_t i = 0; i < o->hidden; i++) row[i] = format_bf16_from_f32(input_random(moe_hash(base + i)));
         return;
     }
     const float value = o->data == MOE_DATA_PATTERN ? (float)rank - 128.0f : (float)rank;

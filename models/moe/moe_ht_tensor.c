@@ -6,15 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The finaliser of splitmix64.  It lets any element be computed without the others. */
-static uint64_t ht_hash(uint64_t x)
-{
-    x += UINT64_C(0x9e3779b97f4a7c15);
-    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-    return x ^ x >> 31;
-}
-
 /* ---- inputs -------------------------------------------------------------------------------------------- */
 
 void ht_row_make(const struct moe_options *o, uint32_t rank, uint32_t token, uint8_t *row, uint8_t *scales)
@@ -56,16 +47,16 @@ float ht_weight(const struct ht_rank *h, uint32_t rank, uint32_t token, uint32_t
     const struct routing_rank *row = &h->base.routing->rank[rank];
     if (row->weights) return row->weights[(size_t)token * h->g.topk + place];
     if (h->base.options->data == MOE_DATA_CONSTANT) return (float)rank;
-    const uint64_t hash = ht_hash(h->base.options->seed ^ (uint64_t)rank << 48 ^ (uint64_t)token << 8 ^ place);
+    const uint64_t hash = moe_hash(h->base.options->seed ^ (uint64_t)rank << 48 ^ (uint64_t)token << 8 ^ place);
     return (float)(hash >> 40) / (float)(1u << 24);
 }
 
 /* Makes a row of a bias tensor.  As in the public tests, the first bias is all ones, and the second arbitrary. */
 void ht_bias_row(const struct moe_options *o, uint32_t which, uint32_t rank, uint32_t token, uint16_t *row)
 {
-    const uint64_t base = ht_hash(o->seed + 1) ^ (uint64_t)rank << 52 ^ (uint64_t)token << 20;
+    const uint64_t base = moe_hash(o->seed + 1) ^ (uint64_t)rank << 52 ^ (uint64_t)token << 20;
     for (uint32_t i = 0; i < o->hidden; i++) {
-        const float value = (float)(int32_t)(ht_hash(base + i) >> 40) / (float)(1u << 23) - 1.0f;
+        const float value = (float)(int32_t)(moe_hash(base + i) >> 40) / (float)(1u << 23) - 1.0f;
         row[i] = format_bf16_from_f32(which == 0 ? 1.0f : value);
     }
 }

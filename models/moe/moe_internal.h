@@ -48,6 +48,9 @@ extern const struct moe_family moe_family_pplx;       /* moe_pplx.c */
 /* Fills in the steps of Hybrid-EP's call of this phase, if the options ask for them (moe_hybrid_ep.c). */
 void moe_hybrid_ep_steps(const struct kernel_rank *rank, uint32_t phase, struct kernel_steps *steps);
 
+/* A cheap hash of an input's seed and place. */
+static inline uint64_t moe_hash(uint64_t x) { return kernel_hash(x + UINT64_C(0x9e3779b97f4a7c15)); }
+
 /* Writes row `token` of the rank's input x: `hidden` values in BF16, from the options' data mode and seed.  Any rank
  * can compute any row. */
 void moe_input_row(const struct moe_options *o, uint32_t rank, uint32_t token, uint16_t *row);

@@ -24,15 +24,9 @@
 #include "reports/compare.h"
 #include "reports/text_table.h"
 
-static double value_of(const struct record *record, const char *phase, int32_t rank, const char *metric)
-{
-    const struct record_row *row = record_find(record, phase, rank, metric);
-    return row ? row->value : NAN;
-}
-
 static double all_of(const struct record *record, const char *phase, const char *metric)
 {
-    return value_of(record, phase, RECORD_ALL, metric);
+    return record_value(record, phase, RECORD_ALL, metric);
 }
 
 static void number_cell(struct text_table *table, double value)
