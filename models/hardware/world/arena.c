@@ -15,25 +15,27 @@ enum { HUGE_BYTES = 2 * 1024 * 1024, FIRST_BYTES = HUGE_BYTES, MOST_BYTES = 8 * 
 struct arena_block {
     struct arena_block *before;
     size_t mapped_bytes;
+    size_t used_bytes; /* of a spare block: what its last arena may have written */
 };
 
-/* First blocks of arenas that were cleared, zeroed again.  The next arenas begin with them, because the system takes
- * longer to map and clear fresh pages than a small world takes to run. */
+/* First blocks of arenas that were cleared.  Whoever takes one zeroes what is used of it.  The next arenas begin with
+ * them, because the system takes longer to map and clear fresh pages than a small world takes to run. */
 enum { SPARES = 16 };
 static _Atomic(struct arena_block *) spare[SPARES];
 
-/* Returns a first block that an earlier arena has left; NULL: there is none. */
-static struct arena_block *spare_take(void)
+/* Returns the zeroed memory of a first block that an earlier arena has left; NULL: there is none. */
+static void *spare_take(void)
 {
     struct arena_block *block = NULL;
     for (uint32_t i = 0; !block && i < SPARES; i++) block = atomic_exchange(&spare[i], NULL);
+    if (block) memset(block, 0, block->used_bytes);
     return block;
 }
 
 /* Leaves a first block of which used_bytes are in use to the next arena.  Returns false if there is no place for it. */
 static bool spare_leave(struct arena_block *block, size_t used_bytes)
 {
-    memset(block + 1, 0, used_bytes - sizeof *block);
+    block->used_bytes = used_bytes;
     for (uint32_t i = 0; i < SPARES; i++) {
         struct arena_block *none = NULL;
         if (atomic_compare_exchange_strong(&spare[i], &none, block)) return true;
