@@ -123,7 +123,7 @@ static uint64_t passage_go(struct world *w, const struct request *r, const struc
 
 /* Sends a quantum's bytes over their only way, if its links need no planning (ways_straight).  Returns when the last
  * byte is at the peer. */
-static uint64_t straight_go(const struct world *w, const struct nic *nic, const struct request *r, uint32_t size,
+static uint64_t straight_go(const struct world *w, uint32_t from, const struct request *r, uint32_t size,
                             uint64_t head_ps, uint64_t tail_ps)
 {
     const struct network *n = w->network;
@@ -131,7 +131,7 @@ static uint64_t straight_go(const struct world *w, const struct nic *nic, const 
     const uint32_t port = peer_port_choose(w, r), to = target->nic[port];
     const struct network_local *local = &target->local[port];
     struct crossing c = { head_ps, tail_ps };
-    if (nic->number != to) link_cross(&n->link[n->port[to].in], size, &c);
+    if (from != to) link_cross(&n->link[n->port[to].in], size, &c);
     for (uint32_t i = 0; i < local->in_count; i++) link_cross(&n->link[local->in[i]], size, &c);
     return c.tail_ps;
 }
@@ -242,7 +242,7 @@ static void quantum_send(struct nic *nic, struct request *r, const struct passag
     mail->lands = false;
     if (held_ps) mail->there_ps = later(held_ps, there_ps);
     else if (!nic_mails(nic))
-        mail->there_ps = w->ways_straight ? straight_go(w, nic, r, size, head_ps, there_ps)
+        mail->there_ps = w->ways_straight ? straight_go(w, nic->number, r, size, head_ps, there_ps)
                                           : passage_go(w, r, p, size, head_ps, there_ps);
     mail->last = early_bytes + size == r->wire_bytes;
     assert(early_bytes + size <= r->wire_bytes && mail->there_ps >= now);
@@ -395,7 +395,7 @@ static void mail_way(const struct world *w, struct mail *m)
     const struct request *r = mail_request(m);
     struct world *from = w->rank[r->source].world;
     if (w->ways_straight) {
-        m->there_ps = straight_go(from, nic_of(from, r), r, m->size_bytes, m->head_ps, m->there_ps);
+        m->there_ps = straight_go(from, port_out(from, r), r, m->size_bytes, m->head_ps, m->there_ps);
         return;
     }
     struct passage p;

@@ -69,7 +69,8 @@ static inline uint32_t port_choose(const struct world *w, const struct request *
 /* The index, among the target's ports, of the port that the request comes to. */
 static inline uint32_t peer_port_choose(const struct world *w, const struct request *r)
 {
-    return port_choose(w, r) % w->rank[r->target].nic_count;
+    const uint32_t count = w->rank[r->target].nic_count;
+    return count == 1 ? 0 : port_choose(w, r) % count;
 }
 
 /* The numbers, among all ports, of the source's port and of the target's. */
@@ -130,7 +131,7 @@ static inline uint32_t request_early_bytes(const struct world *w, const struct r
 static inline uint64_t back_ps(const struct world *w, const struct request *r)
 {
     if (turns_round(w, r)) return 1;
-    if (w->network->leaf_count < 2) return w->cluster->network.latency_ps;
+    if (__builtin_expect(w->network->leaf_count < 2, 1)) return w->cluster->network.latency_ps;
     return network_back_ps(w->network, port_out(w, r), port_to(w, r));
 }
 
