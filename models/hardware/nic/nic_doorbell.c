@@ -49,10 +49,11 @@ void nic_ring_add(struct nic *nic, struct request *last, uint64_t time_ps)
         nic->ring_max = max;
     }
     const uint32_t mask = nic->ring_max - 1, place = ring_place(nic, time_ps);
-    for (uint32_t i = nic->ring_count++; i > place; i--)
-        nic->ring[(nic->ring_first + i) & mask] = nic->ring[(nic->ring_first + i - 1) & mask];
+    uint32_t to = nic->ring_first + nic->ring_count++;
+    for (const uint32_t end = nic->ring_first + place; to != end; to--)
+        nic->ring[to & mask] = nic->ring[(to - 1) & mask];
     last->ring_ps = time_ps;
-    nic->ring[(nic->ring_first + place) & mask] = request_name(nic->world, last);
+    nic->ring[to & mask] = request_name(nic->world, last);
     if (!nic->stalled) nic_turn_schedule(nic);
 }
 
