@@ -18,8 +18,8 @@ enum gpu_kind {
     GPU_TIME_AND,   /* a row's time plus another row's, the sum times factor */
     GPU_LAUNCH,     /* a row's time minus twice another row's, which is in ns */
     GPU_EACH_TIME,  /* from a rate of operations: the time of `factor` operations */
-    GPU_TURN,       /* from rates by size: the time that a warp waits for each round of its loads, without the time of
-                     * the bytes and of a short row's other work */
+    GPU_TURN,       /* from rates by size: how long a warp waits for each round of its loads.  The time of the bytes
+                     * and the time of a short row's other work are left out */
     GPU_FURTHER,    /* from rates of rows that a warp loads by eight accesses at a time and by one: the time of each
                      * access of a round after the first */
     GPU_RATE,       /* a row's rate times factor */

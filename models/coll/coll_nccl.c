@@ -506,8 +506,9 @@ static void slice_next(struct block *b)
     if (b->begin < nccl_part_bytes(p, b->number)) b->now = primitive_of(b);
 }
 
-/* Charges a read of code, before the first byte is moved.  False: all code has been read.  The kernel itself has LL's
- * code.  For the other protocols it calls functions, so they need a second read (src/device/common.h). */
+/* Charges a read of code, before the first byte is moved.  Returns false if all code has been read.  LL's code is in
+ * the kernel itself.  For another protocol the kernel calls a function, whose code is a second read
+ * (src/device/common.h). */
 static bool kernel_begin(struct block *b)
 {
     if (b->begun > (b->op->plan.protocol != COLL_LL)) return false;

@@ -306,8 +306,8 @@ void ll_expert_run(struct ll_rank *r)
  * numbers, all ranks would send their first rows to rank 0, then to rank 1. */
 static uint32_t step_stride(uint32_t groups)
 {
-    for (uint32_t stride = groups * 89 / 144 + 1;; stride++) { /* about the golden section of groups; then the next
-                                                                * number that has no common divisor with groups */
+    for (uint32_t stride = groups * 89 / 144 + 1;; stride++) { /* the first number from the golden section of groups
+                                                                * on that has no common divisor with groups */
         uint32_t a = groups, b = stride;
         while (b) {
             const uint32_t rest = a % b;

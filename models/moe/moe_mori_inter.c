@@ -88,9 +88,10 @@ static void map_make(const struct moe_options *o, bool payload, struct mi_map *m
 
 static uint32_t chunks_of(const struct moe_options *o) { return (o->tokens_max + MI_CHUNK - 1) / MI_CHUNK; }
 
-/* Words that peers raise.  The proxy on each other node raises three kinds: chunk is 1 + the tokens of a chunk, chunks
- * is 1 + the places of all its chunks, and back says that its sums have come on a queue.  Each rank of this node raises
- * two: told is 1 + the rows that it has sent, and ready says that its output can be read. */
+/* Words that peers raise.  The proxy on each other node raises three kinds.  `chunk` is 1 + the tokens of one chunk,
+ * `chunks` is 1 + the places of all chunks of the proxy, and `back` says that the proxy's sums have come on one queue.
+ * Each rank of this node raises two.  `told` is 1 + the rows that the rank has sent, and `ready` says that the rank's
+ * output can be read. */
 static uint32_t word_chunk(const struct mi_rank *r, uint32_t node, uint32_t chunk) { return node * r->chunks + chunk; }
 static uint32_t word_chunks(const struct mi_rank *r, uint32_t node) { return r->ht.g.nodes * r->chunks + node; }
 static uint32_t word_told(const struct mi_rank *r, uint32_t local) { return word_chunks(r, r->ht.g.nodes) + local; }

@@ -757,8 +757,8 @@ static bool launches_loop(const struct case_options *c) { return c->launch && !s
 
 /* Runs `count` phases from `first` on together, and records them.  In a loop each rank begins the first round at its
  * arrival (--arrival), and the last round is recorded.  If the last phase follows a barrier, the last round leaves this
- * phase out: it would differ from the first round only in when each rank leaves the barrier.  If that matters, the
- * phase runs once more with those delays.  Else its first round is recorded. */
+ * phase out: the phase would differ from its first round only in when each rank leaves the barrier.  If these delays
+ * matter, the phase runs once more with them.  Otherwise the phase's first round is recorded. */
 static bool run_and_record(struct run *run, const struct case_options *c, uint32_t first, uint32_t count,
                            struct record *record, bool per_rank, GError **error)
 {

@@ -485,8 +485,9 @@ static double gemm_numbers(const struct costs_options *o, enum step_op op, doubl
     return in;
 }
 
-/* The bytes that casts move.  A backward GEMM of FP8 needs its operands cast along columns.  For dgrad these are the
- * gradients of the GEMM's output (BF16); for wgrad, the same gradients and the GEMM's input (kept in FP8). */
+/* The bytes that casts move.  A backward GEMM of FP8 needs its operands cast along columns.  dgrad has one
+ * such operand, the gradients of the GEMM's output (BF16).  wgrad has two: these gradients and the GEMM's input (kept
+ * in FP8). */
 static struct work cast_work(const struct costs_options *o, enum step_op op, enum step_pass pass, double tokens,
                              double rows)
 {

@@ -357,8 +357,8 @@ static bool stream_beside(struct measure *m, struct stream s, const struct alone
     return true;
 }
 
-/* Measures bursts.  value[] is that of streams_run(), without other work.  *lost_us gets the CPU time that one
- * operation takes away from other work. */
+/* Measures bursts.  value[] gets what streams_run() measures while the CPU has no other work.  *lost_us gets the CPU
+ * time that one operation takes away from other work. */
 static bool burst_load(struct measure *m, struct stream s, const struct alone *alone, double *value, double *lost_us,
                        GError **error)
 {
