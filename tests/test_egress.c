@@ -75,11 +75,12 @@ TEST("places")
 
 enum { ROWS = 20, ROW_BYTES = 1000, WARPS = 4, SMS = 3 };
 
-/* A warp that brings rows into shared memory and stores each row to a rank, as often as `times` says. */
+/* A warp that brings rows into shared memory and stores each row to a rank, as often as `times` says.  Before that, it
+ * reads an array by this many loads. */
 struct sender {
     struct fabric_worker worker;
     uint16_t peer;
-    uint32_t rows, times;
+    uint32_t rows, times, loads;
     bool staged;
     uint64_t end_ps;
 };
@@ -87,6 +88,11 @@ struct sender {
 static enum worker_step sender_step(struct fabric_worker *w)
 {
     struct sender *s = fabric_container_of(w, struct sender, worker);
+    if (s->loads) {
+        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .rows = 1, .site = SITE_V2_CHOICES_COUNT });
+        s->loads--;
+        return WORKER_MORE;
+    }
     if (!s->staged && !s->rows) {
         s->end_ps = fabric_now_ps(w->fabric);
         return WORKER_DONE;
@@ -199,4 +205,22 @@ TEST("warps take turns, and loads wait for stores")
     WITHIN(end_us(&sender[0]), 3);
     WITHIN(end_us(&sender[1]), 4);
     WITHIN(end_us(&sender[2]), 2);
+}
+
+/* One warp of each SM reads while another one has ten rows for a rank.  A load waits for 6.5 KB of its SM's stores to
+ * the peer, and for no store of another SM or to the own GPU.  The first load begins before the stores do. */
+TEST("loads wait behind stores of their SM")
+{
+    struct cluster c = shared_cluster();
+    struct sender sender[] = { { .peer = 1, .rows = 1, .times = 10, .staged = true },
+                               { .peer = 0, .rows = 1, .times = 10, .staged = true, .worker.sm = 2 },
+                               { .loads = 2 },
+                               { .loads = 3 },
+                               { .loads = 3, .worker.sm = 1 },
+                               { .loads = 3, .worker.sm = 2 } };
+    rank_run(&c, sender, 6);
+    WITHIN(end_us(&sender[0]), 10);
+    WITHIN(end_us(&sender[2]), 6.5);
+    WITHIN(end_us(&sender[3]), 10);
+    CU_ASSERT(end_us(&sender[4]) < 0.1 && end_us(&sender[5]) < 0.1);
 }

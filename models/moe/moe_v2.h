@@ -128,6 +128,8 @@ struct v2_notify {
     struct fabric_worker worker;
     struct v2_rank *rank;
     uint32_t stage, next;
+    uint32_t loads, load_bytes; /* the loads that it still makes of an array, and the bytes of each */
+    uint8_t site;               /* enum site: of these loads */
 };
 
 /* Opens a kernel when all peers have reached it.  Closes it when its workers have finished and all rows for this rank

@@ -184,25 +184,46 @@ void v2_gate_launch(struct v2_rank *r, enum v2_word kind, uint32_t from_count)
 
 /* ---- notify -------------------------------------------------------------------------------------------- */
 
-enum { NOTIFY_COUNT, NOTIFY_GATHER, NOTIFY_NODES, NOTIFY_NODES_CAME, NOTIFY_RANKS, NOTIFY_CAME, NOTIFY_END };
+enum {
+    NOTIFY_READ,
+    NOTIFY_COUNT,
+    NOTIFY_GATHER,
+    NOTIFY_NODES,
+    NOTIFY_NODES_CAME,
+    NOTIFY_RANKS,
+    NOTIFY_CAME,
+    NOTIFY_END
+};
 
-/* Charges for counts.  The threads read the counts of all ranks and experts together, and wait for them.  Then each
- * thread waits `more` times for sums that other threads make. */
-static void counts_charge(struct v2_notify *n, uint32_t more)
+/* Lets the worker read an array of size_bytes by this many loads, one after another and each in a step. */
+static bool notify_reads(struct v2_notify *n, uint8_t site, uint32_t loads, uint64_t size_bytes)
+{
+    n->site = site;
+    n->loads = loads;
+    n->load_bytes = (uint32_t)(size_bytes / (loads ? loads : 1));
+    return true;
+}
+
+/* The threads read the counts of all ranks and experts.  What they make of these is in shared memory. */
+static bool counts_read(struct v2_notify *n)
 {
     const struct ht_geometry *g = &n->rank->ht.g;
     const uint32_t threads = 32 * V2_NOTIFY_WARPS, counts = g->ranks + g->experts;
-    ht_scan_here(&n->worker, SITE_V2_COUNTS_SUM, (counts + threads - 1) / threads + more, (uint64_t)counts * 8);
+    return notify_reads(n, SITE_V2_COUNTS_SUM, (counts + threads - 1) / threads, (uint64_t)counts * 8);
 }
 
-/* Counts the SM's share of tokens.  A warp reads a token's top-k choices, waits for them, and counts in shared
+/* The SM reads its share of the tokens.  A warp reads a token's top-k choices, waits for them, and counts in shared
  * memory. */
-static bool notify_count(struct v2_notify *n)
+static bool notify_read(struct v2_notify *n)
 {
     const struct ht_rank *h = &n->rank->ht;
-    const uint32_t warps = V2_NOTIFY_WARPS * h->base.options->num_sms;
-    ht_scan_here(&n->worker, SITE_V2_CHOICES_COUNT, (h->g.tokens + warps - 1) / warps,
-                 (uint64_t)h->g.tokens * h->g.topk * 4 / h->base.options->num_sms);
+    const uint32_t sms = h->base.options->num_sms, warps = V2_NOTIFY_WARPS * sms;
+    return notify_reads(n, SITE_V2_CHOICES_COUNT, (h->g.tokens + warps - 1) / warps,
+                        (uint64_t)h->g.tokens * h->g.topk * 4 / sms);
+}
+
+static bool notify_count(struct v2_notify *n)
+{
     fabric_signal_add(&n->worker, v2_word_private(n->rank, V2_NOTIFIED), 1, SITE_NONE);
     return true;
 }
@@ -211,8 +232,7 @@ static bool notify_gather(struct v2_notify *n)
 {
     const uint64_t notified = fabric_load(n->worker.fabric, v2_word_private(n->rank, V2_NOTIFIED));
     if (notified != *v2_grown(n->rank, V2_NOTIFIED)) return false;
-    counts_charge(n, 1);
-    return true;
+    return counts_read(n);
 }
 
 static bool notify_nodes(struct v2_notify *n)
@@ -230,8 +250,7 @@ static bool notify_nodes_came(struct v2_notify *n)
     const struct v2_rank *r = n->rank;
     for (; r->ht.g.nodes > 1 && n->next < r->ht.g.nodes; n->next++)
         if (!ht_word(&r->ht, v2_word_counts(r, true) + n->next)) return false;
-    if (r->ht.g.nodes > 1) counts_charge(n, 0);
-    return true;
+    return r->ht.g.nodes == 1 || counts_read(n);
 }
 
 /* Tells each rank of the node how many of this rank's tokens it gets.  In hybrid mode the number would be that of the
@@ -253,21 +272,23 @@ static bool notify_came(struct v2_notify *n)
     const struct v2_rank *r = n->rank;
     for (; n->next < r->ht.g.local; n->next++)
         if (!ht_word(&r->ht, v2_word_counts(r, false) + n->next)) return false;
-    counts_charge(n, 2);
-    return true;
+    return counts_read(n);
 }
 
 static enum worker_step notify_step(struct fabric_worker *w)
 {
     static bool (*const pass[NOTIFY_END])(struct v2_notify * n) = {
-        notify_count, notify_gather, notify_nodes, notify_nodes_came, notify_ranks, notify_came,
+        notify_read, notify_count, notify_gather, notify_nodes, notify_nodes_came, notify_ranks, notify_came,
     };
     struct v2_notify *n = fabric_container_of(w, struct v2_notify, worker);
     if (!v2_is_open(n->rank)) return WORKER_WAIT;
     const uint32_t end = w->sm == 0 ? NOTIFY_END : NOTIFY_GATHER;
-    for (; n->stage < end; n->stage++, n->next = 0)
+    for (; !n->loads && n->stage < end; n->stage++, n->next = 0)
         if (!pass[n->stage](n)) return WORKER_WAIT;
-    return v2_finish(w, n->rank);
+    if (!n->loads) return v2_finish(w, n->rank);
+    ht_scan_here(w, n->site, 1, n->load_bytes);
+    n->loads--;
+    return WORKER_MORE;
 }
 
 static void notify_describe(const struct fabric_worker *w, char *text, size_t text_size)

@@ -75,7 +75,9 @@ struct bulk_engine {
     struct sim_event event; /* runs when the first request may have left the engine */
     struct world_rank *rank;
     struct bulk_turn *first;
-    uint64_t mark; /* the first store's mark (egress.h) */
+    uint64_t mark;               /* the first store's mark (egress.h) */
+    uint64_t begun_ps, taken_ps; /* of the last store: when it began; when the engine, but not yet the links, is done */
+    uint64_t away_bytes;         /* of all its stores to peers */
     struct rng rng;
     bool idle; /* the first request has not begun */
 };
@@ -85,6 +87,8 @@ struct bulk_engine {
 void bulk_turn_take(struct world_worker *ww, uint16_t peer, uint32_t off_line, uint64_t size_bytes);
 /* Queues a load of the stepped worker in the same way. */
 void bulk_turn_load(struct world_worker *ww, uint64_t size_bytes, struct bulk_load load);
+/* How long a load, an atomic or a word of this SM waits now for stores that the links hold up. */
+uint64_t bulk_ahead_ps(struct world_rank *rank, uint16_t sm);
 sim_handler bulk_engine_run; /* EVENT_STORED */
 
 #endif

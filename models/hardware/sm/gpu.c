@@ -513,7 +513,8 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
     ww->unfenced = false;
     const uint64_t done_ps = later(p->apart ? fenced_ps : 0, ww->cursor_ps);
     const uint64_t own_ps = p->to_host ? w->transport.proxy_ps : gpu->poll_ps;
-    uint64_t visible_ps = done_ps + (path == FABRIC_SELF ? own_ps : w->cluster->nvlink.latency_ps);
+    uint64_t visible_ps =
+        done_ps + bulk_ahead_ps(rank, ww->sm) + (path == FABRIC_SELF ? own_ps : w->cluster->nvlink.latency_ps);
     if (w->peer_way && path != FABRIC_SELF) visible_ps += peers_latency_ps(rank, signal->peer);
     /* A kernel does not end before its peers have answered its signals. */
     if (path == FABRIC_NVLINK) {
@@ -564,7 +565,7 @@ static void gpu_signal_add(struct fabric *f, struct fabric_worker *worker, uint3
     uint64_t seen_ps = later(step->last_end_ps, staged_ps);
     /* Shared memory has the value at once, and reading it there takes no poll. */
     if (gpu->load_ps && adds == LOOP_ADDS_SHARED) seen_ps = later(now, seen_ps > w->poll_ps ? seen_ps - w->poll_ps : 0);
-    else seen_ps += gpu->poll_ps;
+    else seen_ps += bulk_ahead_ps(rank, ww->sm) + gpu->poll_ps;
     world_word_schedule(rank, word, addend, true, seen_ps);
 }
 

@@ -194,6 +194,7 @@ uint64_t gpu_scan_end(struct world_rank *rank, const struct fabric_work *work, c
     if (p && p->peer) return start + rank->world->cluster->nvlink.peek_ps;
     uint64_t ps = scan_again_ps(rank, work, p, lanes);
     if (gpu_priced(rank->world, p) && !p->program && !p->chase) ps += gpu_touch_ps(ww, p);
+    if (p && p->chase) ps += bulk_ahead_ps(rank, ww->sm);
     gpu_scanned_note(ww, ps);
     return start + ps;
 }
