@@ -398,7 +398,7 @@ static enum world_resource rival_find(const struct cluster *c, const struct boun
  *     COMPARE_STEPS    if no part is busy for STEPS_BOUND_PERCENT of this time, or for twice that while latency takes
  *                      longer than any part: warps' own steps, launches, and ways of words and messages follow one
  *                      another
- *     COMPARE_LATE     the same, if the slowest rank runs for half of its time before the last rank begins
+ *     COMPARE_LATE     if no part is busy for half of this time, and the last rank begins after half of it
  *     COMPARE_NO_PART  in all other cases
  * Also records the busiest part's bytes, its rate, the rate that most parts of its kind have (if that is higher), and
  * its load over the mean. */
@@ -412,11 +412,12 @@ static void record_bottleneck(struct record *record, const char *phase, const st
     const double busy_pct = slowest_us > 0 ? 100 * busy_us / slowest_us : 0;
     const enum world_resource rival = some ? rival_find(run->cluster, b) : WORLD_RESOURCE_COUNT;
     const bool latency_longer = b->tightest == BOUND_LATENCY; /* latency takes longer than any part is busy */
-    const bool waits = busy_pct < STEPS_BOUND_PERCENT * (latency_longer ? 2 : 1);
+    const bool late = 2 * b->late_us > slowest_us && busy_pct < 2 * STEPS_BOUND_PERCENT;
+    const bool waits = late || busy_pct < STEPS_BOUND_PERCENT * (latency_longer ? 2 : 1);
     const bool alone = busy_pct >= PART_BOUND_PERCENT && rival == WORLD_RESOURCE_COUNT && !latency_longer;
     record_add_text(record, phase, RECORD_ALL, named,
                     2 * b->awaits_us > slowest_us ? COMPARE_BEFORE
-                    : waits                       ? 2 * b->late_us > slowest_us ? COMPARE_LATE : COMPARE_STEPS
+                    : waits                       ? late ? COMPARE_LATE : COMPARE_STEPS
                     : alone                       ? world_resource_name(b->busiest)
                                                   : COMPARE_NO_PART);
     record_add(record, phase, RECORD_ALL, "bottleneck_busy_pct", busy_pct, "%");

@@ -283,6 +283,13 @@ void busy_notes_take(struct world *whole)
 
 void busy_rank_begin(const struct world_rank *rank) { look(rank->world, note_of(rank, false)); }
 
+void busy_rank_late(struct world_rank *rank)
+{
+    if (!rank->worker_count) return;
+    rank->end_event = (struct sim_event){ .kind = EVENT_END };
+    sim_schedule_at(rank->world->sim, &rank->end_event, rank->start_ps);
+}
+
 /* Schedules the look for when the kernel ends, because a worker's last step comes before the end of its operations. */
 void busy_rank_end(struct world_rank *rank)
 {
@@ -298,7 +305,8 @@ void busy_event_run(struct sim *sim, struct sim_event *event)
 {
     struct world *w = sim_owner(sim);
     w->looks++;
-    look(w, note_of(fabric_container_of(event, struct world_rank, end_event), true));
+    const struct world_rank *rank = fabric_container_of(event, struct world_rank, end_event);
+    look(w, note_of(rank, !rank->running));
 }
 
 /* Takes in a rank's part that was busy for busy_ps.  Of equal parts, the lowest rank's counts. */

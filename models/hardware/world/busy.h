@@ -3,8 +3,8 @@
  *
  * The slowest rank is the one whose kernel takes longest from its first step to its last.  Every part counts, even
  * if it serves bytes of ranks whose own kernels have ended.  The parts are looked at when a program begins, when
- * ranks begin a later kernel of it (BUSY_BEGINS_MAX times at most), and when the slowest rank so far ends.  The
- * looks change nothing. */
+ * ranks begin it late or begin a later kernel of it (BUSY_BEGINS_MAX times at most), and when the slowest rank so far
+ * ends.  The looks change nothing. */
 #ifndef MODELS_HARDWARE_BUSY_H
 #define MODELS_HARDWARE_BUSY_H
 
@@ -32,6 +32,8 @@ sim_handler busy_event_run;
 
 /* Called when a program of `kernels` kernels begins, at begin_ps. */
 void busy_program_begin(struct busy *busy, uint32_t kernels, uint64_t begin_ps);
+/* Called when a rank will begin the program's first kernel only at its start_ps, to look at the parts then. */
+void busy_rank_late(struct world_rank *rank);
 /* Called when the rank begins a kernel that is not the program's first. */
 void busy_rank_begin(const struct world_rank *rank);
 /* Called when the last worker of the rank's kernel is done. */

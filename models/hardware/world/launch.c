@@ -293,6 +293,7 @@ static void first_launch(struct world *part)
         rank[r].kernel = 0;
         rank_prepare(&rank[r], start_ps + (program->arrival_ps ? program->arrival_ps[part->rank_first + r] : 0));
         most = rank[r].worker_count > most ? rank[r].worker_count : most;
+        if (rank[r].start_ps != start_ps) busy_rank_late(&rank[r]);
     }
     /* Ranks that begin at the same instant take turns worker by worker, so that no rank is always first. */
     for (uint32_t i = 0; i < most; i++)

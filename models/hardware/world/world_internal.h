@@ -45,7 +45,7 @@ enum {
     EVENT_LAUNCH,   /* a rank's kernel has ended, so its next one begins or the agenda is told */
     EVENT_LOOK,     /* a look at how busy ports are */
     EVENT_TIMER,    /* the timer of a rank on an agenda */
-    EVENT_END,      /* a rank's kernel ends, and busy parts are looked at (busy.h) */
+    EVENT_END,      /* a rank's kernel ends or begins late, and busy parts are looked at (busy.h) */
     EVENT_KINDS
 };
 _Static_assert((unsigned)EVENT_KINDS <= (unsigned)SIM_KINDS, "each has a handler");
@@ -225,7 +225,7 @@ struct world_rank {
                                       * WORKER_COUNTS was done */
     struct sim_event launch_event;   /* its next kernel begins, or its agenda is told that the last one has ended */
     struct sim_event timer_event;    /* its timer, if it runs an agenda */
-    struct sim_event end_event;      /* its kernel has ended (busy.h) */
+    struct sim_event end_event;      /* its kernel has ended, or begins late (busy.h) */
     struct pressure pressure;        /* how other kernels on its GPU slow the memory */
     uint32_t kernel;                 /* index of its kernel in the program */
     uint32_t launch;                 /* number of its last launch, over all programs */
