@@ -168,8 +168,8 @@ uint64_t bulk_ahead_ps(struct world_rank *rank, uint16_t sm)
     const struct bulk_engine *e = rank->engine ? &rank->engine[sm] : NULL;
     if (!e || !e->first || e->idle || !turn_away(e, e->first)) return 0;
     const uint64_t now_ps = sim_now_ps(rank->world->sim), first_bytes = e->first->size_bytes;
-    const uint64_t left_ps =
-        later(sim_event_time_ps(&e->event), egress_look(&rank->shares, rank->sm_cpc[sm], e->mark, now_ps));
+    uint64_t left_ps = sim_event_time_ps(&e->event);
+    if (left_ps <= e->taken_ps) left_ps = egress_look(&rank->shares, rank->sm_cpc[sm], e->mark, now_ps);
     if (left_ps <= e->taken_ps) return 0; /* the engine is the limit, not the links */
     const uint64_t byte_ps = (left_ps - e->begun_ps) / first_bytes;
     const uint64_t all_ps = left_ps - now_ps + (e->away_bytes - first_bytes) * byte_ps;
