@@ -17,7 +17,7 @@
 #include "reports/whole_file.h"
 #include "sim/command.h"
 #include "sim/command_line.h"
-#include "sim/nearest.h"
+#include "sim/text.h"
 #include "sim/new_file.h"
 #include "sim/share.h"
 
@@ -124,7 +124,7 @@ static bool gpu_find(struct plan *p, GError **error)
     p->gpu = gpu_load(p->a->gpu);
     if (p->gpu) return true;
     g_auto(GStrv) known = gpus_known();
-    g_autofree char *list = g_strjoinv(", ", known), *meant = nearest_meant(p->a->gpu, (const char *const *)known);
+    g_autofree char *list = g_strjoinv(", ", known), *meant = text_meant(p->a->gpu, (const char *const *)known);
     return error_input(error, "--gpu: expected one of %s, found '%s'%s", list, p->a->gpu, meant);
 }
 

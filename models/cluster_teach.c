@@ -6,7 +6,7 @@
 #include "models/cluster.h"
 #include "models/cluster_keys.h"
 #include "sim/error.h"
-#include "sim/nearest.h"
+#include "sim/text.h"
 
 enum { COLUMNS = 100, INDENT = 6 };
 
@@ -158,7 +158,7 @@ static bool refuse(const char *what, GError **error)
         g_ptr_array_add(names,
                         strchr(what, '.') ? g_strconcat(key->section, ".", key->name, NULL) : g_strdup(key->name));
     g_ptr_array_add(names, NULL);
-    g_autofree char *meant = nearest_meant(what, (const char *const *)names->pdata);
+    g_autofree char *meant = text_meant(what, (const char *const *)names->pdata);
     return error_input(error, "expected a section, a key, SECTION.KEY or all, found '%s'%s", what, meant);
 }
 

@@ -42,9 +42,3 @@ const char *nearest_find(const char *word, const char *const *words)
     }
     return distance <= 3 && distance * 3 <= strlen(word) ? nearest : NULL;
 }
-
-char *nearest_meant(const char *word, const char *const *words)
-{
-    const char *nearest = nearest_find(word, words);
-    return nearest ? g_strdup_printf("; did you mean %s?", nearest) : g_strdup("");
-}

@@ -2,7 +2,6 @@
 #ifndef SIM_NEAREST_H
 #define SIM_NEAREST_H
 
-#include <glib.h>
 #include <stdint.h>
 
 enum { NEAREST_WORD_MAX = 64 }; /* a longer word is similar to no word */
@@ -15,7 +14,5 @@ uint32_t nearest_distance(const char *one, const char *other);
 /* The first of words (NULL-terminated) with the smallest distance to word.  NULL if that distance is too large for a
  * misspelling: more than three letters, or more than one letter in three. */
 const char *nearest_find(const char *word, const char *const *words);
-/* "; did you mean WORD?" with that word, or "" if there is none.  Freed by the caller. */
-char *nearest_meant(const char *word, const char *const *words);
 
 #endif

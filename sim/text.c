@@ -4,6 +4,7 @@
 #include <glib.h>
 #include <stdbool.h>
 #include <string.h>
+#include "sim/nearest.h"
 
 enum { FIRST_NO_CONTROL = 0xa0 }; /* in single-byte encodings, bytes from 0x80 to 0x9f are control characters */
 
@@ -33,4 +34,10 @@ uint64_t text_json_values(const char *text, size_t size_bytes)
         if ((c == ']' || c == '}') && depth) depth--;
     }
     return values;
+}
+
+char *text_meant(const char *word, const char *const *words)
+{
+    const char *nearest = nearest_find(word, words);
+    return nearest ? g_strdup_printf("; did you mean %s?", nearest) : g_strdup("");
 }

@@ -1,5 +1,5 @@
-/* text.h - protects against text from outside: replaces what would move the cursor, and counts JSON values before a
- * parser makes them. */
+/* text.h - text from outside: replaces what would move the cursor, counts JSON values before a parser makes them, and
+ * says which word was meant. */
 #ifndef SIM_TEXT_H
 #define SIM_TEXT_H
 
@@ -10,6 +10,10 @@
  * ends among them) replaced by '?'.  Bytes that are not UTF-8 stay, because names of files have them.  Free with
  * g_free(). */
 char *text_printable(const char *text, size_t size_bytes);
+
+/* "; did you mean WORD?" with the one of words (NULL-terminated) that is nearest to word (nearest.h), or "" if there is
+ * none.  Freed by the caller. */
+char *text_meant(const char *word, const char *const *words);
 
 /* The number of opening brackets in text, plus the number of commas within brackets.  Brackets and commas in strings
  * count, too.  If the text is JSON, it has at most twice as many values, and a parser takes some 100 bytes for each. */

@@ -3,6 +3,7 @@
  * Aim: sim/nearest.h.  Method: known pairs; words that are a known number of edits apart; the longest words that
  * count. */
 #include "sim/nearest.h"
+#include "sim/text.h"
 
 #include <string.h>
 #include "sim/rng.h"
@@ -74,7 +75,7 @@ TEST("who was meant")
 TEST("the question")
 {
     static const char *const words[] = { "deepseek-v3", "kimi-k2", NULL };
-    g_autofree char *some = nearest_meant("Deepsek-v3", words), *none = nearest_meant("llama", words);
+    g_autofree char *some = text_meant("Deepsek-v3", words), *none = text_meant("llama", words);
     CU_ASSERT_STRING_EQUAL(some, "; did you mean deepseek-v3?");
     CU_ASSERT_STRING_EQUAL(none, "");
 }

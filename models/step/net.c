@@ -5,7 +5,7 @@
 #include <string.h>
 #include "reports/whole_file.h"
 #include "sim/error.h"
-#include "sim/nearest.h"
+#include "sim/text.h"
 #include "sim/share.h"
 
 enum { FILE_BYTES_MAX = 1 << 20, SIZE_MAX_OF_NET = 1 << 24, DEPTH_MAX_OF_NET = 1 << 12 };
@@ -139,7 +139,7 @@ struct net *net_load(const char *path_or_name, GError **error)
     size_t size_bytes;
     if (!shipped && !strchr(path_or_name, '/') && !g_file_test(path, G_FILE_TEST_EXISTS)) {
         g_auto(GStrv) names = share_names(SHARE_NETS);
-        g_autofree char *list = g_strjoinv(", ", names), *meant = nearest_meant(lower, (const char *const *)names);
+        g_autofree char *list = g_strjoinv(", ", names), *meant = text_meant(lower, (const char *const *)names);
         return error_null(error, "--net: expected a config.json or one of %s; found \"%s\"%s", list, path_or_name,
                           meant);
     }

@@ -18,8 +18,8 @@ notify() {
 }
 more $(notify) $(notify --launch loop) 10 # waits for the ranks whose combine ended last
 run --launch loop --per-rank | grep -c ',time_us,'
-for bad in '--arrival 3us|4us' '--arrival soon' '--arrival uniform:1h' '--arrival unifrom:1us' '--arrival file:/nowhere/times' '--slow 16:2x' \
-           '--slow 3:0x' '--slow 3' '--launch later'; do
+for bad in '--arrival 3us|4us' '--arrival soon' '--arrival uniform:1h' '--arrival unifrom:1us' '--arrival file:/nowhere/times' \
+           '--slow 16:2x' '--slow 3:0x' '--slow 3' '--launch later'; do
     "$EPTWIN" simulate --cluster h800-cx7 --num-ranks 16 $bad; echo "status $?"
 done 2>&1
 printf '1us\n2us # late\n' >times.txt

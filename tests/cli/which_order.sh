@@ -89,7 +89,9 @@ $EPTWIN simulate --cluster h100-cx7 --kernel one-sided --num-ranks 8 --num-token
 ls x 2>&1
 echo '# sure, if the second is slower by more than both errors together (the table rounds to 1 %)'
 for case in '2 16' '8 64' '8 256' '8 1024'; do
-    $EPTWIN which --cluster source/models/clusters/h200.ini --num-ranks ${case% *} --num-tokens ${case#* } --at-tokens 4096 | awk -v tokens=${case#* } '
+    tokens=${case#* }
+    $EPTWIN which --cluster source/models/clusters/h200.ini --num-ranks ${case% *} --num-tokens $tokens --at-tokens 4096 |
+        awk -v tokens=$tokens '
         $1 == 1 && $6 == "-" { first = $7 }
         $1 == 2 && $7 == "%" { gap = $6; second = $8 }
         $1 == tokens { said = $NF }
