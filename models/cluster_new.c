@@ -17,9 +17,9 @@
 #include "reports/whole_file.h"
 #include "sim/command.h"
 #include "sim/command_line.h"
-#include "sim/text.h"
 #include "sim/new_file.h"
 #include "sim/share.h"
+#include "sim/text.h"
 
 static const char about[] =
     "Writes a commented cluster file: a shipped GPU, so many NICs, and the switches between them.\n"

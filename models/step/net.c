@@ -5,8 +5,8 @@
 #include <string.h>
 #include "reports/whole_file.h"
 #include "sim/error.h"
-#include "sim/text.h"
 #include "sim/share.h"
+#include "sim/text.h"
 
 enum { FILE_BYTES_MAX = 1 << 20, SIZE_MAX_OF_NET = 1 << 24, DEPTH_MAX_OF_NET = 1 << 12 };
 
