@@ -204,8 +204,9 @@ TEST("who waits serves")
 
 enum { HANG_RANKS = 6 };
 
-/* 18 ways to hang.  Each entry has the rank that asks, the ranks for which each rank waits, how many exchanges each
- * rank has reached, and the root.  '.': waits for no rank.  '*': waits for any rank.  '?': does not answer. */
+/* 21 ways to hang.  Each entry has the rank that asks, the ranks for which each rank waits, how many exchanges each
+ * rank has reached, and the root.  '.': waits for no rank.  '*': waits for any rank.  '?': does not answer.
+ * '!': is stopped. */
 static const struct hang {
     uint32_t first;
     const char *waits[HANG_RANKS];
@@ -237,6 +238,9 @@ static const struct hang {
                                                                        * waits */
     { 4, { "*", "*", "*", "*", "*", "*" }, { 7, 6, 7, 7, 7, 7 }, 1 }, /* if all wait for any rank, the root is the rank
                                                                        * that is behind */
+    { 0, { "2", ".", "?", "!", ".", "." }, { 0 }, 3 },                /* a silent rank may wait for the stopped one */
+    { 0, { "2", ".", "0", "!", ".", "." }, { 0, 0, 1 }, 0 },          /* nobody waits for the stopped rank */
+    { 0, { "23", ".", "?", "!", ".", "." }, { 0 }, 3 },
 };
 
 static void hang_make(const struct hang *h, uint32_t rank, struct bootstrap_wait *wait)
@@ -251,13 +255,15 @@ TEST("who holds up a run")
 {
     for (size_t k = 0; k < G_N_ELEMENTS(hangs); k++) {
         struct bootstrap_wait wait[HANG_RANKS];
-        bool answered[HANG_RANKS];
+        enum hang_answer answer[HANG_RANKS];
         char expected[64];
         for (uint32_t r = 0; r < HANG_RANKS; r++) {
             hang_make(&hangs[k], r, &wait[r]);
-            answered[r] = hangs[k].waits[r][0] != '?';
+            answer[r] = hangs[k].waits[r][0] == '!'   ? HANG_STOPPED
+                        : hangs[k].waits[r][0] == '?' ? HANG_SILENT
+                                                      : HANG_ANSWERED;
         }
-        g_autofree char *text = bootstrap_hang_text(wait, answered, HANG_RANKS, hangs[k].first);
+        g_autofree char *text = bootstrap_hang_text(wait, answer, HANG_RANKS, hangs[k].first);
         g_snprintf(expected, sizeof expected, "rank %u holds up the run: ", hangs[k].root);
         ASSERT_CONTAINS(text, expected);
         g_snprintf(expected, sizeof expected, "words of %u", hangs[k].first);
@@ -265,13 +271,25 @@ TEST("who holds up a run")
     }
 }
 
+TEST("all that do not answer may hold it up")
+{
+    const struct bootstrap_wait wait[5] = { { .peer_count = 4, .peer = { 1, 2, 3, 4 }, .text = "words" } };
+    enum hang_answer answer[5] = { HANG_ANSWERED, HANG_SILENT, HANG_ANSWERED, HANG_SILENT, HANG_SILENT };
+    g_autofree char *silent = bootstrap_hang_text(wait, answer, 5, 0);
+    CU_ASSERT_STRING_EQUAL(silent,
+                           "ranks 1, 3 and 4 hold up the run: they do not answer (stopped or busy); rank 0: words");
+    answer[3] = answer[4] = HANG_STOPPED;
+    g_autofree char *stopped = bootstrap_hang_text(wait, answer, 5, 0);
+    CU_ASSERT_STRING_EQUAL(stopped, "ranks 3 and 4 hold up the run: stopped by a signal; rank 0: words");
+}
+
 /* A peer may report anything: ranks that do not exist, or more entries than fit. */
 TEST("lies about it")
 {
     struct bootstrap_wait wait[2] = { { .peer_count = UINT32_MAX, .peer = { 9999, 1 } }, { .peer_count = 1 } };
-    const bool answered[2] = { true, true };
+    const enum hang_answer answer[2] = { HANG_ANSWERED, HANG_ANSWERED };
     memset(wait[1].text, 'x', sizeof wait[1].text); /* a text without a NUL */
-    g_autofree char *text = bootstrap_hang_text(wait, answered, 2, 0);
+    g_autofree char *text = bootstrap_hang_text(wait, answer, 2, 0);
     ASSERT_CONTAINS(text, "rank 0 holds up the run: ");
 }
 
@@ -287,6 +305,7 @@ static int rank_hangs(struct bootstrap *b, void *context)
     hang_make(h, b->rank, &wait);
     b->tell = hang_tell;
     b->tell_context = &wait;
+    if (h->waits[b->rank][0] == '!') raise(SIGSTOP);
     while (h->waits[b->rank][0] == '?') pause();
     if (b->rank == h->first) bootstrap_hang(b, &wait, &error);
     else if (b->rank % 2)

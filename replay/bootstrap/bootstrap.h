@@ -78,9 +78,9 @@ static inline bool bootstrap_check(struct bootstrap *b, GError **error)
 
 /* A rank that has waited too long calls this function.  The function asks all ranks what they wait for, ends the run
  * for all, sets *error to a text that names the rank at fault, and returns false.  The rank at fault is the caller, or
- * a rank that the caller waits for, directly or through others.  Among these, a rank that does not answer is named
- * first, then a rank that waits for nobody, then the rank in the earliest run.  Other ranks answer while they wait in
- * an exchange, or when they call bootstrap_check(). */
+ * a rank that the caller waits for, directly or through others.  Among these, a rank that is known to be stopped is
+ * named first, then all ranks that do not answer, then a rank that waits for nobody, then the rank in the earliest run.
+ * Other ranks answer while they wait in an exchange, or when they call bootstrap_check(). */
 static inline bool bootstrap_hang(struct bootstrap *b, const struct bootstrap_wait *wait, GError **error)
 {
     if (b->ops->hang) return b->ops->hang(b, wait, error);

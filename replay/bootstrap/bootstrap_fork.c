@@ -268,13 +268,14 @@ static void parent_take_share(struct fork_parent *p, struct fork_rank *r, const 
 static void parent_verdict(struct fork_parent *p)
 {
     g_autofree struct bootstrap_wait *wait = g_new(struct bootstrap_wait, p->rank_count);
-    g_autofree bool *answered = g_new(bool, p->rank_count);
+    g_autofree enum hang_answer *answer = g_new(enum hang_answer, p->rank_count);
     for (uint32_t i = 0; i < p->rank_count; i++) {
-        wait[i] = p->ranks[i].wait;
-        answered[i] = p->ranks[i].answered;
+        const struct fork_rank *const r = &p->ranks[i];
+        wait[i] = r->wait;
+        answer[i] = r->answered ? HANG_ANSWERED : r->stopped ? HANG_STOPPED : HANG_SILENT;
     }
     p->asking = false;
-    parent_fail(p, p->rank_count, bootstrap_hang_text(wait, answered, p->rank_count, p->hung_rank));
+    parent_fail(p, p->rank_count, bootstrap_hang_text(wait, answer, p->rank_count, p->hung_rank));
 }
 
 static void parent_take_state(struct fork_parent *p, uint32_t rank, const guint8 *data, size_t size_bytes)

@@ -22,10 +22,14 @@ int bootstrap_serve_ms(const struct bootstrap *b, uint64_t deadline_ms);
 enum { BOOTSTRAP_ASK_MS = 400 };
 /* What this rank waits for, in the form that is sent to other ranks. */
 struct bootstrap_wait bootstrap_wait_of(const struct bootstrap *b);
-/* Returns a text that names the rank at fault for a hang.  wait[] is valid for ranks with answered[rank] set, and
- * for the rank `first`, which reported the hang.  Peers in wait[] may be invalid, so they are checked.  Free with
- * g_free(). */
-char *bootstrap_hang_text(const struct bootstrap_wait *wait, const bool *answered, uint32_t rank_count, uint32_t first);
+/* What came of the question to a rank what it waits for.  A silent rank may be stopped, busy, or held up by a stopped
+ * rank: libfabric spins on locks that lie in memory of both. */
+enum hang_answer { HANG_STOPPED, HANG_SILENT, HANG_ANSWERED };
+/* Returns a text that names the rank at fault for a hang, or all ranks that may be: those that do not answer, if none
+ * is known to be stopped.  wait[] is valid for ranks with HANG_ANSWERED, and the rank `first`, which reported the hang,
+ * is one of them.  Peers in wait[] may be invalid, so they are checked.  Free with g_free(). */
+char *bootstrap_hang_text(const struct bootstrap_wait *wait, const enum hang_answer *answer, uint32_t rank_count,
+                          uint32_t first);
 /* Returns the ranks with listed[rank] set as text: "rank 2", "ranks 2 and 3", "ranks 1, 2, 3 and 61 more".  Free
  * with g_free(). */
 char *bootstrap_ranks_text(const bool *listed, uint32_t rank_count);

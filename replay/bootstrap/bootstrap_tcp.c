@@ -73,7 +73,7 @@ static bool root_take_reason(struct bootstrap_tcp *t, uint32_t rank, GError **er
 
 struct inquiry {
     struct bootstrap_wait *wait;
-    bool *answered;
+    enum hang_answer *answer;
 };
 
 /* Takes the rank's answer to the question, if it has arrived.  Returns whether nothing more is expected from the
@@ -84,7 +84,7 @@ static bool root_hear(struct bootstrap_tcp *t, struct inquiry *q, uint32_t rank)
     const int rc = wire_channel_advance(c, BOOTSTRAP_REASON_BYTES_MAX);
     if (rc == -EAGAIN) return false;
     if (rc && rc != -EMSGSIZE) return true; /* the connection is lost, so no answer will come */
-    q->answered[rank] = true;
+    q->answer[rank] = HANG_ANSWERED;
     if (!rc && (c->header.kind == WIRE_HANG || c->header.kind == WIRE_STATE) &&
         c->header.size_bytes == sizeof q->wait[rank])
         memcpy(&q->wait[rank], c->body, sizeof q->wait[rank]);
@@ -100,12 +100,15 @@ static bool root_ask(struct bootstrap_tcp *t, uint32_t first, const struct boots
     const uint32_t rank_count = t->base.rank_count;
     const uint64_t deadline_ms = bootstrap_now_ms() + BOOTSTRAP_ASK_MS;
     g_autofree struct bootstrap_wait *waits = g_new0(struct bootstrap_wait, rank_count);
-    g_autofree bool *answered = g_new0(bool, rank_count), *heard = g_new0(bool, rank_count);
-    struct inquiry q = { .wait = waits, .answered = answered };
+    g_autofree enum hang_answer *answer = g_new(enum hang_answer, rank_count);
+    g_autofree bool *heard = g_new0(bool, rank_count);
+    struct inquiry q = { .wait = waits, .answer = answer };
     uint32_t silent = rank_count;
     waits[0] = bootstrap_wait_of(&t->base);
     waits[first] = *wait;
-    answered[0] = answered[first] = heard[0] = heard[first] = true;
+    for (uint32_t r = 0; r < rank_count; r++) answer[r] = HANG_SILENT;
+    answer[0] = answer[first] = HANG_ANSWERED;
+    heard[0] = heard[first] = true;
     for (uint32_t r = 1; r < rank_count; r++)
         if (!heard[r]) wire_channel_send(&t->channels[r], WIRE_ASK, NULL, 0, deadline_ms);
     while (silent && bootstrap_now_ms() < deadline_ms) {
@@ -114,7 +117,7 @@ static bool root_ask(struct bootstrap_tcp *t, uint32_t first, const struct boots
             if (!heard[r] && !(heard[r] = root_hear(t, &q, r))) silent++;
         if (silent) g_usleep(1000 * (gulong)MAX(bootstrap_serve_ms(&t->base, bootstrap_now_ms() + 5), 1));
     }
-    return root_fail(t, bootstrap_hang_text(waits, answered, rank_count, first), error);
+    return root_fail(t, bootstrap_hang_text(waits, answer, rank_count, first), error);
 }
 
 /* Takes the report of a rank that hangs, and tells this rank that rank 0 is alive. */

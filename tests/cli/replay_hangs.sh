@@ -22,7 +22,7 @@ for kernel in ll normal v2 alltoallv allgather; do
     echo "exit $?"
     took_ms=$(($(now_ms) - begin_ms))
     [ $took_ms -le 3400 ] || echo "ended after $took_ms ms"
-    grep -o 'eptwin: rank 2 holds up the run: it does not answer' log || cat log
+    grep -o 'eptwin: rank 2 holds up the run: stopped by a signal' log || cat log
     for child in ${ranks[@]}; do kill -0 $child 2>/dev/null && echo "process $child is still there"; done
 done
 for try in 1 2; do

@@ -21,15 +21,17 @@ static void words_read(const uint8_t *data, size_t size_bytes)
 static void root_find(const uint8_t *data, size_t size_bytes)
 {
     struct bootstrap_wait wait[RANKS_MAX] = { 0 };
-    bool answered[RANKS_MAX];
+    enum hang_answer answer[RANKS_MAX];
     const uint32_t ranks = 1 + data[0] % RANKS_MAX, first = data[1] % ranks;
-    const uint8_t silent = data[2];
-    for (uint32_t r = 0; r < ranks; r++) answered[r] = r == first || !(silent >> r & 1);
-    memcpy(wait, data + 3, MIN(size_bytes - 3, sizeof wait));
-    g_autofree char *text = bootstrap_hang_text(wait, answered, ranks, first);
+    const uint8_t silent = data[2], stopped = data[3];
+    for (uint32_t r = 0; r < ranks; r++)
+        answer[r] = r == first || !(silent >> r & 1) ? HANG_ANSWERED : stopped >> r & 1 ? HANG_STOPPED : HANG_SILENT;
+    memcpy(wait, data + 4, MIN(size_bytes - 4, sizeof wait));
+    g_autofree char *text = bootstrap_hang_text(wait, answer, ranks, first);
     char *end;
-    if (!g_str_has_prefix(text, "rank ") || strtoul(text + 5, &end, 10) >= ranks) abort();
-    if (!g_str_has_prefix(end, " holds up the run: ")) abort();
+    if (!g_str_has_prefix(text, "rank")) abort();
+    if (strtoul(text + (text[4] == 's' ? 6 : 5), &end, 10) >= ranks) abort();
+    if (!strstr(end, text[4] == 's' ? " hold up the run: they " : " holds up the run: ")) abort();
     for (const char *c = text; *c; c++)
         if (g_ascii_iscntrl(*c)) abort();
 }
@@ -37,6 +39,6 @@ static void root_find(const uint8_t *data, size_t size_bytes)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
 {
     words_read(data, size_bytes);
-    if (size_bytes >= 4) root_find(data, size_bytes);
+    if (size_bytes >= 5) root_find(data, size_bytes);
     return 0;
 }
