@@ -103,7 +103,7 @@ static bool size_parse(const struct case_options *c, const struct case_load *loa
     if (o->kernel == COLL_AG_RS) return tokens_parse(c, &load->routing, o, error);
     if (!c->size) return true;
     if (o->kernel == COLL_ALLTOALLV)
-        return error_input(error, "size: expected another kernel than alltoallv, found it");
+        return error_input(error, "size: alltoallv expects matrix instead, such as uniform:%s", c->size);
     const bool read = g_ascii_string_to_unsigned(c->size, 10, 0, most, &o->size_bytes, NULL) ||
                       cluster_parse_size(c->size, &o->size_bytes);
     if (read && o->size_bytes >= 1 && o->size_bytes <= most) return true;

@@ -18,6 +18,8 @@ static const struct {
     { "phase", "$ step", true },
     { "kernel", "$ kernels", true },
     { "num-ranks", "$ ranks", true },
+    { "batch", "batch $", true },
+    { "schedule", "$", true },
     { "num-tokens", "$ tokens", true },
     { "trace", "$", true },
     { "steps", "steps $", true },
@@ -80,7 +82,8 @@ static const char *case_value(const struct report_case *c, const char *key)
     return "";
 }
 
-/* The value of a key in a title; "" if the title may not have it.  Without a trace, "step" and "layer" mean nothing.
+/* The value of a key in a title; "" if the title may not have it.  The tokens of a step's kernels are a part of its
+ * batch, which the title says.  Without a trace, "step" and "layer" mean nothing.
  * In a record of several steps or layers, they are only the first step and layer.  A key in which two predictions
  * differ cannot be in the title of both. */
 static const char *case_value_said(const struct report_case *c, const char *key)
@@ -88,6 +91,7 @@ static const char *case_value_said(const struct report_case *c, const char *key)
     if (report_explaining(c) == 2 &&
         g_strcmp0(record_get(c->series[0].record, key), record_get(c->series[1].record, key)) != 0)
         return "";
+    if (strcmp(key, "num-tokens") == 0 && *case_value(c, "batch")) return "";
     const bool traced = *case_value(c, "trace") != '\0';
     if (strcmp(key, "step") == 0 && (!traced || *case_value(c, "steps"))) return "";
     if (strcmp(key, "layer") == 0 && (!traced || *case_value(c, "layers"))) return "";
@@ -104,6 +108,7 @@ static void title_add(GString *title, const char *key, const char *value)
         if (strcmp(spoken[i].key, key) != 0) continue;
         const char *at = strchr(spoken[i].words, '$');
         g_string_append_printf(title, "%.*s%s%s", (int)(at - spoken[i].words), spoken[i].words, plain, at + 1);
+        if (strcmp(plain, "1") == 0 && g_str_has_prefix(at, "$ ")) g_string_truncate(title, title->len - 1);
         return;
     }
     if (strcmp(value, "true") == 0) g_string_append(title, key);
