@@ -296,7 +296,7 @@ static const struct stuck_case {
         { "waits for its own senders" } },
       "eptwin: rank 3 holds up the run: " },
     { { { "counter waits for rank 2" }, { "waits for rank 0" }, { "stops" }, { "waits for rank 0" } },
-      "eptwin: rank 2 holds up the run: it does not answer" },
+      "eptwin: rank 2 holds up the run: stopped by a signal" },
     { { { "waits for its senders", "reducer waits for row 7 of rank 1 from rank 3" },
         { "waits for rank -1" },
         { "waits for rank 0" },
