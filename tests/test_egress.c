@@ -208,7 +208,7 @@ TEST("warps take turns, and loads wait for stores")
 }
 
 /* One warp of each SM reads while another one has ten rows for a rank.  A load waits for 6.5 KB of its SM's stores to
- * the peer, and for no store of another SM or to the own GPU.  The first load begins before the stores do. */
+ * the peer, and for no store of another SM or to its own GPU.  The first load begins before the stores do. */
 TEST("loads wait behind stores of their SM")
 {
     struct cluster c = shared_cluster();

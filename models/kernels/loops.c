@@ -136,7 +136,7 @@ static const struct word {
     { "releases", FIELD(releases), FLAG, 0, 0,
       "signals: orders what others of the SM have stored, even if this group has stored nothing" },
     { "host-stored", FIELD(host_stored), FLAG, 0, 0, "signals: orders stores to the host's memory as well" },
-    { "to-host", FIELD(to_host), FLAG, 0, 0, "signals to the own rank: a thread of the host that posts waits for it" },
+    { "to-host", FIELD(to_host), FLAG, 0, 0, "signals to the rank itself: a thread of the host that posts waits for it" },
     { "polled", FIELD(polled), FLAG, 0, 0,
       "signals: the peer polls the data themselves, so that none is sent and no store is released for it" },
     { "in-shared", FIELD(adds), U8, 0, LOOP_ADDS_SHARED, "additions: the word is in the SM's shared memory" },

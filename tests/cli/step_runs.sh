@@ -49,7 +49,7 @@ for case in '--net deepseek-v3' '--net deepseek-v3 --schedule two-batch --dtype 
             '--net deepseek-v3 --schedule two-batch --gpu h100'; do
     $other $case --batch 64 --layers 1 --format text | grep -c -e 'too short' -e 'as long as predicted'
 done
-echo '# the own table knows passes'
+echo "# the user's table knows passes"
 printf 'op,gpu,dtype,shape,tokens,context,us\nup_wgrad,h800,fp8,7168,4096,16,5000\n' >own.csv
 $step $train --table own.csv --format text | grep '^up'
 $step $train --kernel v2 --schedule two-batch -o v2.csv && grep -E '^(step|dispatch_copy_backward),all,time_us,' v2.csv
