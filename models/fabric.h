@@ -100,14 +100,11 @@ struct fabric_signal {
 };
 
 enum fabric_work_kind {
-    FABRIC_WORK_CAST,    /* quantise rows */
-    FABRIC_WORK_COPY,    /* move rows within local memory */
-    FABRIC_WORK_REDUCE,  /* sum rows in FP32 */
-    FABRIC_WORK_SCAN,    /* read index arrays, count, prefix sums */
-    FABRIC_WORK_COMPUTE, /* arithmetic of another kernel; takes busy_ps if nothing else runs on the SM */
-    FABRIC_WORK_CALL,    /* a request of the host to a stream other than copies and words; the site says which */
-    FABRIC_WORK_STAGE,   /* read rows into the warp's shared memory with the bulk copy engine, after earlier stores
-                          * from that memory are written.  The model reads the rows' bytes only when they are stored */
+    FABRIC_WORK_CAST,   /* quantise rows */
+    FABRIC_WORK_COPY,   /* move rows within local memory, or what else the site's line says */
+    FABRIC_WORK_REDUCE, /* sum rows in FP32 */
+    FABRIC_WORK_SCAN,   /* read index arrays, count, prefix sums */
+    FABRIC_WORK_KINDS
 };
 
 struct fabric_work {
@@ -120,7 +117,6 @@ struct fabric_work {
     uint8_t site;   /* enum site: the place in the kernel's code */
     struct site_given *given;
     uint64_t read_bytes, write_bytes;
-    uint64_t busy_ps;                              /* COMPUTE: time of the work if nothing else runs on the SM */
     void (*run)(void *context, uint64_t argument); /* does the work in a world that stores payload; other worlds do not
                                                     * call it */
     void *context;

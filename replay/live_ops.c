@@ -147,15 +147,14 @@ static int live_flush(struct fabric *f, struct fabric_worker *w, uint16_t peer, 
     return live_broken(world, world->link->ops->flush(world->link, peer, queue));
 }
 
-/* Calls work->run(), if there is one, and spins for the time of compute.  Other work without run() does nothing in a
- * live world, and does not count as progress, because a worker that only polls may request it again and again. */
+/* Calls work->run().  Work without it does nothing in a live world, and does not count as progress, because a worker
+ * that only polls may request it again and again. */
 static void live_work(struct fabric *f, struct fabric_worker *w, const struct fabric_work *work)
 {
     (void)w;
-    if (work->run) work->run(work->context, work->argument);
-    const uint64_t end_ps = work->kind == FABRIC_WORK_COMPUTE ? live_now_ps(f) + work->busy_ps : 0;
-    while (end_ps && live_now_ps(f) < end_ps) continue;
-    if (work->run || end_ps) live_world_of(f)->operations++;
+    if (!work->run) return;
+    work->run(work->context, work->argument);
+    live_world_of(f)->operations++;
 }
 
 /* Does nothing, because every waiting worker is stepped in every round, whatever it watches. */

@@ -29,7 +29,7 @@ enum entry_name {
     NAME_POST_PUT_SIGNAL,
     NAME_POST_GET,
     NAME_WORK, /* the first kind of work; the other kinds follow */
-    NAME_WAIT = NAME_WORK + FABRIC_WORK_STAGE + 1,
+    NAME_WAIT = NAME_WORK + FABRIC_WORK_KINDS,
     NAME_PHASE, /* named by the entry's text */
     NAME_COUNT,
 };
@@ -45,9 +45,6 @@ static const char *const names[NAME_COUNT] = {
     [NAME_WORK + FABRIC_WORK_COPY] = "copy",
     [NAME_WORK + FABRIC_WORK_REDUCE] = "reduce",
     [NAME_WORK + FABRIC_WORK_SCAN] = "scan",
-    [NAME_WORK + FABRIC_WORK_COMPUTE] = "compute",
-    [NAME_WORK + FABRIC_WORK_STAGE] = "bulk load",
-    [NAME_WORK + FABRIC_WORK_CALL] = "call",
     [NAME_WAIT] = "wait",
     [NAME_PHASE] = "",
 };

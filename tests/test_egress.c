@@ -100,7 +100,7 @@ static enum worker_step sender_step(struct fabric_worker *w)
     if (!s->staged)
         fabric_work(
             w, &(struct fabric_work){
-                   .kind = FABRIC_WORK_STAGE, .rows = 1, .read_bytes = ROW_BYTES, .site = SITE_V2_ROW_STAGE_ALONE });
+                   .kind = FABRIC_WORK_COPY, .rows = 1, .read_bytes = ROW_BYTES, .site = SITE_V2_ROW_STAGE_ALONE });
     for (uint32_t i = 0; s->staged && i < s->times; i++)
         (void)!fabric_store(
             w, &(struct fabric_write){ .charge_bytes = ROW_BYTES, .peer = s->peer, .site = SITE_V2_STORE_ALONE });

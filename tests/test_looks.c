@@ -24,7 +24,8 @@ struct looker {
     enum role role;
     uint32_t place, words;
     uint8_t warps;
-    uint64_t start_ns; /* when the worker begins, after the launch */
+    struct site_given other; /* how long the other work lasts */
+    uint64_t start_ns;       /* when the worker begins, after the launch */
     uint32_t stage;
     uint64_t seen_ps, again_ps; /* seen_ps: when the first read or wait was over; again_ps: the duration of the second
                                  * read */
@@ -59,7 +60,8 @@ static enum worker_step poller_step(struct looker *l, bool come)
             return WORKER_WAIT;
         }
         l->seen_ps = now_ps(l);
-        fabric_work(&l->worker, &(struct fabric_work){ .kind = FABRIC_WORK_COMPUTE, .busy_ps = 50 * PS_PER_US });
+        fabric_work(&l->worker,
+                    &(struct fabric_work){ .kind = FABRIC_WORK_COPY, .site = SITE_ARITHMETIC, .given = &l->other });
         return WORKER_MORE;
     case 2:
         l->again_ps = now_ps(l);
@@ -105,6 +107,7 @@ static struct looker *looker_add(enum role role, uint32_t place, uint32_t words,
 {
     struct looker *l = &scene.looker[scene.count++];
     *l = (struct looker){ .role = role, .place = place, .words = words, .warps = 1, .start_ns = start_ns };
+    l->other.size[0] = 50 * PS_PER_US;
     return l;
 }
 

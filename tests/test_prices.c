@@ -14,7 +14,7 @@
 #include <stdio.h>
 
 enum way { PLAIN, SUMS, WORDS, PROGRAMS, PEERS, LOADS, WAYS };
-enum { STORE = FABRIC_WORK_STAGE + 1, KINDS, ADD = KINDS, DEAR = 1000 };
+enum { STORE = FABRIC_WORK_KINDS, KINDS, ADD = KINDS, DEAR = 1000 };
 
 struct one {
     struct fabric_worker worker;
@@ -96,8 +96,8 @@ static bool permits(const struct loop *loop, uint32_t kind)
 {
     if (loop->host) return kind == FABRIC_WORK_SCAN;
     if (loop->staged) return kind == STORE;
-    if (loop->program) return kind != FABRIC_WORK_STAGE;
-    return kind != STORE && kind != FABRIC_WORK_CAST && (kind != FABRIC_WORK_STAGE || loop->engine == LOOP_BULK);
+    if (loop->to_shared) return kind == FABRIC_WORK_COPY;
+    return loop->program || (kind != STORE && kind != FABRIC_WORK_CAST);
 }
 
 TEST("one way for each operation")
@@ -113,7 +113,7 @@ TEST("one way for each operation")
                                                                                            * cycles */
         if (loop.engine >= LOOP_COPY) continue;                                           /* no work of SMs */
         for (uint32_t kind = 0; kind < KINDS; kind++) {
-            if (kind == FABRIC_WORK_COMPUTE || kind == FABRIC_WORK_CALL || !permits(&loop, kind)) continue;
+            if (!permits(&loop, kind)) continue;
             const uint64_t usual_ps = time_of(base, (enum site)site, kind);
             uint32_t ways = 0;
             for (enum way way = PLAIN; way < WAYS; way++) {

@@ -113,7 +113,7 @@ static bool operation_play(struct player *p, const struct operation *o)
     };
     const struct fabric_work cast = { .kind = FABRIC_WORK_CAST, .rows = o->rows, .read_bytes = o->size_bytes };
     const struct fabric_work stage = {
-        .kind = FABRIC_WORK_STAGE,
+        .kind = FABRIC_WORK_COPY,
         .rows = 1,
         .read_bytes = o->size_bytes,
         .site = site,
@@ -231,7 +231,8 @@ static bool site_fits(uint32_t site, const char *loop)
     struct loop shipped;
     loops_make(loops_shipped(), (enum site)site, NULL, &shipped);
     return shipped.program == (strchr(loop, '{') != NULL) && shipped.engine != LOOP_COPY &&
-           shipped.staged == (strstr(loop, "from-shared") != NULL);
+           shipped.staged == (strstr(loop, "from-shared") != NULL) &&
+           shipped.to_shared == (strstr(loop, "to-shared") != NULL);
 }
 
 /* Makes a sheet with the loops of all operations.  Free it after the world. */
@@ -417,7 +418,7 @@ TEST("bulk copies")
 
 #define STAGE_ROW \
     { \
-        .verb = STAGE, .size_bytes = 1000, .loop = "bulk 1" \
+        .verb = STAGE, .size_bytes = 1000, .loop = "bulk 1, to-shared" \
     }
 #define STAGED_TO(rank) \
     { \
@@ -467,7 +468,7 @@ TEST("bulk sectors")
     s->cluster.nvlink.sector_rate_bps = 4000000000;
     PLAY(s, 0, 1, STAGE_ROW, STAGED_TO(1));
     PLAY(s, 1, 1, STAGE_ROW, STAGED_TO(0));
-    s->player[1].operation[0].loop = "bulk 1, shared 32";
+    s->player[1].operation[0].loop = "bulk 1, to-shared, shared 32";
     stage_takes(s, 0, 2000000);     /* launch 1000 + 1000 B at 1 GB/s, while the step passes */
     CU_ASSERT(took(s, 1, 3000000)); /* launch 1000 + 1000 B at half of that rate */
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_NVLINK_INGRESS].busy_ps - s->result[1].use[WORLD_NVLINK_INGRESS].busy_ps,

@@ -131,18 +131,13 @@ static bool job_absent(const struct kernel_job *job, uint32_t rank, uint32_t pha
 
 /* ---- arithmetic on some SMs ---- */
 
-enum { COMPUTE_SLICE_PS = 5000000, COMPUTE_WARPS = 8 };
+enum { COMPUTE_WARPS = 8 };
 
-/* Does one slice of the arithmetic.  Other workers on the SM can run between slices. */
 static enum worker_step compute_step(struct fabric_worker *w)
 {
-    struct coll_compute *c = fabric_container_of(w, struct coll_compute, worker);
-    const uint64_t slice_ps = coll_min(c->left_ps, COMPUTE_SLICE_PS);
-    const struct fabric_work work = { .kind = FABRIC_WORK_COMPUTE, .busy_ps = slice_ps };
-    if (!slice_ps) return WORKER_DONE;
-    fabric_work(w, &work);
-    c->left_ps -= slice_ps;
-    return WORKER_MORE;
+    const struct coll_compute *c = fabric_container_of(w, struct coll_compute, worker);
+    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_COPY, .site = SITE_ARITHMETIC, .given = c->length });
+    return WORKER_DONE;
 }
 
 static const struct worker_role compute_role = { .step = compute_step };
@@ -151,7 +146,7 @@ static void compute_launch(struct coll_rank *r)
 {
     for (uint32_t i = 0; i < r->options->compute_sms; i++) {
         struct coll_compute *c = &r->compute[i];
-        c->left_ps = r->options->compute_ps;
+        c->length = &r->compute_length;
         coll_worker_add(r, &c->worker, &compute_role, r->options->compute_sm_first + i, COMPUTE_WARPS);
     }
 }
@@ -166,6 +161,7 @@ static struct kernel_rank *rank_new(const struct kernel_job *job, struct fabric 
     r->options = o;
     r->job = job_of(job);
     r->fabric = fabric;
+    r->compute_length.size[0] = o->compute_ps;
     r->compute = kernel_keep(r, o->compute_sms, sizeof r->compute[0]);
     r->ops->init(r);
     return &r->kernel;

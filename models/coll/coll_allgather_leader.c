@@ -81,7 +81,7 @@ static bool leads(const struct leader_rank *r) { return r->base.fabric->rank == 
 
 static void launch(struct leader_rank *r)
 {
-    const struct fabric_work work = { .kind = FABRIC_WORK_CALL, .site = SITE_HOST_LAUNCH };
+    const struct fabric_work work = { .kind = FABRIC_WORK_COPY, .site = SITE_HOST_LAUNCH };
     if (r->in_kernel) return;
     fabric_work(&r->worker, &work);
     r->in_kernel = true;
@@ -89,7 +89,7 @@ static void launch(struct leader_rank *r)
 
 static void host_wait(struct leader_rank *r)
 {
-    const struct fabric_work work = { .kind = FABRIC_WORK_CALL, .site = SITE_HOST_WAIT };
+    const struct fabric_work work = { .kind = FABRIC_WORK_COPY, .site = SITE_HOST_WAIT };
     r->in_kernel = false;
     fabric_work(&r->worker, &work);
 }

@@ -67,7 +67,7 @@ static int word_write(struct stream *s, uint32_t word, uint16_t peer, uint64_t v
 
 static int word_await(struct stream *s, uint32_t word, uint64_t value)
 {
-    const struct fabric_work there = { .kind = FABRIC_WORK_CALL, .site = SITE_HOST_AWAIT };
+    const struct fabric_work there = { .kind = FABRIC_WORK_COPY, .site = SITE_HOST_AWAIT };
     if (fabric_load(s->worker.fabric, word) < value) {
         s->waited = true;
         return -EAGAIN;

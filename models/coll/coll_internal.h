@@ -40,7 +40,7 @@ struct coll_sync {
 
 struct coll_compute {
     struct fabric_worker worker;
-    uint64_t left_ps;
+    struct site_given *length;
 };
 
 struct coll_rank {
@@ -54,6 +54,7 @@ struct coll_rank {
                          * arithmetic */
     struct coll_sync sync;
     struct coll_compute *compute; /* [compute_sms] */
+    struct site_given compute_length;
     struct kernel_launch launch;
     uint32_t worker_max;
 };

@@ -91,6 +91,8 @@ static const struct word {
     { "await", FIELD(engine), U8, LOOP_AWAIT + 1, LOOP_AWAIT, "calls: a stream finds its word already written" },
     { "launch", FIELD(engine), U8, LOOP_LAUNCH + 1, LOOP_LAUNCH, "calls: a stream begins a kernel" },
     { "host-waits", FIELD(engine), U8, LOOP_WAIT + 1, LOOP_WAIT, "calls: the host waits for the stream" },
+    { "arithmetic", FIELD(lasts_ps), U64, LOOP_ARITHMETIC + 1, 0,
+      "calls: the SM computes for so many picoseconds, if nothing else runs on it" },
     { "by-host", FIELD(by_host), FLAG, 0, 0,
       "calls, copies, words, puts: a thread of the host asks for it or posts it" },
     { "wait", FIELD(steps), U8, 0, 0, "waits for memory before a row's bytes, one after another" },
@@ -120,7 +122,9 @@ static const struct word {
     { "lined", FIELD(lined), FLAG, 0, 0, "loads and stores: rows begin 128-byte lines" },
     { "from-shared", FIELD(staged), FLAG, LOOP_BULK + 1, 0,
       "bulk: the row is in shared memory, and is stored from there" },
-    { "alone", FIELD(alone), FLAG, 0, 0, "bulk, from-shared: a step does nothing but this, and is not the last" },
+    { "to-shared", FIELD(to_shared), FLAG, LOOP_BULK + 1, 0,
+      "bulk: the row comes into shared memory, once what was stored from there is written, and stays" },
+    { "alone", FIELD(alone), FLAG, 0, 0, "to-shared, from-shared: a step does nothing but this, and is not the last" },
     { "sought", FIELD(sought), FLAG, 0, 0, "each warp looks for its rows itself, and begins when it has found one" },
     { "flagged", FIELD(flagged), U8, 0, 0, "loads, stores, puts: bytes of data that go with 8 B of flags each" },
     { "posted", FIELD(posted), FLAG, 0, 0, "stores: nobody waits for them but a release in a later step" },
@@ -136,7 +140,8 @@ static const struct word {
     { "releases", FIELD(releases), FLAG, 0, 0,
       "signals: orders what others of the SM have stored, even if this group has stored nothing" },
     { "host-stored", FIELD(host_stored), FLAG, 0, 0, "signals: orders stores to the host's memory as well" },
-    { "to-host", FIELD(to_host), FLAG, 0, 0, "signals to the rank itself: a thread of the host that posts waits for it" },
+    { "to-host", FIELD(to_host), FLAG, 0, 0,
+      "signals to the rank itself: a thread of the host that posts waits for it" },
     { "polled", FIELD(polled), FLAG, 0, 0,
       "signals: the peer polls the data themselves, so that none is sent and no store is released for it" },
     { "in-shared", FIELD(adds), U8, 0, LOOP_ADDS_SHARED, "additions: the word is in the SM's shared memory" },
@@ -713,8 +718,8 @@ const struct loops *loops_shipped(void)
 }
 
 /* The form of a line.  A world finds the cost of each form differently.  Each of `copy-engine`, `await`, `launch`,
- * `host-waits` and `from-shared` makes a form of its own, and so does a program, with or without `one-by-one`.  All
- * other words make one form. */
+ * `host-waits`, `arithmetic`, `from-shared` and `to-shared` makes a form of its own, and so does a program, with or
+ * without `one-by-one`.  All other words make one form. */
 static const char *line_form(const struct line *line)
 {
     bool one_by_one = false;
@@ -724,7 +729,7 @@ static const char *line_form(const struct line *line)
     if (one_by_one) return "one-by-one without a program";
     for (uint32_t i = 0; i < line->clause_count; i++) {
         const char *name = loop_words[line->clause[i].word].name;
-        if (loop_words[line->clause[i].word].engine > LOOP_BULK + 1 || !strcmp(name, "from-shared")) return name;
+        if (loop_words[line->clause[i].word].engine > LOOP_BULK + 1 || g_str_has_suffix(name, "-shared")) return name;
     }
     return "words such as load";
 }

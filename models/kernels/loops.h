@@ -40,9 +40,10 @@ enum loop_engine {
                 * both */
     LOOP_COPY, /* the GPU's copy engine moves bytes at the host's request: one store() of any size, and no warps */
     /* No engine: the host requests these. */
-    LOOP_AWAIT,  /* a stream finds that the word that it awaits is already written */
-    LOOP_LAUNCH, /* a stream begins a kernel */
-    LOOP_WAIT,   /* the host waits until the stream has come here, and only then asks for later operations */
+    LOOP_AWAIT,      /* a stream finds that the word that it awaits is already written */
+    LOOP_LAUNCH,     /* a stream begins a kernel */
+    LOOP_WAIT,       /* the host waits until the stream has come here, and only then asks for later operations */
+    LOOP_ARITHMETIC, /* no engine: the SM computes for lasts_ps, if nothing else runs on it */
 };
 
 /* Where an entry of an index array is when it is read again. */
@@ -114,8 +115,8 @@ struct loop {
     uint16_t sum_cycles, stretch_cycles, stretch_row_cycles;
     uint16_t number; /* enum site; it tells the arrays of different sites apart */
     uint32_t adds_cycles;
-    bool lined, sought, one_by_one, packed, packed_source, spread, staged, alone, in_turn, fenced, ahead, fresh, unseen,
-        posted, apart, weighted, peer;
+    bool lined, sought, one_by_one, packed, packed_source, spread, staged, to_shared, alone, in_turn, fenced, ahead,
+        fresh, unseen, posted, apart, weighted, peer;
     uint8_t host;                                                  /* of scans: enum loop_host */
     bool releases, host_stored, to_host, polled, library, message; /* of signals and puts */
     bool whole, paired;                                            /* of kernels */
@@ -124,6 +125,7 @@ struct loop {
     bool times;   /* for a scan: loops_times() gives the number of loads; false: a load for each row */
     bool team;    /* for a program: all warps of the operation move each row together; false: each warp moves its own
                    * row */
+    uint64_t lasts_ps;
     uint64_t footprint_bytes; /* 0: so little that it does not matter */
     uint64_t digest;          /* of the sheets, the site and the sizes; equal digests mean equal programs */
 };
@@ -140,8 +142,8 @@ struct loops;
 /* The loops of the sheets that ship with the program. */
 const struct loops *loops_shipped(void);
 /* Returns the shipped loops, with the lines that a sheet has in place of theirs.  Each line must have the form of the
- * shipped line: a program, with or without `one-by-one`; one of `copy-engine`, `await`, `launch`, `host-waits` and
- * `from-shared`; or other words.
+ * shipped line: a program, with or without `one-by-one`; one of `copy-engine`, `await`, `launch`, `host-waits`,
+ * `arithmetic`, `from-shared` and `to-shared`; or other words.
  * path is where text comes from, for messages.  Returns NULL and sets *error, "path:line: ...", if the text is no such
  * sheet. loops_load() reads the text from the file. */
 struct loops *loops_parse(const char *path, const char *text, size_t size_bytes, GError **error);

@@ -209,6 +209,7 @@ struct site_given {
     X(HOST_PUT) \
     X(HOST_AWAIT) \
     X(HOST_LAUNCH) \
+    X(ARITHMETIC) \
     X(HOST_WAIT)
 
 /* Of several sheets: whole kernels, additions to a rank's own words, and what the host does.  They read no arrays. */

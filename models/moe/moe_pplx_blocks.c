@@ -57,7 +57,7 @@ static bool near_tell(struct pp_block *b, enum pp_word word, bool release)
 static enum worker_step sending_end(struct pp_block *b)
 {
     if (!b->rank->launch.receives) return WORKER_DONE;
-    fabric_work(&b->worker, &(struct fabric_work){ .kind = FABRIC_WORK_CALL, .site = SITE_PPLX_LAUNCH });
+    fabric_work(&b->worker, &(struct fabric_work){ .kind = FABRIC_WORK_COPY, .site = SITE_PPLX_LAUNCH });
     b->receives = true;
     b->state = 0;
     b->target = 0;

@@ -22,7 +22,7 @@ void v2_stage_rows(struct fabric_worker *w, uint8_t site, struct site_given *giv
 {
     fabric_work(w,
                 &(struct fabric_work){
-                    .kind = FABRIC_WORK_STAGE, .rows = rows, .read_bytes = read_bytes, .site = site, .given = given });
+                    .kind = FABRIC_WORK_COPY, .rows = rows, .read_bytes = read_bytes, .site = site, .given = given });
 }
 
 bool v2_tell(struct fabric_worker *w, const struct v2_rank *r, uint32_t peer, uint32_t channel, uint32_t word,

@@ -129,12 +129,17 @@ static uint64_t stream_begin(struct world_rank *rank, const struct loop *p, uint
     return later(start, port_reserve(&rank->calls, rank->start_ps, call_ps, 0));
 }
 
-/* Charges a call of the host at start_ps that neither copies bytes nor writes a word. */
+/* Charges what is no work on rows and begins at start_ps: arithmetic, or a call of the host that neither copies bytes
+ * nor writes a word. */
 static void call_work(struct world_rank *rank, const struct loop *p, uint64_t start_ps)
 {
     const struct cluster *c = rank->world->cluster;
     struct world_worker *ww = rank->now.worker;
-    assert(p && p->engine > LOOP_COPY);
+    if (p->engine == LOOP_ARITHMETIC) {
+        const uint64_t now = sim_now_ps(rank->world->sim);
+        gpu_lane_end(ww, later(start_ps + p->lasts_ps, own_reserve(rank, &rank->sm[ww->sm], now, p->lasts_ps, 0)));
+        return;
+    }
     if (p->engine == LOOP_WAIT) {
         gpu_lane_reach(ww, start_ps + c->calls.wait_ps);
         rank->calls.free_ps = later(rank->calls.free_ps, ww->cursor_ps);
@@ -582,7 +587,6 @@ static __attribute__((noinline)) void rows_work(struct fabric *f, struct fabric_
                                                 const struct fabric_work *work)
 {
     struct world_rank *rank = rank_of(f);
-    struct world *w = rank->world;
     struct world_worker *ww = rank->now.worker;
     assert(ww && ww->worker->index == worker->index);
     const struct price *price = gpu_turn_price(rank);
@@ -594,31 +598,14 @@ static __attribute__((noinline)) void rows_work(struct fabric *f, struct fabric_
     uint32_t lanes;
     const uint64_t behind_ps = worker_behind_ps(ww);
     const uint64_t start = gpu_lane_begin(ww, work->warps, &lanes);
-    switch (work->kind) {
-    case FABRIC_WORK_CALL: call_work(rank, p, start); break;
-    case FABRIC_WORK_STAGE:
-        if (p->alone && rank->shares.cpcs) {
-            bulk_turn_load(ww, work->read_bytes, bulk_load_of(rank, work, p, start));
-            gpu_lane_end(ww, later(start, sim_now_ps(rank->world->sim) + 1)); /* parked until the row is there */
-        } else gpu_lane_end(ww, bulk_stage(rank, work, p, start));
-        break;
-    case FABRIC_WORK_COMPUTE:
-        gpu_lane_end(ww, later(start + work->busy_ps,
-                               own_reserve(rank, &rank->sm[ww->sm], sim_now_ps(w->sim), work->busy_ps, 0)));
-        break;
-    case FABRIC_WORK_SCAN: break; /* gpu_scan() */
-    case FABRIC_WORK_COPY:
-        if (p && p->engine == LOOP_COPY) {
-            copy_own(rank, work, p);
-            break;
-        }
-        /* fall through */
-    case FABRIC_WORK_CAST:
-    case FABRIC_WORK_REDUCE:
-        gpu_lane_end(ww,
-                     price ? gpu_priced_work_end(rank, price, start, 0) : gpu_work_end(rank, work, p, start, lanes));
-        break;
-    }
+    if (price) gpu_lane_end(ww, gpu_priced_work_end(rank, price, start, 0));
+    else if (p && p->engine == LOOP_COPY) copy_own(rank, work, p);
+    else if (p && p->engine > LOOP_COPY) call_work(rank, p, start);
+    else if (p && p->to_shared && p->alone && rank->shares.cpcs) {
+        bulk_turn_load(ww, work->read_bytes, bulk_load_of(rank, work, p, start));
+        gpu_lane_end(ww, later(start, sim_now_ps(rank->world->sim) + 1)); /* parked until the row is there */
+    } else if (p && p->to_shared) gpu_lane_end(ww, bulk_stage(rank, work, p, start));
+    else gpu_lane_end(ww, gpu_work_end(rank, work, p, start, lanes));
     if (behind_ps) worker_rest(ww)->first_ps = ww->cursor_ps + behind_ps;
     if (f->payload && work->run) work->run(work->context, work->argument);
 }

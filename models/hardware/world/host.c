@@ -245,14 +245,15 @@ static void host_work(struct fabric *f, struct fabric_worker *worker, const stru
         world_copy_in_turn(f, worker, work);
         return;
     }
-    const struct work_rates *reduce = w->loop[work->site].weighted ? &w->reduce : &w->sum;
+    const struct loop *p = work->site ? world_loop(rank, work->site, work->given) : &w->loop[SITE_NONE];
+    const struct work_rates *reduce = p->weighted ? &w->reduce : &w->sum;
     uint64_t busy_ps = 0;
     switch (work->kind) {
-    case FABRIC_WORK_STAGE:
-    case FABRIC_WORK_CALL: return;
-    case FABRIC_WORK_COMPUTE: busy_ps = work->busy_ps; break;
     case FABRIC_WORK_SCAN: busy_ps = rate_time(w->scan, work->read_bytes); break;
-    case FABRIC_WORK_COPY: busy_ps = copy_ps(&w->copy, work); break;
+    case FABRIC_WORK_COPY:
+        if (p->to_shared || p->engine == LOOP_AWAIT || p->engine == LOOP_LAUNCH || p->engine == LOOP_WAIT) return;
+        busy_ps = p->engine == LOOP_ARITHMETIC ? p->lasts_ps : copy_ps(&w->copy, work);
+        break;
     case FABRIC_WORK_CAST: /* a GPU's warps share one row; a core casts it as one row, however it is divided */
         busy_ps = w->cast.row_ps + rate_time(w->cast.warp, work->read_bytes);
         break;
@@ -260,6 +261,7 @@ static void host_work(struct fabric *f, struct fabric_worker *worker, const stru
         busy_ps =
             reduce->row_ps * work->write_bytes / CLUSTER_REDUCE_ROW_BYTES + rate_time(reduce->warp, work->read_bytes);
         break;
+    case FABRIC_WORK_KINDS: break;
     }
     if (work->kind != FABRIC_WORK_SCAN) rank->cast = work->kind == FABRIC_WORK_CAST;
     charge(rank, busy_ps);

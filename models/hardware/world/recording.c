@@ -114,18 +114,25 @@ static void recorded_signal_add(struct fabric *f, struct fabric_worker *worker, 
 static void recorded_work(struct fabric *f, struct fabric_worker *worker, const struct fabric_work *work)
 {
     static const char *const name[] = {
-        [FABRIC_WORK_CAST] = "cast",       [FABRIC_WORK_COPY] = "copy",       [FABRIC_WORK_REDUCE] = "reduce",
-        [FABRIC_WORK_SCAN] = "scan",       [FABRIC_WORK_COMPUTE] = "compute", [FABRIC_WORK_CALL] = "call",
-        [FABRIC_WORK_STAGE] = "bulk load",
+        [FABRIC_WORK_CAST] = "cast",
+        [FABRIC_WORK_COPY] = "copy",
+        [FABRIC_WORK_REDUCE] = "reduce",
+        [FABRIC_WORK_SCAN] = "scan",
     };
     struct world_rank *rank = rank_of(f);
+    const struct loop *p = work->kind == FABRIC_WORK_COPY ? world_loop(rank, work->site, work->given) : NULL;
+    const char *const other = !p                             ? NULL
+                              : p->to_shared                 ? "bulk load"
+                              : p->engine == LOOP_ARITHMETIC ? "compute"
+                              : p->engine > LOOP_COPY        ? "call"
+                                                             : NULL;
     if (work->kind == FABRIC_WORK_COPY && world_rows_begin(rank, work->site)) {
         world_copy_in_turn(f, worker, work);
         return;
     }
     const uint64_t cursor_ps = rank->now.worker->cursor_ps;
     rank->world->machine->ops->work(f, worker, work);
-    operation_note(rank, name[work->kind], work->warps, cursor_ps, work->read_bytes);
+    operation_note(rank, other ? other : name[work->kind], work->warps, cursor_ps, work->read_bytes);
 }
 
 static void recorded_watch(struct fabric *f, struct fabric_worker *worker, uint32_t word, uint32_t word_count,
