@@ -331,8 +331,38 @@ void nic_send_next(struct sim *sim, struct sim_event *event)
 
 /* ---- turns that are no events ---- */
 
-static void turn_look_far(const struct nic *nic);
-static void turn_look_near(const struct nic *nic);
+/* The name at index `at` of a ring buffer.  The entry may be unused, because a prefetch of any name is allowed.  The
+ * buffer's size is a power of two. */
+static arena_name place_name(const arena_name *place, uint32_t first, uint32_t at, uint32_t max)
+{
+    return place[(first + at) & (max - 1)];
+}
+
+/* Prefetches the requests of a port's coming turns, and then the QPs of those that come sooner. */
+enum { TURNS_FAR = 5, TURNS_NEAR = 2 };
+
+static inline __attribute__((always_inline)) void turn_look_far(const struct nic *nic)
+{
+    const struct world *w = nic->world;
+    if (nic->active_count)
+        request_look_ahead(w, place_name(nic->active, nic->active_first, TURNS_FAR, nic->active_max));
+    if (nic->ring_count) request_look_ahead(w, place_name(nic->ring, nic->ring_first, TURNS_FAR, nic->ring_max));
+}
+
+static inline __attribute__((always_inline)) void turn_look_near(const struct nic *nic)
+{
+    const struct world *w = nic->world;
+    if (nic->active_count > TURNS_NEAR) {
+        const arena_name name = place_name(nic->active, nic->active_first, TURNS_NEAR, nic->active_max);
+        qp_look_ahead(w, request_at(w, name)->qp);
+    }
+    if (nic->ring_count > TURNS_NEAR) {
+        const arena_name name = place_name(nic->ring, nic->ring_first, TURNS_NEAR, nic->ring_max);
+        const struct request *last = request_at(w, name);
+        qp_look_ahead(w, last->qp);
+        request_look_ahead(w, last->next);
+    }
+}
 
 /* Whether no two ports read memory over one link.  Their reads would have to be made in the order of their turns. */
 static bool reads_apart(const struct world *w)
@@ -393,11 +423,11 @@ uint64_t nic_turns_next_ps(const struct world *w)
 static void mail_way(const struct world *w, struct mail *m)
 {
     const struct request *r = mail_request(m);
-    struct world *from = w->rank[r->source].world;
-    if (w->ways_straight) {
-        m->there_ps = straight_go(from, port_out(from, r), r, m->size_bytes, m->head_ps, m->there_ps);
+    if (w->ways_straight) { /* mail never goes to the port that sends it (nic_mails()) */
+        m->there_ps = straight_go(w, UINT32_MAX, r, m->size_bytes, m->head_ps, m->there_ps);
         return;
     }
+    struct world *from = w->rank[r->source].world;
     struct passage p;
     passage_begin(from, &p, m->sent_ps);
     passage_find(nic_of(from, r), r, &p);
@@ -416,26 +446,29 @@ void nic_mails_way(struct world *w, struct mailbox *const *box)
     }
 }
 
+static void word_of_look(const struct world *w, struct mail *m,
+                         void (*look)(const struct world_rank *rank, uint32_t word))
+{
+    const struct request *r = mail_request(m);
+    if (r->signal) look(&w->rank[r->target], r->word);
+}
+
 void nic_mails_take(struct world *w)
 {
-    enum { MAIL_AHEAD = 16, WORD_AHEAD = 8, WATCH_AHEAD = 4 };
-    const struct mailbox *box = w->box;
-    const uint32_t count = box->in_count;
-    for (uint32_t i = 0; i < count; i++) {
-        if (i + MAIL_AHEAD < count) {
-            __builtin_prefetch(box->in[i + MAIL_AHEAD].mail, 1);
-            __builtin_prefetch((const char *)box->in[i + MAIL_AHEAD].mail + ARENA_LINE_BYTES, 1);
+    enum { WORD_BEHIND = 8, WATCH_BEHIND = 12, MAIL_BEHIND = 16 }; /* how many mails later each is done */
+    struct mail_due *const in = w->box->in;
+    const uint32_t count = w->box->in_count;
+    for (uint32_t i = 0; i < count + MAIL_BEHIND; i++) {
+        const uint32_t word = i - WORD_BEHIND, watch = i - WATCH_BEHIND, taken = i - MAIL_BEHIND;
+        if (i < count) {
+            __builtin_prefetch(in[i].mail, 1);
+            __builtin_prefetch((const char *)in[i].mail + ARENA_LINE_BYTES, 1);
         }
-        if (i + WORD_AHEAD < count) {
-            const struct request *r = mail_request(box->in[i + WORD_AHEAD].mail);
-            if (r->signal) world_word_look_far(&w->rank[r->target], r->word);
-        }
-        if (i + WATCH_AHEAD < count) {
-            const struct request *r = mail_request(box->in[i + WATCH_AHEAD].mail);
-            if (r->signal) world_word_look_near(&w->rank[r->target], r->word);
-        }
-        if (!w->ways_shared) mail_way(w, box->in[i].mail);
-        nic_mail_take(w, box->in[i].mail);
+        if (word < count) word_of_look(w, in[word].mail, world_word_look_far);
+        if (watch < count) word_of_look(w, in[watch].mail, world_word_look_near);
+        if (taken >= count) continue;
+        if (!w->ways_shared) mail_way(w, in[taken].mail);
+        nic_mail_take(w, in[taken].mail);
     }
 }
 
@@ -445,7 +478,7 @@ void nic_mails_told(struct world *w)
     struct mail *const mail = w->box->mail;
     const uint32_t count = w->box->count;
     for (uint32_t i = 0; i < count; i++) {
-        if (i + QP_AHEAD < count) arena_look_ahead(&w->arena, mail_request(&mail[i + QP_AHEAD])->qp);
+        if (i + QP_AHEAD < count) qp_look_ahead(w, mail_request(&mail[i + QP_AHEAD])->qp);
         nic_mail_told(w, &mail[i]);
     }
     mailbox_clear(w->box);
@@ -459,38 +492,6 @@ static void landing_look(const struct sim *sim, const struct sim_event *event,
     const struct request *r = fabric_container_of(event, const struct request, event);
     const struct world *w = sim_owner(sim);
     if (r->signal) look(&w->rank[r->target], r->word);
-}
-
-/* The name at index `at` of a ring buffer.  The entry may be unused, because a prefetch of any name is allowed.  The
- * buffer's size is a power of two. */
-static arena_name place_name(const arena_name *place, uint32_t first, uint32_t at, uint32_t max)
-{
-    return place[(first + at) & (max - 1)];
-}
-
-/* Prefetches the requests of a port's next turns, and then their QPs. */
-static void turn_look_far(const struct nic *nic)
-{
-    const struct arena *arena = &nic->world->arena;
-    if (nic->active_count) {
-        arena_look_ahead(arena, nic->active[nic->active_first]);
-        arena_look_ahead(arena, place_name(nic->active, nic->active_first, 1, nic->active_max));
-    }
-    if (nic->ring_count) {
-        arena_look_ahead(arena, nic->ring[nic->ring_first]);
-        arena_look_ahead(arena, place_name(nic->ring, nic->ring_first, 1, nic->ring_max));
-    }
-}
-
-static void turn_look_near(const struct nic *nic)
-{
-    const struct arena *arena = &nic->world->arena;
-    if (nic->active_count) arena_look_ahead(arena, request_at(nic->world, nic->active[nic->active_first])->qp);
-    if (nic->ring_count) {
-        const struct request *last = nic_ring_soonest(nic);
-        arena_look_ahead(arena, last->qp);
-        arena_look_ahead(arena, last->next);
-    }
 }
 
 void nic_look_far(const struct sim *sim, const struct sim_event *event)

@@ -23,6 +23,14 @@ static inline arena_name request_name(const struct world *w, const struct reques
     return arena_name_of(&w->arena, r);
 }
 static inline struct qp *qp_at(const struct world *w, arena_name name) { return arena_at(&w->arena, name); }
+static inline __attribute__((always_inline)) void request_look_ahead(const struct world *w, arena_name name)
+{
+    arena_look_ahead(&w->arena, name, sizeof(struct request));
+}
+static inline __attribute__((always_inline)) void qp_look_ahead(const struct world *w, arena_name name)
+{
+    arena_look_ahead(&w->arena, name, sizeof(struct qp));
+}
 static inline struct qp_rest *qp_rest_of(const struct world *w, const struct qp *qp)
 {
     return qp->rested ? arena_at(&w->arena, qp->more) : NULL;

@@ -110,8 +110,10 @@ static void in_add(struct mailbox *box, const struct mail_due *due, uint32_t cou
 
 void mailbox_collect(struct mailbox *box, struct mailbox *const *from, uint32_t number)
 {
+    enum { LISTS_AHEAD = 4 };
     box->in_count = 0;
     for (uint32_t s = 0; s < box->parts; s++) {
+        if (s + LISTS_AHEAD < box->parts) __builtin_prefetch(&from[s + LISTS_AHEAD]->to[number]);
         const struct mail_list *const list = &from[s]->to[number];
         if (list->count) in_add(box, list->due, list->count, from[s]->mail);
     }

@@ -71,7 +71,7 @@ void nic_qp_give_back(struct world_rank *rank, uint16_t peer, uint16_t queue)
 void nic_queue_ahead(const struct fabric *f, uint16_t peer, uint16_t queue)
 {
     const struct world_rank *rank = fabric_container_of(f, const struct world_rank, fabric);
-    arena_look_ahead(&rank->world->arena, *qp_place(rank, peer, queue));
+    qp_look_ahead(rank->world, *qp_place(rank, peer, queue));
 }
 
 uint64_t nic_wire_bytes(const struct cluster_nic *nic, uint64_t size_bytes)

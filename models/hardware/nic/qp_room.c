@@ -128,7 +128,7 @@ bool world_queue_full(struct world_rank *rank, struct qp *qp, uint32_t places)
     if (!w->queue_depth) return false;
     assert(w->queue_depth >= places);
     const uint64_t now_ps = rank->now.worker->cursor_ps;
-    arena_look_ahead(&w->arena, qp->held_last);    /* the next request may join the train of this one */
+    request_look_ahead(w, qp->held_last);          /* the next request may join the train of this one */
     const bool coming = qp->unacked > qp->unknown; /* an ack is on its way or has come unread */
     if (coming && (qp->done_ps <= now_ps || qp->unacked + places > w->queue_depth)) acks_read(w, qp, now_ps);
     if (qp->unacked + places <= w->queue_depth) {
