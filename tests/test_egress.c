@@ -89,7 +89,7 @@ static enum worker_step sender_step(struct fabric_worker *w)
 {
     struct sender *s = fabric_container_of(w, struct sender, worker);
     if (s->loads) {
-        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .rows = 1, .site = SITE_V2_CHOICES_COUNT });
+        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .rows = 1, .site = SITE_INTER_COUNTS_SUM });
         s->loads--;
         return WORKER_MORE;
     }

@@ -152,7 +152,7 @@ static const struct word {
     { "message", FIELD(message), FLAG, 0, 0,
       "puts: the peer's library has asked to receive it, and some NICs fetch that" },
     { "one-by-one", FIELD(one_by_one), FLAG, 0, 0,
-      "stores and copies by one warp: a row begins when the row before is done, and others may come between" },
+      "scans, and rows that one warp moves: each begins when the one before is done; others may come between" },
 };
 #undef FIELD
 

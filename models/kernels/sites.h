@@ -5,9 +5,9 @@
  * protocol says what is moved and to whom, a sheet says how the code does it, and a simulated world decides what that
  * costs.  A live world ignores sites.
  *
- * A line with `one-by-one` is for rows that a worker of one warp stores or copies: each row begins when the row before
- * is done, so operations of other workers may come between two rows.  Such an operation must be the last one of its
- * step, which then returns WORKER_MORE.  The next step comes when all rows are done. */
+ * A line with `one-by-one` is for rows that a worker of one warp stores or copies, or for loads of a scan: each begins
+ * when the one before is done, so operations of other workers may come between two.  Such an operation must be the last
+ * one of its step, which then returns WORKER_MORE.  The next step comes when all are done. */
 #ifndef MODELS_KERNELS_SITES_H
 #define MODELS_KERNELS_SITES_H
 

@@ -128,8 +128,7 @@ struct v2_notify {
     struct fabric_worker worker;
     struct v2_rank *rank;
     uint32_t stage, next;
-    uint32_t loads, load_bytes; /* the loads that it still makes of an array, and the bytes of each */
-    uint8_t site;               /* enum site: of these loads */
+    bool read; /* the step has read an array */
 };
 
 /* Opens a kernel when all peers have reached it.  Closes it when its workers have finished and all rows for this rank
@@ -173,20 +172,21 @@ struct v2_rank {
     struct site_given copy, reduce, merge, gather[HT_TOPK_MAX];
     uint32_t *position; /* [tokens][targets] like position of struct ht_layout, but counted within V2's channels */
     uint32_t pass_max;
-    struct v2_pass *pass;           /* [channel][pass_max] */
-    uint32_t *pass_count;           /* [channel] */
-    uint32_t *up_count;             /* [channel][local] slots that came from each rank of the node */
-    uint32_t *up_row;               /* [local][channel][up_slots] each slot's row of recv_x; only with payload */
-    uint64_t *row_slot;             /* [rows] heap offset of each row's slot; only with payload */
-    struct v2_way *way;             /* [channel][local] */
-    struct v2_returned *returned;   /* [channel][local] */
-    struct v2_sender *sender;       /* [channel] */
-    struct v2_forwarder *forwarder; /* [channel] */
-    struct v2_returner *returner;   /* [channel] */
-    struct v2_merger *merger;       /* [channel] */
-    struct v2_warp *warp;           /* [num_sms][V2_WARPS_MAX] */
-    struct v2_notify *notify;       /* [num_sms] */
-    struct v2_epilogue *epilogue;   /* [epilogue_sms] */
+    struct v2_pass *pass;              /* [channel][pass_max] */
+    uint32_t *pass_count;              /* [channel] */
+    uint32_t *up_count;                /* [channel][local] slots that came from each rank of the node */
+    uint32_t *up_row;                  /* [local][channel][up_slots] each slot's row of recv_x; only with payload */
+    uint64_t *row_slot;                /* [rows] heap offset of each row's slot; only with payload */
+    struct v2_way *way;                /* [channel][local] */
+    struct v2_returned *returned;      /* [channel][local] */
+    struct v2_sender *sender;          /* [channel] */
+    struct v2_forwarder *forwarder;    /* [channel] */
+    struct v2_returner *returner;      /* [channel] */
+    struct v2_merger *merger;          /* [channel] */
+    struct v2_warp *warp;              /* [num_sms][V2_WARPS_MAX] */
+    struct v2_notify *notify;          /* [num_sms] */
+    struct site_given choices, counts; /* what each of them reads: tokens and warps; counts and threads */
+    struct v2_epilogue *epilogue;      /* [epilogue_sms] */
     uint32_t epilogue_sms;
     struct v2_gate gate;
     uint32_t *expanded_at;    /* [rows + 1] expand: for each row, how many expanded rows the rows before it have */

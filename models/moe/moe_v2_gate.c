@@ -195,21 +195,19 @@ enum {
     NOTIFY_END
 };
 
-/* Lets the worker read an array of size_bytes by this many loads, one after another and each in a step. */
-static bool notify_reads(struct v2_notify *n, uint8_t site, uint32_t loads, uint64_t size_bytes)
+/* Reads an array of size_bytes, and ends the step. */
+static bool array_read(struct v2_notify *n, uint8_t site, struct site_given *given, uint64_t size_bytes)
 {
-    n->site = site;
-    n->loads = loads;
-    n->load_bytes = (uint32_t)(size_bytes / (loads ? loads : 1));
+    fabric_work(&n->worker, &(struct fabric_work){
+                                .kind = FABRIC_WORK_SCAN, .site = site, .given = given, .read_bytes = size_bytes });
+    n->read = true;
     return true;
 }
 
 /* The threads read the counts of all ranks and experts.  What they make of these is in shared memory. */
 static bool counts_read(struct v2_notify *n)
 {
-    const struct ht_geometry *g = &n->rank->ht.g;
-    const uint32_t threads = 32 * V2_NOTIFY_WARPS, counts = g->ranks + g->experts;
-    return notify_reads(n, SITE_V2_COUNTS_SUM, (counts + threads - 1) / threads, (uint64_t)counts * 8);
+    return array_read(n, SITE_V2_COUNTS_SUM, &n->rank->counts, n->rank->counts.size[0] * 8);
 }
 
 /* The SM reads its share of the tokens.  A warp reads a token's top-k choices, waits for them, and counts in shared
@@ -217,9 +215,8 @@ static bool counts_read(struct v2_notify *n)
 static bool notify_read(struct v2_notify *n)
 {
     const struct ht_rank *h = &n->rank->ht;
-    const uint32_t sms = h->base.options->num_sms, warps = V2_NOTIFY_WARPS * sms;
-    return notify_reads(n, SITE_V2_CHOICES_COUNT, (h->g.tokens + warps - 1) / warps,
-                        (uint64_t)h->g.tokens * h->g.topk * 4 / sms);
+    const uint64_t size_bytes = (uint64_t)h->g.tokens * h->g.topk * 4 / h->base.options->num_sms;
+    return !h->g.tokens || array_read(n, SITE_V2_CHOICES_COUNT, &n->rank->choices, size_bytes);
 }
 
 static bool notify_count(struct v2_notify *n)
@@ -283,12 +280,9 @@ static enum worker_step notify_step(struct fabric_worker *w)
     struct v2_notify *n = fabric_container_of(w, struct v2_notify, worker);
     if (!v2_is_open(n->rank)) return WORKER_WAIT;
     const uint32_t end = w->sm == 0 ? NOTIFY_END : NOTIFY_GATHER;
-    for (; !n->loads && n->stage < end; n->stage++, n->next = 0)
+    for (n->read = false; !n->read && n->stage < end; n->stage++, n->next = 0)
         if (!pass[n->stage](n)) return WORKER_WAIT;
-    if (!n->loads) return v2_finish(w, n->rank);
-    ht_scan_here(w, n->site, 1, n->load_bytes);
-    n->loads--;
-    return WORKER_MORE;
+    return n->read ? WORKER_MORE : v2_finish(w, n->rank);
 }
 
 static void notify_describe(const struct fabric_worker *w, char *text, size_t text_size)
@@ -308,6 +302,8 @@ void v2_notify_launch(struct v2_rank *r)
 {
     const uint32_t sms = r->ht.base.options->num_sms;
     *v2_grown(r, V2_NOTIFIED) += sms;
+    r->choices = (struct site_given){ .size = { r->ht.g.tokens, V2_NOTIFY_WARPS * sms } };
+    r->counts = (struct site_given){ .size = { r->ht.g.ranks + r->ht.g.experts, 32 * V2_NOTIFY_WARPS } };
     for (uint32_t sm = 0; sm < sms; sm++) {
         struct v2_notify *n = &r->notify[sm];
         *n = (struct v2_notify){ .rank = r };

@@ -636,9 +636,8 @@ static void gpu_scan(struct fabric *f, struct fabric_worker *worker, const struc
 
 static void gpu_work(struct fabric *f, struct fabric_worker *worker, const struct fabric_work *work)
 {
-    if (work->kind == FABRIC_WORK_SCAN) gpu_scan(f, worker, work);
-    else if (work->kind == FABRIC_WORK_COPY && world_rows_begin(rank_of(f), work->site))
-        world_copy_in_turn(f, worker, work);
+    if (world_rows_begin(rank_of(f), work->site)) world_work_in_turn(f, worker, work);
+    else if (work->kind == FABRIC_WORK_SCAN) gpu_scan(f, worker, work);
     else rows_work(f, worker, work);
 }
 
@@ -707,7 +706,7 @@ static bool row_next(struct world_worker *ww)
     const uint64_t now = sim_now_ps(sim), start = gpu_step_begin(rank, now);
     ww->cursor_ps = start;
     rank->now = (struct stepping){ .worker = ww, .lane_start_ps = start, .last_end_ps = start };
-    if (row->copies) gpu_lane_end(ww, gpu_priced_work_end(rank, &row->price, start, 0));
+    if (!row->stores) gpu_lane_end(ww, gpu_priced_work_end(rank, &row->price, start, 0));
     else price_store(rank, ww, row->peer, &row->price, start, 0);
     rank->now.worker = NULL;
     assert(ww->cursor_ps > now);

@@ -166,7 +166,8 @@ static uint64_t scan_ps(struct world_rank *rank, const struct fabric_work *work,
     if (p && p->program && gpu_priced(w, p))
         return gpu_program_scan_ps(rank, rank->now.worker, p, work->given, work->rows, lanes);
     const uint64_t *size = work->given ? work->given->size : NULL;
-    const uint32_t loads = p && p->times ? loops_times(w->loops, (enum site)work->site, size, work->rows) : work->rows;
+    const bool counts = p && p->times && !p->one_by_one; /* one by one, it is a load */
+    const uint32_t loads = counts ? loops_times(w->loops, (enum site)work->site, size, work->rows) : work->rows;
     if (!gpu_priced(w, p)) return rate_time(w->store.sm, work->read_bytes) + loads * w->cluster->gpu.scan_row_ps;
     if (p->chase)
         return gpu_ceiling(work->read_bytes * p->chase * w->cluster->gpu.cycle_ps, GPU_LINE_BYTES) +

@@ -241,8 +241,8 @@ static void host_work(struct fabric *f, struct fabric_worker *worker, const stru
 {
     struct world_rank *rank = rank_of(f);
     struct world *w = rank->world;
-    if (work->kind == FABRIC_WORK_COPY && world_rows_begin(rank, work->site)) {
-        world_copy_in_turn(f, worker, work);
+    if (world_rows_begin(rank, work->site)) {
+        world_work_in_turn(f, worker, work);
         return;
     }
     const struct loop *p = work->site ? world_loop(rank, work->site, work->given) : &w->loop[SITE_NONE];

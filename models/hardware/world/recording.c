@@ -126,8 +126,8 @@ static void recorded_work(struct fabric *f, struct fabric_worker *worker, const 
                               : p->engine == LOOP_ARITHMETIC ? "compute"
                               : p->engine > LOOP_COPY        ? "call"
                                                              : NULL;
-    if (work->kind == FABRIC_WORK_COPY && world_rows_begin(rank, work->site)) {
-        world_copy_in_turn(f, worker, work);
+    if (world_rows_begin(rank, work->site)) {
+        world_work_in_turn(f, worker, work);
         return;
     }
     const uint64_t cursor_ps = rank->now.worker->cursor_ps;

@@ -81,7 +81,7 @@ static void wake_schedule(struct world_worker *ww)
 static struct turns *turns_begin(struct world_rank *rank, const struct turns *row, uint32_t rows)
 {
     struct world_worker *ww = rank->now.worker;
-    assert(rows > 0 && ww->worker->warps == 1 && !ww->in_turn);
+    assert(rows > 0 && (ww->worker->warps == 1 || row->kind == FABRIC_WORK_SCAN) && !ww->in_turn);
     if (!rank->turns) rank->turns = arena_take(&rank->world->arena, rank->worker_max * sizeof rank->turns[0]);
     struct turns *t = worker_turns(ww);
     if (t->launch != rank->launch || t->given != row->given || t->site != row->site || t->peer != row->peer ||
@@ -98,9 +98,11 @@ int world_store_in_turn(struct fabric *f, struct fabric_worker *worker, const st
     struct fabric_write first = *write; /* it carries the bytes of all rows: no worker reads them before the signal */
     first.charge_bytes /= write->rows;
     first.rows = 1;
-    const struct turns row = {
-        .write_bytes = first.charge_bytes, .given = write->given, .peer = write->peer, .site = write->site
-    };
+    const struct turns row = { .write_bytes = first.charge_bytes,
+                               .given = write->given,
+                               .peer = write->peer,
+                               .site = write->site,
+                               .stores = true };
     struct world_rank *rank = rank_of(f);
     const struct turns *turns = turns_begin(rank, &row, write->rows);
     const int result = f->ops->store(f, worker, &first);
@@ -108,20 +110,23 @@ int world_store_in_turn(struct fabric *f, struct fabric_worker *worker, const st
     return result;
 }
 
-void world_copy_in_turn(struct fabric *f, struct fabric_worker *worker, const struct fabric_work *work)
+void world_work_in_turn(struct fabric *f, struct fabric_worker *worker, const struct fabric_work *work)
 {
+    struct world_rank *rank = rank_of(f);
     struct fabric_work first = *work;
-    first.read_bytes /= work->rows;
-    first.write_bytes /= work->rows;
+    const uint64_t *size = work->given ? work->given->size : NULL;
+    const bool scan = work->kind == FABRIC_WORK_SCAN;
+    const uint32_t rows = scan ? loops_times(rank->world->loops, (enum site)work->site, size, work->rows) : work->rows;
+    first.read_bytes /= rows;
+    first.write_bytes /= rows;
     first.rows = 1;
     const struct turns row = { .read_bytes = first.read_bytes,
                                .write_bytes = first.write_bytes,
                                .given = work->given,
                                .peer = f->rank,
                                .site = work->site,
-                               .copies = true };
-    struct world_rank *rank = rank_of(f);
-    const struct turns *turns = turns_begin(rank, &row, work->rows);
+                               .kind = (uint8_t)work->kind };
+    const struct turns *turns = turns_begin(rank, &row, rows);
     f->ops->work(f, worker, &first);
     rank->now.worker->in_turn = turns->left > 0;
 }
@@ -131,9 +136,9 @@ static enum worker_step turn_take(struct world_worker *ww)
 {
     struct fabric *f = ww->worker->fabric;
     struct turns *row = worker_turns(ww);
-    if (row->copies) {
+    if (!row->stores) {
         f->ops->work(f, ww->worker,
-                     &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
+                     &(struct fabric_work){ .kind = (enum fabric_work_kind)row->kind,
                                             .rows = 1,
                                             .site = row->site,
                                             .given = row->given,

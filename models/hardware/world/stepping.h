@@ -21,10 +21,11 @@ struct world_wake {
 void world_worker_step(struct world_worker *ww);
 sim_handler stepping_wake_run; /* EVENT_WAKE */
 
-/* store() and work() of rows one by one (models/fabric.h), for GPUs and hosts alike.  The first row is moved at once,
- * by the fabric's own operation.  Each time the worker's next step is due, one more row is moved instead. */
+/* store() and work() one by one (models/kernels/sites.h), for GPUs and hosts alike.  The first row is moved, or the
+ * first load of a scan made, at once, by the fabric's own operation.  Each time the worker's next step is due, one more
+ * is moved or made instead. */
 int world_store_in_turn(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write);
-void world_copy_in_turn(struct fabric *f, struct fabric_worker *worker, const struct fabric_work *work);
+void world_work_in_turn(struct fabric *f, struct fabric_worker *worker, const struct fabric_work *work);
 
 /* fabric_now_ps() and fabric_wake_at() for all kinds of ranks. */
 uint64_t world_now_ps(const struct fabric *f);

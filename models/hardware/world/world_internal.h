@@ -154,8 +154,8 @@ struct turns {
     uint32_t left;   /* rows that have not begun */
     uint32_t launch; /* the rank's launch in which the worker moved such rows */
     uint16_t peer;
-    uint8_t site;
-    bool copies;
+    uint8_t site, kind; /* kind: of the work */
+    bool stores;
 };
 _Static_assert(sizeof(struct turns) <= 128, "a row reads two cache lines of it");
 
