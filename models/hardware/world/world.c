@@ -62,8 +62,12 @@ static void look_near(const struct sim *sim, const struct sim_event *event)
         if (ww->mover) __builtin_prefetch(&rank->mover[ww->mover - 1], 1);
         if (ww->rested) __builtin_prefetch(&rank->rest[ww - rank->worker], 1);
         const struct worker_role *role = fabric_worker_role(ww->worker);
-        if (ww->in_turn) __builtin_prefetch(worker_turns(ww), 1);
-        else if (role->ahead) role->ahead(ww->worker);
+        if (rank->turns) {
+            __builtin_prefetch(worker_turns(ww), 1);
+            __builtin_prefetch((const char *)worker_turns(ww) + ARENA_LINE_BYTES, 1);
+        }
+        if (ww->in_turn) return;
+        if (role->ahead) role->ahead(ww->worker);
         else rest_look_ahead(ww->worker);
     } else {
         words_look_near(sim, event);
