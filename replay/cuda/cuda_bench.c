@@ -304,20 +304,17 @@ bool cuda_bench_time_end(struct cuda_bench *b, double *us, GError **error)
     return true;
 }
 
-bool cuda_bench_gap(struct cuda_bench *b, const struct cuda_run *before, const struct cuda_run *after, double *gap_us,
-                    GError **error)
+bool cuda_bench_pair(struct cuda_bench *b, const struct cuda_run *before, const struct cuda_run *after,
+                     struct cuda_outcome outcome[2], GError **error)
 {
     struct cuda_run first = *before, second = *after;
-    struct cuda_outcome ended, began;
     if (!run_prepare(b, &first, error)) return false;
     second.target_count = first.target_count;
     second.args.targets = first.args.targets;
     second.args.out = first.args.out + RESULTS_BYTES;
-    if (!bench_delay(b, DELAY_US, error) || !run_launch(b, &first, error) || !run_launch(b, &second, error) ||
-        !bench_wait(b, error) || !run_collect(b, &first, &ended, error) || !run_collect(b, &second, &began, error))
-        return false;
-    *gap_us = (double)(int64_t)(began.from_ns - ended.to_ns) / 1e3;
-    return true;
+    return bench_delay(b, DELAY_US, error) && run_launch(b, &first, error) && run_launch(b, &second, error) &&
+           bench_wait(b, error) && run_collect(b, &first, &outcome[0], error) &&
+           run_collect(b, &second, &outcome[1], error);
 }
 
 bool cuda_bench_run(struct cuda_bench *b, struct cuda_run *runs, uint32_t count, struct cuda_outcome *outcome,

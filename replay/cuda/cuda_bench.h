@@ -121,10 +121,9 @@ bool cuda_bench_launch(struct cuda_bench *b, const struct cuda_run *run, GError 
  * the caller has this time to give it all the work.  *us gets the measured time. */
 bool cuda_bench_time_begin(struct cuda_bench *b, double us, GError **error);
 bool cuda_bench_time_end(struct cuda_bench *b, double *us, GError **error);
-/* Runs `before` and right after it `after`.  Sets *gap_us to the time from the end of the first to the start of the
- * second. */
-bool cuda_bench_gap(struct cuda_bench *b, const struct cuda_run *before, const struct cuda_run *after, double *gap_us,
-                    GError **error);
+/* Runs `before` and right after it `after`.  outcome: of both. */
+bool cuda_bench_pair(struct cuda_bench *b, const struct cuda_run *before, const struct cuda_run *after,
+                     struct cuda_outcome outcome[2], GError **error);
 bool cuda_bench_words_clear(struct cuda_bench *b, GError **error);
 
 /* Keeps a value that this pass measured; NAN if it could not be measured.  In the first pass, makes a new row, whose

@@ -444,6 +444,13 @@ next:
         START
         FINISH(done)
     })
+    /* Is launched as `late` is, and notes its begin before it waits. */
+    PTX(ENTRY(soon) {
+        HEAD
+        START
+        griddepcontrol.wait;
+        FINISH(done)
+    })
     PTX(ENTRY(spin) {
         HEAD
         START

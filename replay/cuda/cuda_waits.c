@@ -88,32 +88,39 @@ static bool launches_lookup(struct cuda_bench *b, const struct launch_kind *kind
     return true;
 }
 
+/* The time from `from_ns` to `to_ns`, which may be earlier. */
+static double later_us(uint64_t from_ns, uint64_t to_ns) { return (double)(int64_t)(to_ns - from_ns) / 1e3; }
+
 /* Measures how long after the first block the last block starts, how long the whole kernel takes, and how long the gap
  * between two kernels is. */
 static bool launches_look(struct cuda_bench *b, const struct launch_kind *kind, uint32_t blocks, GError **error)
 {
     struct cuda_run run = launch_run(kind, "stamp", blocks);
-    struct cuda_outcome o;
-    double gap_us;
-    if (!cuda_bench_run(b, &run, 1, &o, error) || !cuda_bench_gap(b, &run, &run, &gap_us, error)) return false;
-    cuda_bench_keep(b, "ramp_us", "us", 0, (double)(o.last_from_ns - o.from_ns) / 1e3, "launch %s blocks=%u",
-                    kind->name, blocks);
-    cuda_bench_keep(b, "span_us", "us", 0, (double)(o.to_ns - o.from_ns) / 1e3, "launch %s blocks=%u", kind->name,
+    struct cuda_outcome o, pair[2];
+    if (!cuda_bench_run(b, &run, 1, &o, error) || !cuda_bench_pair(b, &run, &run, pair, error)) return false;
+    cuda_bench_keep(b, "ramp_us", "us", 0, later_us(o.from_ns, o.last_from_ns), "launch %s blocks=%u", kind->name,
                     blocks);
-    cuda_bench_keep(b, "gap_us", "us", 0, gap_us, "launch %s blocks=%u", kind->name, blocks);
+    cuda_bench_keep(b, "span_us", "us", 0, later_us(o.from_ns, o.to_ns), "launch %s blocks=%u", kind->name, blocks);
+    cuda_bench_keep(b, "gap_us", "us", 0, later_us(pair[0].to_ns, pair[1].from_ns), "launch %s blocks=%u", kind->name,
+                    blocks);
     return true;
 }
 
-/* Measures the gap between two kernels.  The second one is launched while the first one runs, and waits for its end. */
+/* Measures a kernel that is launched while the one before it runs, and waits for its end: how long after the launch is
+ * allowed the kernel begins, and how long after that end it goes on. */
 static bool launches_early(struct cuda_bench *b, uint32_t blocks, GError **error)
 {
     const struct cuda_run before = {
         .kernel = "early", .blocks = blocks, .threads = 512, .args = { .cycles = cuda_cycles(b, 20) }
     };
-    const struct cuda_run after = { .kernel = "late", .blocks = blocks, .threads = 512, .early = true };
-    double gap_us;
-    if (!cuda_bench_gap(b, &before, &after, &gap_us, error)) return false;
-    cuda_bench_keep(b, "gap_us", "us", 0, gap_us, "launch early blocks=%u", blocks);
+    const struct cuda_run soon = { .kernel = "soon", .blocks = blocks, .threads = 512, .early = true };
+    const struct cuda_run late = { .kernel = "late", .blocks = blocks, .threads = 512, .early = true };
+    struct cuda_outcome let[2], ended[2];
+    if (!cuda_bench_pair(b, &before, &soon, let, error) || !cuda_bench_pair(b, &before, &late, ended, error))
+        return false;
+    cuda_bench_keep(b, "begin_us", "us", 0, later_us(let[0].last_from_ns, let[1].from_ns), "launch early blocks=%u",
+                    blocks);
+    cuda_bench_keep(b, "gap_us", "us", 0, later_us(ended[0].to_ns, ended[1].from_ns), "launch early blocks=%u", blocks);
     return true;
 }
 
