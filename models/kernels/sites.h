@@ -25,6 +25,7 @@ struct site_given {
 /* deepep-v1.loops: sites of low latency; then sites that the normal kernels share, within a node and between nodes. */
 #define SITES_DEEPEP_V1(X) \
     X(LL_CAST_ROW) \
+    X(LL_PACK_ROW) \
     X(LL_MESSAGE_ROW) \
     X(LL_COUNTS_ZERO) \
     X(LL_CHOICES_READ) \

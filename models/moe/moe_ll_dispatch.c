@@ -85,12 +85,13 @@ static enum worker_step sender_step(struct fabric_worker *w)
 {
     struct ll_sender *s = fabric_container_of(w, struct ll_sender, worker);
     struct ll_rank *r = s->rank;
+    const bool bf16 = r->base.options->dtype == MOE_BF16;
     assert(s->place <= r->g.topk && (s->cast || s->place == 0));
     if (s->token < r->own->tokens) {
         if (!s->cast) {
             fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_CAST,
                                                   .rows = w->warps,
-                                                  .site = SITE_LL_CAST_ROW,
+                                                  .site = bf16 ? SITE_LL_PACK_ROW : SITE_LL_CAST_ROW,
                                                   .read_bytes = 2 * r->g.hidden,
                                                   .write_bytes = r->g.message_bytes,
                                                   .run = cast_run,
