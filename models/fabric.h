@@ -87,6 +87,7 @@ struct fabric_read {
     uint16_t peer;
     uint16_t queue; /* the number of a QP to this peer; NVLink ignores it */
     uint8_t warps;  /* NVLink: how many warps read; 0: all of the worker's */
+    uint8_t site;   /* NVLink: enum site; the site's line names no sizes */
 };
 
 struct fabric_signal {

@@ -5,7 +5,8 @@
  * way after another are made 1000 times dearer.  An operation must then take longer with the keys of exactly one way,
  * and never with those of plain rows.  Any operation may wait for loads, too.  A scan without a program only does that:
  * it must take longer with the keys of loads, and with no others.  A scan of a peer's memory takes longer with the key
- * of the path to the peer, one of the host's memory with no key of the GPU. */
+ * of the path to the peer, a get with that and those of programs, a scan of the host's memory with no key of the GPU.
+ */
 #include "models/cluster.h"
 #include "models/hardware/world/world.h"
 #include "models/kernels/loops.h"
@@ -14,13 +15,14 @@
 #include <stdio.h>
 
 enum way { PLAIN, SUMS, WORDS, PROGRAMS, PEERS, LOADS, WAYS };
-enum { STORE = FABRIC_WORK_KINDS, KINDS, ADD = KINDS, DEAR = 1000 };
+enum { STORE = FABRIC_WORK_KINDS, GET, KINDS, ADD = KINDS, DEAR = 1000 };
 
 struct one {
     struct fabric_worker worker;
     struct site_given given; /* all sizes that a line may name */
     enum site site;
-    uint32_t kind; /* a value of enum fabric_work_kind; STORE, to a peer; or ADD, to a word of its rank */
+    uint32_t
+        kind; /* a value of enum fabric_work_kind; STORE, to a peer; GET, from a peer; ADD, to a word of its rank */
     bool done;
 };
 
@@ -37,11 +39,13 @@ static enum worker_step one_step(struct fabric_worker *w)
     const struct fabric_write write = {
         .site = (uint8_t)one->site, .given = &one->given, .peer = 1, .rows = ROWS, .charge_bytes = ROWS * BYTES
     };
+    const struct fabric_read read = { .site = (uint8_t)one->site, .peer = 1, .charge_bytes = ROWS * BYTES };
     if (one->done) return WORKER_DONE;
     one->done = true;
     switch (one->kind) {
     case ADD: fabric_signal_add(w, 0, 1, one->site); break;
     case STORE: CU_ASSERT_EQUAL(fabric_store(w, &write), 0); break;
+    case GET: CU_ASSERT_EQUAL(fabric_get(w, &read), 0); break;
     default: fabric_work(w, &work); break;
     }
     return WORKER_MORE;
@@ -94,6 +98,7 @@ static void dearer(struct cluster *cluster, enum way way)
 /* Whether a line of that form permits an operation of that kind. */
 static bool permits(const struct loop *loop, uint32_t kind)
 {
+    if (kind == GET || loop->peer) return loop->peer && kind == (loop->program ? GET : (uint32_t)FABRIC_WORK_SCAN);
     if (loop->host) return kind == FABRIC_WORK_SCAN;
     if (loop->staged) return kind == STORE;
     if (loop->to_shared) return kind == FABRIC_WORK_COPY;
@@ -123,8 +128,9 @@ TEST("one way for each operation")
             }
             if (counted) ways &= ~(1u << PROGRAMS);
             const bool loads = kind == FABRIC_WORK_SCAN && !loop.program && !loop.peer;
-            const uint32_t one = ways & ~(1u << LOADS);
+            const uint32_t one = ways & ~(1u << LOADS | (kind == GET ? 1u << PEERS : 0));
             bool good = one && !(one & (one - 1)) && one != 1u << PLAIN;
+            if (kind == GET) good &= ways >> PEERS & 1;
             if (loads) good = ways == (loop.host ? 0 : 1u << LOADS);
             if (loop.program && kind == FABRIC_WORK_SCAN) { /* without bytes, so that some programs do nothing */
                 good = !(one & ~(1u << PROGRAMS));

@@ -101,7 +101,7 @@ static const struct word {
       "scans: a load says where the next is; meanwhile 128 B at a time come in so many cycles of the SM" },
     { "apart", FIELD(apart), FLAG, 0, 0, "scans, signals: the group's first warp does it alone, and the others go on" },
     { "lines", FIELD(lines), U8, 0, 0, "lines of 128 B that a load of the 32 lanes touches, if not 1" },
-    { "peer", FIELD(peer), FLAG, 0, 0, "scans: what is read lies in the memory of a peer" },
+    { "peer", FIELD(peer), FLAG, 0, 0, "scans, gets: what is read lies in the memory of a peer" },
     { "host", FIELD(host), U8, 0, LOOP_HOST_READ,
       "scans: words of the host's memory, where reads of one 64-byte line take turns" },
     { "polls", FIELD(host), U8, 0, LOOP_HOST_POLLED,

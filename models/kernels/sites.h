@@ -145,6 +145,7 @@ struct site_given {
     X(MORI_CHOICES_READ) \
     X(MORI_LL_ROW) \
     X(MORI_LL_ROW_AGAIN) \
+    X(MORI_PULL) \
     X(MORI_PULLED_SUM) \
     X(MORI_CAME_SUM) \
     X(MORI_STAGE_ROW) \
@@ -162,6 +163,7 @@ struct site_given {
     X(MEGA_PLACES) \
     X(MEGA_TOLD) \
     X(MEGA_LIST) \
+    X(MEGA_PEER_PART) \
     X(MEGA_PULL) \
     X(MEGA_WEIGHTS) \
     X(MEGA_WEIGHTS_AGAIN) \
@@ -183,6 +185,7 @@ struct site_given {
     X(PPLX_ROW_READ) \
     X(PPLX_PEERS_PEEK) \
     X(PPLX_TAKE_ROW) \
+    X(PPLX_PULL_ROW) \
     X(PPLX_KEEP_ROW) \
     X(PPLX_RETURN_ROWS) \
     X(PPLX_SUM) \

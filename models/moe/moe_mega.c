@@ -286,7 +286,8 @@ static bool part_pull(struct mega_sm *s, uint32_t row)
                                       .charge_bytes = bytes,
                                       .size_bytes = slot->stored ? bytes : 0,
                                       .peer = r->source[row],
-                                      .warps = 1 };
+                                      .warps = 1,
+                                      .site = SITE_MEGA_PEER_PART };
     return fabric_get(&s->dispatch, &read) == 0;
 }
 

@@ -280,7 +280,8 @@ static bool row_pull(struct mori_warp *v, const struct mori_part *p, uint32_t to
                                       .charge_bytes = p->bytes,
                                       .size_bytes = slot->stored ? p->bytes : 0,
                                       .peer = (uint16_t)v->target,
-                                      .warps = 1 };
+                                      .warps = 1,
+                                      .site = SITE_MORI_PULL };
     return fabric_get(&v->worker, &read) == 0;
 }
 

@@ -605,7 +605,8 @@ static enum worker_step rows_pull(struct mi_warp *v, const struct mori_part *p)
                                           .charge_bytes = p->bytes,
                                           .size_bytes = s->stored ? p->bytes : 0,
                                           .peer = (uint16_t)(r->ht.g.node * r->ht.g.local + v->target),
-                                          .warps = 1 };
+                                          .warps = 1,
+                                          .site = SITE_MORI_PULL };
         if (fabric_get(&v->worker, &read)) return WORKER_WAIT;
         if (!at_once) {
             v->target++;

@@ -279,7 +279,8 @@ static bool row_take(struct pp_block *b)
                                      .target = r->ht.base.fabric->heap + pp_dispatched(r, r->map.out, x->place),
                                      .charge_bytes = row_bytes(s),
                                      .size_bytes = s->stored ? row_bytes(s) : 0,
-                                     .peer = (uint16_t)x->source };
+                                     .peer = (uint16_t)x->source,
+                                     .site = SITE_PPLX_PULL_ROW };
     const bool near = b->item >= r->far_rows;
     if (near && !b->loaded) ht_scan_here(&b->worker, SITE_PPLX_ROW_READ, 1, 12);
     b->loaded = true;

@@ -392,20 +392,41 @@ static int gpu_put(struct fabric *f, struct fabric_worker *worker, const struct 
     return 0;
 }
 
+/* The price of a get by `lanes` warps, each of which reads a part. */
+static struct price get_price(struct world_rank *rank, const struct fabric_read *read, const struct loop *p,
+                              uint32_t lanes)
+{
+    const struct world *w = rank->world;
+    const uint64_t size = read->charge_bytes;
+    const uint64_t memory_ps = rate_time(w->hbm, size), plain_ps = rate_time(w->store.sm, size);
+    if (!gpu_priced(w, p))
+        return (struct price){ .ps = w->cluster->nvlink.peek_ps + later(rate_time(w->store.warp, size) / lanes,
+                                                                        gpu_share_ps(rank, rank->now.worker, plain_ps)),
+                               .served_ps = plain_ps,
+                               .memory_ps = memory_ps };
+    const uint32_t groups_256 = gpu_program_groups(rank, p);
+    bool known;
+    struct kept_price *kept =
+        gpu_price_place(rank, &(struct price_key){ p->digest, size, 0, lanes, lanes, groups_256, PRICE_GET }, &known);
+    if (known) return kept->price;
+    const struct gpu_rows r =
+        gpu_program(w, p, NULL, (struct loop_row){ size / lanes, 0, lanes, lanes }, groups_256, false);
+    kept->price = (struct price){ .ps = r.ps, .served_ps = r.served_ps, .memory_ps = memory_ps };
+    return kept->price;
+}
+
 /* Loads from a peer by NVLink: the bytes come through the peer's egress and the loader's ingress.  The worker waits for
  * the first bytes. */
 static int gpu_get_nvlink(struct world_rank *rank, struct world_worker *ww, const struct fabric_read *read)
 {
     struct world *w = rank->world;
-    const uint64_t now = sim_now_ps(w->sim), size = read->charge_bytes;
+    const uint64_t now = sim_now_ps(w->sim), size = read->charge_bytes, peek_ps = w->cluster->nvlink.peek_ps;
     uint32_t lanes;
-    const uint64_t start = gpu_lane_begin(ww, read->warps, &lanes), service_ps = rate_time(w->store.sm, size);
-    uint64_t end = start + rate_time(w->store.warp, size) / lanes;
-    end = later(end, start + gpu_share_ps(rank, ww, service_ps));
-    end = later(end, own_reserve(rank, &rank->sm[ww->sm], now, service_ps, size));
-    end = later(end, own_reserve(rank, &rank->hbm, now, rate_time(w->hbm, size), size));
-    const uint64_t peek_ps = w->cluster->nvlink.peek_ps;
-    gpu_lane_end(ww, end + peek_ps);
+    const uint64_t start = gpu_lane_begin(ww, read->warps, &lanes);
+    const struct price price = get_price(rank, read, world_loop(rank, read->site, NULL), lanes);
+    gpu_lane_end(ww, start + price.ps);
+    gpu_lane_reach(ww, own_reserve(rank, &rank->sm[ww->sm], now, price.served_ps, size) + peek_ps);
+    gpu_lane_reach(ww, own_reserve(rank, &rank->hbm, now, price.memory_ps, size) + peek_ps);
     gpu_lane_reach(ww, nvlink_cross(&w->rank[read->peer], rank, now, size, w->egress_load) + peek_ps);
     gpu_moved_note(ww, false, start, rank->now.last_end_ps);
     world_load_payload(rank, read);

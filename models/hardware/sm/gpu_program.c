@@ -11,6 +11,7 @@ static struct warps_sm sm_of(const struct world *w, const struct loop *p, bool t
 {
     const struct cluster_gpu *gpu = &w->cluster->gpu;
     const uint64_t in_l2_ps = gpu->engine.in_l2_ps, more_ps = gpu->engine.in_ps - in_l2_ps;
+    const uint64_t away_ps = p->peer && gpu_load_ps(w, p) > gpu->load_l2_ps ? gpu_load_ps(w, p) - gpu->load_l2_ps : 0;
     return (struct warps_sm){
         .cycle_ps = gpu->cycle_ps,
         .access_ps = gpu->access_ps,
@@ -18,7 +19,8 @@ static struct warps_sm sm_of(const struct world *w, const struct loop *p, bool t
                      [LOOP_TARGET] = gpu->load_l2_ps,
                      [LOOP_SHARED] = gpu->load_shared_ps,
                      [LOOP_L2] = gpu->load_l2_ps },
-        .in_ps = { [LOOP_SOURCE] = in_l2_ps + gpu_far_ps(w, p, gpu->engine.in_ps > in_l2_ps ? more_ps : 0),
+        .in_ps = { [LOOP_SOURCE] =
+                       in_l2_ps + (p->peer ? away_ps : gpu_far_ps(w, p, gpu->engine.in_ps > in_l2_ps ? more_ps : 0)),
                    [LOOP_TARGET] = in_l2_ps,
                    [LOOP_L2] = in_l2_ps },
         .stored_ps = !gpu->load_behind_stores ? 0

@@ -35,6 +35,7 @@ uint64_t gpu_memory_ps(const struct world *w, const struct loop *p, uint64_t rea
 uint64_t gpu_load_ps(const struct world *w, const struct loop *p)
 {
     const struct cluster_gpu *gpu = &w->cluster->gpu;
+    if (p->peer) return w->cluster->nvlink.peek_ps;
     if (p->again == LOOP_AT_HAND && gpu->load_l1_ps) return gpu->load_l1_ps;
     if (p->again) return gpu->load_again_ps ? gpu->load_again_ps : gpu->load_l2_ps;
     return gpu->load_l2_ps + gpu_far_ps(w, p, gpu->load_ps > gpu->load_l2_ps ? gpu->load_ps - gpu->load_l2_ps : 0);

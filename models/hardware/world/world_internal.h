@@ -132,7 +132,7 @@ struct price {
 };
 
 /* What the price of rows depends on where no other kernel slows the memory, and the price. */
-enum price_kind { PRICE_UNKNOWN, PRICE_WORK, PRICE_STORE_OWN, PRICE_STORE_PEER };
+enum price_kind { PRICE_UNKNOWN, PRICE_WORK, PRICE_STORE_OWN, PRICE_STORE_PEER, PRICE_GET };
 struct price_key {
     uint64_t digest; /* of their loop */
     uint64_t read_bytes, write_bytes;
