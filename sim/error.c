@@ -23,3 +23,15 @@ bool error_run(GError **error, const char *format, ...)
     va_end(arguments);
     return false;
 }
+
+bool error_first(GError **list, size_t count, GError **error)
+{
+    bool any = false;
+    for (size_t i = 0; i < count; i++) {
+        if (!list[i]) continue;
+        if (any) g_clear_error(&list[i]);
+        else g_propagate_error(error, g_steal_pointer(&list[i]));
+        any = true;
+    }
+    return any;
+}

@@ -23,6 +23,8 @@ static inline int error_status(const GError *error)
  * run failed. */
 bool error_input(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
 bool error_run(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
+/* Moves the first error of a list to *error, and frees and clears the others.  Returns whether there was one. */
+bool error_first(GError **list, size_t count, GError **error);
 /* error_input() in a function that returns a pointer: its value is NULL. */
 #define error_null(...) (error_input(__VA_ARGS__), NULL)
 

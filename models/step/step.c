@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 #include "models/hardware/sm/pressure.h"
+#include "models/predict/on_cores.h"
 #include "sim/share.h"
 #include "sim/units.h"
 #include "traces/trace.h"
@@ -209,9 +210,11 @@ static bool memory_check(struct step_plan *p, GError **error)
         fits < 1 ? g_strdup("--num-ranks: expected more, so that a rank's weights and a token's cache fit")
                  : g_strdup_printf("--batch: expected at most %.0f, whose cache fits beside weights", fits);
     return error_input(
-        error, "%s in the %g GB of %s, found %.1f GB of weights and %.1f GB of cache (%u tokens, context %g, %u ranks)",
-        most, p->gpu->memory_gb, p->gpu->name, p->weight_bytes / 1e9, p->cache_bytes / 1e9, p->batch, p->costs.context,
-        routing->ranks);
+        error,
+        "%s in the %g GB of %s, found %.1f GB of weights and %.1f GB of cache (%u token%s, context %g, %u "
+        "rank%s)",
+        most, p->gpu->memory_gb, p->gpu->name, p->weight_bytes / 1e9, p->cache_bytes / 1e9, p->batch,
+        p->batch == 1 ? "" : "s", p->costs.context, routing->ranks, routing->ranks == 1 ? "" : "s");
 }
 
 static bool layers_settle(struct step_plan *p, const struct step_options *o, GError **error)
@@ -468,24 +471,42 @@ static void timeline_fill(struct timeline *timeline, const struct step_run *run)
     }
 }
 
-struct step_answer *step_plan_answer(struct step_plan *plan, struct timeline *timeline, double *total_ms,
+struct draws {
+    const struct step_plan *plan;
+    struct timeline *timeline;
+    double *total_ms;          /* [draws] */
+    GError **error;            /* [draws] */
+    struct step_answer *first; /* the first draw's answer */
+};
+
+static bool draw_run(void *context, uint32_t draw, void *memory)
+{
+    struct draws *d = context;
+    struct step_run_options o = d->plan->run;
+    (void)memory;
+    o.seed = d->plan->c.seed + draw;
+    o.threads = MAX(o.threads / d->plan->draws, 1);
+    if (draw) o.one_thread = NULL;
+    struct step_run *run = step_run_new(&o, &d->error[draw]);
+    if (!run) return false;
+    struct step_answer *one = step_answer_new(run, d->plan->layers);
+    d->total_ms[draw] = one->total_us / 1e3;
+    if (draw == 0 && d->timeline) timeline_fill(d->timeline, run);
+    step_run_free(run);
+    if (draw == 0) d->first = one;
+    else step_answer_free(one);
+    return true;
+}
+
+struct step_answer *step_plan_answer(const struct step_plan *plan, struct timeline *timeline, double *total_ms,
                                      GError **error)
 {
-    struct step_answer *first = NULL;
     assert(plan->draws > 0);
-    for (uint32_t i = 0; i < plan->draws; i++) {
-        plan->run.seed = plan->c.seed + i;
-        struct step_run *run = step_run_new(&plan->run, error);
-        if (!run) {
-            step_answer_free(first);
-            return NULL;
-        }
-        struct step_answer *one = step_answer_new(run, plan->layers);
-        total_ms[i] = one->total_us / 1e3;
-        if (i == 0 && timeline) timeline_fill(timeline, run);
-        step_run_free(run);
-        if (i == 0) first = one;
-        else step_answer_free(one);
-    }
-    return first;
+    g_autofree GError **errors = g_new0(GError *, plan->draws);
+    struct draws draws = { plan, timeline, total_ms, errors, NULL };
+    on_cores_run(&(struct on_cores){
+        .jobs = plan->draws, .cores = MAX(plan->run.threads, 1), .run = draw_run, .context = &draws });
+    if (!error_first(errors, plan->draws, error)) return draws.first;
+    step_answer_free(draws.first);
+    return NULL;
 }

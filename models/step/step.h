@@ -41,9 +41,9 @@ bool step_plan_make(struct step_plan *plan, const struct step_options *o, const 
                     const struct cluster *cluster, GError **error);
 void step_plan_clear(struct step_plan *plan);
 
-/* Runs all draws and returns the first draw's answer.  total_ms[plan->draws] gets the times of all draws.  timeline
- * gets the kernels of the first draw; it may be NULL.  NULL and *error on failure. */
-struct step_answer *step_plan_answer(struct step_plan *plan, struct timeline *timeline, double *total_ms,
+/* Runs all draws, on plan->run.threads cores, and returns the first draw's answer.  total_ms[plan->draws] gets the
+ * times of all draws.  timeline gets the kernels of the first draw; it may be NULL.  NULL and *error on failure. */
+struct step_answer *step_plan_answer(const struct step_plan *plan, struct timeline *timeline, double *total_ms,
                                      GError **error);
 
 /* How often dispatch and combine run in all draws.  The running time grows with this number. */

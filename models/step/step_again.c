@@ -2,6 +2,7 @@
 #include "models/step/step_again.h"
 
 #include <math.h>
+#include "models/predict/on_cores.h"
 #include "reports/text_table.h"
 
 static const double hardly = 0.0005; /* a share of the step that no table shows */
@@ -54,39 +55,55 @@ static void take_away(const struct step_plan *plan, enum step_without without, s
     }
 }
 
-static bool predict(struct step_plan *plan, enum step_without without, struct step_again *again, GError **error)
+struct predictions {
+    const struct step_options *options;
+    const struct case_options *of;
+    const struct step_plan *plan;
+    struct step_again *again;
+    enum step_without asked[STEP_WITHOUTS];
+    GError *error[STEP_WITHOUTS];
+    uint32_t count;
+};
+
+static bool predict(void *context, uint32_t number, void *memory)
 {
+    struct predictions *p = context;
+    const enum step_without without = p->asked[number];
+    struct step_options o = *p->options;
+    struct case_options c = *p->of;
+    struct step_plan plan;
+    struct step_answer *a = NULL;
+    char ghz[G_ASCII_DTOSTR_BUF_SIZE];
     double total_ms;
-    plan->draws = 1;
-    struct step_answer *a = step_plan_answer(plan, NULL, &total_ms, error);
-    if (!a) return false;
-    again->total_us[without] = a->total_us;
-    again->waited_us[without] = step_answer_waited_us(a);
+    (void)memory;
+    o.spread_pct = 100 * p->plan->run.spread;
+    o.jitter_pct = 100 * p->plan->run.jitter;
+    o.draws = 1;
+    take_away(p->plan, without, &o, &c, ghz);
+    const bool fits = step_plan_make(&plan, &o, &c, p->plan->run.cluster, NULL);
+    plan.draws = 1;
+    plan.run.threads = MAX(p->plan->run.threads / p->count, 1);
+    if (fits) a = step_plan_answer(&plan, NULL, &total_ms, &p->error[number]);
+    if (a) {
+        p->again->total_us[without] = a->total_us;
+        p->again->waited_us[without] = step_answer_waited_us(a);
+    }
     step_answer_free(a);
-    return true;
+    step_plan_clear(&plan);
+    return !p->error[number];
 }
 
 bool step_again(const struct step_options *options, const struct case_options *of, const struct step_plan *plan,
                 const struct step_answer *answer, struct step_again *again, GError **error)
 {
-    bool good = true;
+    struct predictions p = { .options = options, .of = of, .plan = plan, .again = again };
     for (int w = 0; w < STEP_WITHOUTS; w++) {
-        struct step_options o = *options;
-        struct case_options c = *of;
-        struct step_plan second;
-        char ghz[G_ASCII_DTOSTR_BUF_SIZE];
         again->total_us[w] = again->waited_us[w] = NAN;
-        if (!good || !step_again_asks(plan, answer, (enum step_without)w)) continue;
-        o.spread_pct = 100 * plan->run.spread;
-        o.jitter_pct = 100 * plan->run.jitter;
-        o.draws = 1;
-        take_away(plan, (enum step_without)w, &o, &c, ghz);
-        const bool fits = step_plan_make(&second, &o, &c, plan->run.cluster, NULL);
-        second.run.threads = plan->run.threads;
-        if (fits) good = predict(&second, (enum step_without)w, again, error);
-        step_plan_clear(&second);
+        if (step_again_asks(plan, answer, (enum step_without)w)) p.asked[p.count++] = (enum step_without)w;
     }
-    return good;
+    on_cores_run(
+        &(struct on_cores){ .jobs = p.count, .cores = MAX(plan->run.threads, 1), .run = predict, .context = &p });
+    return !error_first(p.error, STEP_WITHOUTS, error);
 }
 
 void step_again_append(GString *out, const struct step_answer *a, const struct step_again *again)

@@ -130,7 +130,8 @@ static bool run(const struct case_options *c, const struct arguments *a, const s
         record_set(record, "cluster", "%s", cluster->name);
         good = results_write(a, &plan, answer, &again, total_ms, record, error);
     }
-    if (good && a->jobs > 1 && one_thread) fprintf(stderr, "eptwin step: note: -j changes nothing: %s\n", one_thread);
+    if (good && a->jobs > 1 && one_thread && plan.draws == 1 && !a->explain)
+        fprintf(stderr, "eptwin step: note: -j changes nothing: %s\n", one_thread);
     step_answer_free(answer);
     step_plan_clear(&plan);
     return timeline_file_close(timeline, good, error);
