@@ -103,13 +103,14 @@ static struct work work_of(const struct costs_options *o, enum step_op op, doubl
         return w;
     case STEP_DOWN:
         return gemm_work(o, rows, (double)n->hidden * n->expert_inter * experts, n->expert_inter, n->hidden);
-    case STEP_ORDER: /* each row is read and written */
-        w.read_bytes = w.write_bytes = rows * n->hidden * bytes_of(o);
+    case STEP_ORDER: /* `tokens` are those that came; each is written once for each of its experts */
+        w.read_bytes = tokens * n->hidden * bytes_of(o);
+        w.write_bytes = rows * n->hidden * bytes_of(o);
         w.kernels = 3;
         return w;
-    case STEP_RESTORE: /* `rows` counts a row for each expert of a token */
+    case STEP_RESTORE: /* likewise; the rows of a token are summed */
         w.read_bytes = rows * n->hidden * 2;
-        w.write_bytes = rows / n->topk * n->hidden * 2;
+        w.write_bytes = tokens * n->hidden * 2;
         return w;
     case STEP_HEAD:
         return gemm_work(o, head_rows(o, tokens), (double)n->hidden * n->vocabulary, n->hidden, n->vocabulary);
@@ -253,9 +254,11 @@ static double layer_us(const struct costs_options *o, const char *shape, double 
 }
 
 /* The time of the experts' op: from a table's line for both GEMMs, or from a line for each. */
-static double experts_us(const struct costs_options *o, enum step_op op, double rows, double experts, char source[64])
+static double experts_us(const struct costs_options *o, enum step_op op, struct costs_rows all, double experts,
+                         char source[64])
 {
     const struct net *n = o->net;
+    const double rows = fmax(all.all, 1);
     const char *dtype = o->fp8 ? "fp8" : "bf16";
     g_autofree char *both = g_strdup_printf("%ux%u", n->hidden, n->expert_inter);
     g_autofree char *up = g_strdup_printf("%ux%u", n->hidden, 2 * n->expert_inter);
@@ -264,8 +267,8 @@ static double experts_us(const struct costs_options *o, enum step_op op, double 
     double us = o->train ? NAN : layer_us(o, both, rows, experts, source, &ordering); /* training: each GEMM alone */
     if (op == STEP_EXPERTS && !isnan(us)) return us;
     if (!isnan(us) && ordering) {
-        const struct work order = work_of(o, STEP_ORDER, 0, rows, experts),
-                          restore = work_of(o, STEP_RESTORE, 0, rows, experts);
+        const struct work order = work_of(o, STEP_ORDER, all.tokens, rows, experts),
+                          restore = work_of(o, STEP_RESTORE, all.tokens, rows, experts);
         us = fmax(us - bytes_us(o, &order) - bytes_us(o, &restore), us / 2);
     }
     if (!isnan(us)) return op == STEP_UP ? us * 2 / 3 : us / 3; /* up has two thirds of the weights */
@@ -288,8 +291,8 @@ static double named_us(const struct costs_options *o, enum step_op op, enum step
                     of_experts ? experts : 1, source);
 }
 
-static double op_table_us(const struct costs_options *o, enum step_op op, double tokens, double rows, double experts,
-                          char source[64])
+static double op_table_us(const struct costs_options *o, enum step_op op, double tokens, struct costs_rows rows,
+                          double experts, char source[64])
 {
     const struct net *n = o->net;
     switch (op) {
@@ -298,7 +301,7 @@ static double op_table_us(const struct costs_options *o, enum step_op op, double
     case STEP_CORE: return attention_us(o, tokens, source);
     case STEP_EXPERTS:
     case STEP_UP:
-    case STEP_DOWN: return experts_us(o, op, fmax(rows, 1), experts, source);
+    case STEP_DOWN: return experts_us(o, op, rows, experts, source);
     case STEP_SHARED: {
         g_autofree char *shape = g_strdup_printf("%ux%u", n->hidden, n->shared_inter);
         const double us = table_us(o, "shared_expert", o->fp8 ? "fp8" : "bf16", shape, tokens, 1, source);
@@ -394,7 +397,8 @@ static struct step_cost cost_forward(const struct costs_options *o, enum step_op
     if (o->work)
         return (struct step_cost){ .us = program_work_us(o->work, op, rows.all), .sms = 1, .source = "--work" };
     tokens = fmax(tokens, 1); /* a rank without tokens launches its kernels, too */
-    const struct work w = work_of(o, op, tokens, rows.all, experts);
+    const bool orders = op == STEP_ORDER || op == STEP_RESTORE;
+    const struct work w = work_of(o, op, orders ? rows.tokens : tokens, rows.all, experts);
     const double arithmetic_us = flops_us(o, op, &w, experts), memory_us = bytes_us(o, &w);
     cost.read_bytes = w.read_bytes;
     cost.write_bytes = w.write_bytes;
@@ -403,7 +407,7 @@ static struct step_cost cost_forward(const struct costs_options *o, enum step_op
     if (isnan(cost.us) && pass != PASS_FORWARD)
         cost.us = named_us(o, op, PASS_FORWARD, tokens, rows.all, experts, cost.source);
     const bool named = !isnan(cost.us);
-    if (!named) cost.us = op_table_us(o, op, tokens, rows.all, experts, cost.source);
+    if (!named) cost.us = op_table_us(o, op, tokens, rows, experts, cost.source);
     const bool other_gpu = !isnan(cost.us) && o->gpu->tables && !strstr(cost.source, o->gpu->name);
     if (isnan(cost.us)) {
         cost.us = fmax(arithmetic_us, memory_us) + w.kernels * o->gpu->small_us;

@@ -43,9 +43,10 @@ struct costs_options {
 bool costs_table_check(const struct compute_table *table, const char *source, GError **error);
 
 /* The rows that come to a rank's experts, and their number when each expert's rows are filled up to whole tiles: a
- * grouped GEMM computes a whole tile even if an expert's last rows only begin it. */
+ * grouped GEMM computes a whole tile even if an expert's last rows only begin it.  tokens: how many tokens they are of.
+ * Normal kernels bring a token to a rank once, for all of its experts there. */
 struct costs_rows {
-    double all, tiled;
+    double all, tiled, tokens;
 };
 uint32_t costs_tile_rows(const struct costs_options *o);
 

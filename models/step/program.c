@@ -121,3 +121,20 @@ double *program_rows(const struct routing *routing, uint32_t tile)
     for (uint32_t e = 0; e < routing->experts; e++) rows[e / local] += (of_expert[e] + tile - 1) / tile * (double)tile;
     return rows;
 }
+
+double *program_tokens(const struct routing *routing)
+{
+    const uint32_t local = routing->experts / routing->ranks;
+    double *tokens = g_new0(double, routing->ranks);
+    g_autofree uint64_t *last = g_new0(uint64_t, routing->ranks); /* the number of a rank's last token, from 1 on */
+    uint64_t number = 0;
+    for (uint32_t r = 0; r < routing->ranks; r++)
+        for (size_t i = 0; i < (size_t)routing->rank[r].tokens * routing->topk; i++) {
+            number += i % routing->topk == 0;
+            if (routing->rank[r].experts[i] == ROUTING_NONE) continue;
+            const uint32_t to = (uint32_t)routing->rank[r].experts[i] / local;
+            tokens[to] += last[to] != number;
+            last[to] = number;
+        }
+    return tokens;
+}

@@ -45,5 +45,7 @@ struct schedule_layers program_work_layers(const struct program_work *work, uint
 /* Returns [routing->ranks] how many rows come to each rank's experts, when each expert's rows are filled up to whole
  * tiles of `tile` rows.  tile 1: without filling. */
 double *program_rows(const struct routing *routing, uint32_t tile);
+/* Returns [routing->ranks] how many tokens have an expert on each rank. */
+double *program_tokens(const struct routing *routing);
 
 #endif

@@ -30,8 +30,7 @@ struct comm {
                                  * the rank's state this routing */
     struct step_cost *cost;     /* [ranks][COMPUTE_WHATS + phases] costs of kernels */
     struct world_result *alone; /* [phases][ranks] results of the phase while no other kernel runs */
-    double *rows, *tiles;       /* [ranks] rows that come to the rank's experts; their number when each expert's rows
-                                 * are filled up to whole tiles */
+    double *rows;               /* [ranks] rows that come to the rank's experts */
     uint32_t phases;
 };
 
@@ -191,13 +190,14 @@ static void costs_make(struct step_run *run, struct comm *comm)
 {
     const struct routing *routing = comm->routing;
     comm->rows = program_rows(routing, 1);
-    comm->tiles = program_rows(routing, costs_tile_rows(run->options->costs));
+    g_autofree double *tiles = program_rows(routing, costs_tile_rows(run->options->costs));
+    g_autofree double *tokens = program_tokens(routing);
     comm->cost = g_new0(struct step_cost, (gsize)run->ranks * (COMPUTE_WHATS + comm->phases));
     for (uint32_t r = 0; r < run->ranks; r++)
         for (uint32_t what = 0; what < COMPUTE_WHATS; what++)
             *cost_at(run, comm, r, what) =
                 costs_of(run->options->costs, (enum step_op)(what / STEP_PASSES), (enum step_pass)(what % STEP_PASSES),
-                         routing->rank[r].tokens, (struct costs_rows){ comm->rows[r], comm->tiles[r] },
+                         routing->rank[r].tokens, (struct costs_rows){ comm->rows[r], tiles[r], tokens[r] },
                          (double)routing->experts / routing->ranks);
 }
 
@@ -471,7 +471,6 @@ static void comm_clear(struct comm *comm, uint32_t ranks)
     g_free(comm->cost);
     g_free(comm->alone);
     g_free(comm->rows);
-    g_free(comm->tiles);
 }
 
 void step_run_free(struct step_run *run)
