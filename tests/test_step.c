@@ -111,7 +111,7 @@ TEST("tables give times between their points")
  * to whole tiles. */
 static double rows_us(const struct costs_options *o, enum step_op op, double rows, double tiled)
 {
-    return costs_of(o, op, PASS_FORWARD, 1, (struct costs_rows){ rows, tiled }, 4).us;
+    return costs_of(o, op, PASS_FORWARD, 1, (struct costs_rows){ rows, tiled, rows }, 4).us;
 }
 
 /* Times of the experts' GEMMs.  If rows are in order (`contiguous`), prefill uses the table of that layout, whose times
@@ -148,7 +148,8 @@ TEST("experts' rows in order, in decode and prefill")
     CU_ASSERT_DOUBLE_EQUAL(rows_us(&o, STEP_EXPERTS, 1024, 1536), 1.5 * 150, 0.1); /* 1.5 times as many tiles */
     CU_ASSERT_DOUBLE_EQUAL(rows_us(&o, STEP_EXPERTS, 128, 512), 150, 1e-6);        /* experts with equal rows do not
                                                                                     * fill tiles better */
-    const struct step_cost half = costs_of(&o, STEP_EXPERTS, PASS_FORWARD, 1, (struct costs_rows){ 1024, 2048 }, 4);
+    const struct step_cost half =
+        costs_of(&o, STEP_EXPERTS, PASS_FORWARD, 1, (struct costs_rows){ 1024, 2048, 1024 }, 4);
     CU_ASSERT_DOUBLE_EQUAL(half.power, 0.74, 1e-3); /* half of the rows are zeros, which draw 0.48 of the power of other
                                                      * rows */
     o.contiguous = true;
@@ -205,9 +206,13 @@ TEST("bytes of the cache")
 TEST("bytes of a backward pass")
 {
     const struct net net = { .hidden = 8, .heads = 2, .kv_heads = 2, .head_size = 8, .expert_inter = 4, .topk = 1 };
-    const struct step_gpu gpu = {
-        .name = (char *)"x", .bf16_tflops = 1, .fp8_tflops = 1, .gemm_share = 1, .memory_gbs = 1, .tables_memory_gbs = 1
-    };
+    const struct step_gpu gpu = { .name = (char *)"x",
+                                  .bf16_tflops = 1,
+                                  .fp8_tflops = 1,
+                                  .gemm_share = 1,
+                                  .memory_gbs = 1,
+                                  .tables_memory_gbs = 1,
+                                  .core_backward = 0.5 };
     const struct costs_options o = { .net = &net,
                                      .gpu = &gpu,
                                      .prefill = true,
@@ -216,7 +221,7 @@ TEST("bytes of a backward pass")
                                      .sms = 4,
                                      .read_gbs = 1,
                                      .write_gbs = 2 };
-    const struct costs_rows rows = { 10, 10 };
+    const struct costs_rows rows = { 10, 10, 8 };
     const struct step_cost down = costs_of(&o, STEP_DOWN, PASS_FORWARD, 10, rows, 3),
                            down_wgrad = costs_of(&o, STEP_DOWN, PASS_WGRAD, 10, rows, 3);
     CU_ASSERT_DOUBLE_EQUAL(down_wgrad.read_bytes - down.read_bytes, 4 * 3 * 32, 1e-9); /* FP32 gradients */
@@ -227,6 +232,66 @@ TEST("bytes of a backward pass")
     const double numbers = 10 * 2 * 8; /* of queries, and of outputs */
     CU_ASSERT_DOUBLE_EQUAL(dgrad.read_bytes - attention.read_bytes, numbers * (2 + 2 + 4), 1e-9);
     CU_ASSERT_DOUBLE_EQUAL(dgrad.write_bytes - attention.write_bytes, numbers * (4 + 2), 1e-9);
+    const struct step_cost up = costs_of(&o, STEP_UP, PASS_FORWARD, 10, rows, 3),
+                           up_dgrad = costs_of(&o, STEP_UP, PASS_DGRAD, 10, rows, 3);
+    const double gated = 10 * 4; /* the gate's output; its inputs are twice as many */
+    CU_ASSERT_DOUBLE_EQUAL(up_dgrad.read_bytes - up.read_bytes, gated * 2, 1e-9);
+    CU_ASSERT_DOUBLE_EQUAL(up_dgrad.write_bytes - up.write_bytes, gated * (2 * 2 + 2) - gated * 2, 1e-9);
+}
+
+/* One token of a net whose attention is all arithmetic: a core of 2 * 100 FLOPs for each of the head's two products of
+ * 8 numbers, and 4 * 64 weights.  Latent attention also computes its up-projections again. */
+TEST("arithmetic of a backward pass")
+{
+    struct net net = { .hidden = 8, .heads = 1, .kv_heads = 1, .head_size = 8, .expert_inter = 4, .topk = 1 };
+    const struct step_gpu gpu = { .name = (char *)"x",
+                                  .bf16_tflops = 1e-6,
+                                  .fp8_tflops = 1e-6,
+                                  .gemm_share = 1,
+                                  .memory_gbs = 1,
+                                  .tables_memory_gbs = 1,
+                                  .core_backward = 0.5,
+                                  .fp8_wgrad = 1.25 };
+    struct costs_options o = { .net = &net,
+                               .gpu = &gpu,
+                               .prefill = true,
+                               .train = true,
+                               .attention_tp = 1,
+                               .context = 200,
+                               .sms = 4,
+                               .read_gbs = 1e9,
+                               .write_gbs = 1e9 };
+    const struct costs_rows rows = { 10, 10, 10 };
+    const double core = 2 * 100 * 2 * 8, gemms = 2 * 4 * 64;
+    CU_ASSERT_DOUBLE_EQUAL(costs_of(&o, STEP_ATTENTION, PASS_FORWARD, 1, rows, 3).us, core + gemms, 1e-3);
+    CU_ASSERT_DOUBLE_EQUAL(costs_of(&o, STEP_ATTENTION, PASS_DGRAD, 1, rows, 3).us, core * 2.5 / 0.5 + gemms, 1e-3);
+    CU_ASSERT_DOUBLE_EQUAL(costs_of(&o, STEP_ATTENTION, PASS_WGRAD, 1, rows, 3).us, gemms, 1e-3);
+    const double down_us = costs_of(&o, STEP_DOWN, PASS_WGRAD, 1, rows, 3).us;
+    o.fp8 = true;
+    CU_ASSERT_DOUBLE_EQUAL(costs_of(&o, STEP_ATTENTION, PASS_WGRAD, 1, rows, 3).us, gemms * 1.25, 1e-3);
+    CU_ASSERT_DOUBLE_EQUAL(costs_of(&o, STEP_DOWN, PASS_WGRAD, 1, rows, 3).us, down_us * 1.25, 1e-3);
+    net.latent = true;
+    net.q_rank = 16, net.kv_rank = 4, net.nope_size = 6, net.rope_size = 2, net.value_size = 8;
+    const double forward = costs_of(&o, STEP_ATTENTION, PASS_FORWARD, 1, rows, 3).us,
+                 dgrad = costs_of(&o, STEP_ATTENTION, PASS_DGRAD, 1, rows, 3).us;
+    CU_ASSERT_DOUBLE_EQUAL(dgrad - forward, core * (2.5 / 0.5 - 1) + 2 * (16 * (6 + 2) + 4 * (6 + 8)), 1e-3);
+}
+
+/* Ordering reads a token that came once, however many experts of the rank it has, and restoring writes it once. */
+TEST("tokens of experts' rows")
+{
+    const struct net net = { .hidden = 8, .expert_inter = 4, .experts = 8, .topk = 4 };
+    const struct step_gpu gpu = { .name = (char *)"x", .memory_gbs = 1, .tables_memory_gbs = 1, .bf16_tflops = 1 };
+    const struct costs_options o = {
+        .net = &net, .gpu = &gpu, .prefill = true, .sms = 4, .read_gbs = 1, .write_gbs = 1
+    };
+    const struct costs_rows rows = { 30, 30, 20 };
+    const struct step_cost order = costs_of(&o, STEP_ORDER, PASS_FORWARD, 1, rows, 3),
+                           restore = costs_of(&o, STEP_RESTORE, PASS_FORWARD, 1, rows, 3);
+    CU_ASSERT_DOUBLE_EQUAL(order.read_bytes, 20 * 8 * 2, 0);
+    CU_ASSERT_DOUBLE_EQUAL(order.write_bytes, 30 * 8 * 2, 0);
+    CU_ASSERT_DOUBLE_EQUAL(restore.read_bytes, 30 * 8 * 2, 0);
+    CU_ASSERT_DOUBLE_EQUAL(restore.write_bytes, 20 * 8 * 2, 0);
 }
 
 TEST("rows of experts fill tiles")
@@ -236,10 +301,17 @@ TEST("rows of experts fill tiles")
     /* The sixth place stays unused. */
     for (uint32_t i = 0; i < 5; i++) routing.rank[i / 3].experts[i % 3] = (int32_t)(i == 4 ? 3 : 0);
     g_autofree double *rows = program_rows(&routing, 1), *tiled = program_rows(&routing, 3);
+    g_autofree double *tokens = program_tokens(&routing);
     CU_ASSERT_DOUBLE_EQUAL(rows[0], 4, 0);
     CU_ASSERT_DOUBLE_EQUAL(rows[1], 1, 0);
     CU_ASSERT_DOUBLE_EQUAL(tiled[0], 6, 0);
     CU_ASSERT_DOUBLE_EQUAL(tiled[1], 3, 0);
+    CU_ASSERT_DOUBLE_EQUAL(tokens[0] + tokens[1], 5, 0); /* each has one expert */
+    routing.topk = 3;                                    /* the same places are one token of each rank */
+    routing.rank[0].tokens = routing.rank[1].tokens = 1;
+    g_autofree double *met = program_tokens(&routing);
+    CU_ASSERT_DOUBLE_EQUAL(met[0], 2, 0);
+    CU_ASSERT_DOUBLE_EQUAL(met[1], 1, 0);
 }
 
 static void table_refused(const char *text, const char *part)

@@ -436,18 +436,31 @@ static struct step_cost cost_forward(const struct costs_options *o, enum step_op
     return cost;
 }
 
-/* How long the op takes in the pass, relative to forward.  Only attention's core, which is in BF16, makes a
- * difference.  wgrad has no core.  dgrad has five products instead of two: the scores again, and the gradients of
- * scores, queries, keys and values. */
+/* The arithmetic that a backward pass does again: latent attention's up-projections, whose outputs are not kept
+ * (DeepSeek-V3 report, section 3.2.3; Megatron's recomputation of mla_up_proj). */
+static double again_flops(const struct costs_options *o, double tokens)
+{
+    const struct net *n = o->net;
+    if (!n->latent) return 0;
+    return 2 * tokens * n->heads *
+           ((double)n->q_rank * (n->nope_size + n->rope_size) + (double)n->kv_rank * (n->nope_size + n->value_size));
+}
+
+/* How long the op takes in the pass, relative to forward.  wgrad has no core of attention, and a scale for 128 numbers
+ * of both operands of FP8.  Attention's core, which is in BF16, has five products in dgrad instead of two (the scores
+ * again, and the gradients of scores, queries, keys and values), at a lower rate. */
 static double pass_factor(const struct costs_options *o, enum step_op op, enum step_pass pass, double tokens)
 {
-    if (pass == PASS_FORWARD || op != STEP_ATTENTION) return 1;
+    const bool fp8 = o->fp8 && op != STEP_GATE && op != STEP_HEAD;
+    const double wgrad = pass == PASS_WGRAD && fp8 ? o->gpu->fp8_wgrad : 1;
+    if (pass == PASS_FORWARD || op != STEP_ATTENTION) return wgrad;
     const double score = score_size(o), value = value_size(o), core = core_flops(o, tokens);
     const double gemms = attention_work(o, tokens).flops - core;
-    const double core_us = core / o->gpu->bf16_tflops;
-    const double gemms_us = gemms / (o->fp8 ? o->gpu->fp8_tflops : o->gpu->bf16_tflops);
-    const double share = core_us / (core_us + gemms_us);
-    return 1 - share + (pass == PASS_DGRAD ? share * (3 * score + 2 * value) / (score + value) : 0);
+    const double rate = o->fp8 ? o->gpu->fp8_tflops : o->gpu->bf16_tflops;
+    const double core_us = core / o->gpu->bf16_tflops, all_us = core_us + gemms / rate;
+    const double share = core_us / all_us, again = again_flops(o, tokens) / rate / all_us;
+    if (pass == PASS_WGRAD) return (1 - share) * wgrad;
+    return 1 - share + again + share * (3 * score + 2 * value) / (score + value) / o->gpu->core_backward;
 }
 
 /* How many numbers the op's GEMMs read as input, not counting weights.  *out gets how many numbers they write. */
@@ -516,10 +529,30 @@ static double weights_of(const struct costs_options *o, enum step_op op, double 
     }
 }
 
+/* How many numbers come out of the op's gate, which multiplies the two halves of what its first GEMM gives. */
+static double gated_numbers(const struct costs_options *o, enum step_op op, double tokens, double rows)
+{
+    const struct net *n = o->net;
+    return op == STEP_UP       ? rows * n->expert_inter
+           : op == STEP_SHARED ? tokens * n->shared_inter
+           : op == STEP_DENSE  ? tokens * n->inter
+                               : 0;
+}
+
+/* How many numbers a backward pass of latent attention moves between its GEMMs and its core: queries are rotated and
+ * keys are put together again, and their gradients, with those of values, are taken apart. */
+static double latent_parts(const struct costs_options *o, double tokens)
+{
+    const struct net *n = o->net;
+    return tokens * n->heads * (2.0 * (n->rope_size + n->nope_size + n->rope_size) + n->value_size);
+}
+
 /* The bytes that a backward pass moves besides what forward moves.  wgrad adds to gradients in FP32, which it reads and
  * writes (DeepSeek-V3 report, section 3.3.3; Megatron's gradient accumulation fusion).  Attention's dgrad has two small
  * kernels around the main one (FlashAttention, hopper/flash_bwd_launch_template.h): one reads the output and its
- * gradient and clears the queries' gradient in FP32, in which the main one sums; the other makes BF16 of that. */
+ * gradient and clears the queries' gradient in FP32, in which the main one sums; the other makes BF16 of that. Backward
+ * of a feed-forward's gate also reads the gradient, writes two, and gives its output again; norms give theirs again
+ * (DeepSeek-V3 report, sections 3.2.3 and 3.3.3). */
 static struct work backward_work(const struct costs_options *o, enum step_op op, enum step_pass pass, double tokens,
                                  double rows, double experts)
 {
@@ -527,11 +560,13 @@ static struct work backward_work(const struct costs_options *o, enum step_op op,
     if (pass == PASS_WGRAD) {
         w.read_bytes += 4 * weights_of(o, op, experts);
         w.write_bytes += 4 * weights_of(o, op, experts);
-    } else if (op == STEP_ATTENTION) {
-        const double heads = tokens * o->net->heads;
-        w.read_bytes += heads * (2 * 2 * value_size(o) + 4 * score_size(o));
-        w.write_bytes += heads * (4 + 2) * score_size(o);
+        return w;
     }
+    const double gated = gated_numbers(o, op, tokens, rows), heads = op == STEP_ATTENTION ? tokens * o->net->heads : 0;
+    const double norms = op == STEP_GATE ? 2 * tokens * o->net->hidden : 0;
+    const double parts = op == STEP_ATTENTION && o->net->latent ? latent_parts(o, tokens) : 0;
+    w.read_bytes += 2 * gated + 2 * norms + 2 * parts + heads * (2 * 2 * value_size(o) + 4 * score_size(o));
+    w.write_bytes += 4 * gated + 2 * norms + 2 * parts + heads * (4 + 2) * score_size(o);
     return w;
 }
 

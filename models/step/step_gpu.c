@@ -25,6 +25,8 @@ static const struct key {
     { "pause-clock-ghz", offsetof(struct step_gpu, pause_clock_ghz) },
     { "zeros-power", offsetof(struct step_gpu, zeros_power) },
     { "copies-power", offsetof(struct step_gpu, copies_power) },
+    { "core-backward", offsetof(struct step_gpu, core_backward) },
+    { "fp8-wgrad", offsetof(struct step_gpu, fp8_wgrad) },
 };
 
 /* The value of a key in the GPU's own section.  If that section lacks the key, the section that its key `like` names

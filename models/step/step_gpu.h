@@ -21,6 +21,10 @@ struct step_gpu {
     /* The power that tiles of zeros draw, and that copies of memory draw, as shares of the power of tiles of random
      * numbers. */
     double zeros_power, copies_power;
+    /* Training.  core_backward: the rate of the products of attention's core backward, as a share of their rate
+     * forward. fp8_wgrad: the time of a GEMM of FP8 both of whose operands have a scale for 128 numbers, over that of
+     * one whose weights have a scale for 128 x 128. */
+    double core_backward, fp8_wgrad;
 };
 
 /* The GPU with this name or, if name is NULL, the GPU of the cluster with the given name.  NULL and *error if there is
