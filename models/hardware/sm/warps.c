@@ -56,10 +56,13 @@ static void line_add(struct line *line, uint64_t ps) { line->ps[line->end++ % FL
 static uint64_t line_take(struct line *line) { return line->ps[line->first++ % FLIGHT]; }
 static bool line_full(const struct line *line) { return line->end - line->first == FLIGHT; }
 
-/* Adds a warp to the list in order of time.  The times of warps differ little, so its place is near the end. */
+/* Adds a warp to the list in order of time.  The times of warps differ little, so its place is near the end, unless it
+ * is the first again. */
 static void order_add(struct run *r, uint32_t i)
 {
-    uint8_t place = r->before[WARPS_MOST];
+    const uint8_t first = r->after[WARPS_MOST];
+    const bool leads = first != WARPS_MOST && r->warp[first].now_ps > r->warp[i].now_ps;
+    uint8_t place = leads ? WARPS_MOST : r->before[WARPS_MOST];
     while (place != WARPS_MOST && r->warp[place].now_ps > r->warp[i].now_ps) place = r->before[place];
     r->before[i] = place;
     r->after[i] = r->after[place];
