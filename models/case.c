@@ -274,7 +274,7 @@ static const struct field *field_find(const char *name)
 {
     for (uint32_t i = 0; i < FIELDS; i++) {
         const char *own = field_table[i].name;
-        if (name_matches(own, name) || (g_str_has_prefix(own, "num-") && name_matches(own + 4, name)))
+        if (name_matches(own, name) || (strncmp(own, "num-", 4) == 0 && name_matches(own + 4, name)))
             return &field_table[i];
     }
     return NULL;
