@@ -122,7 +122,6 @@ struct cluster_nvlink {
     /* rate of egress for bulk copies whose buffers begin at a 32-byte sector but not at a line; 0: bulk_rate */
     uint64_t sector_rate_bps;
     uint64_t latency_ps;       /* from a store until it is visible at the peer */
-    uint64_t crossing_ps;      /* extra time of a store where flows of several senders and receivers cross */
     uint64_t fence_ps;         /* st.release.sys after a worker's own stores: the time until these stores are
                                 * performed */
     uint64_t fence_crowd_ps;   /* while other warp groups of the GPU store to peers: by how much longer than the way

@@ -140,8 +140,6 @@ static const struct cluster_key keys[] = {
          "Payload of bulk copies whose buffers in shared memory begin a 32-byte sector but no line.  Default: "
          "bulk-rate."),
     TIME("nvlink", "latency", LATENCIES, false, nvlink.latency_ps, "A flag's store until it is visible at the peer."),
-    TIME("nvlink", "crossing", LATENCIES, true, nvlink.crossing_ps,
-         "Extra time of a store while flows of several senders and receivers cross."),
     TIME("nvlink", "fence", LATENCIES, false, nvlink.fence_ps, "A release to a peer after the worker's own stores."),
     TIME("nvlink", "fence-crowd", LATENCIES, true, nvlink.fence_crowd_ps,
          "How much longer than the way to a peer and back a release takes at most while other warp groups of the GPU "

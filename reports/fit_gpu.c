@@ -137,7 +137,6 @@ static const struct {
     { "nvlink", "fence-crowd", "no row has releases beside stores by other SMs" },
     { "nvlink", "fence-crowd-half", "no row has releases beside stores by other SMs" },
     { "node", "host-look", "no row has many warps that poll one line" },
-    { "nvlink", "crossing", "flows of one kind cannot tell it from how a link is shared" },
 };
 
 /* GPU_LINE_LEAST_BYTES: in shorter rows, some lanes of a warp have nothing to load */

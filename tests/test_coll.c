@@ -93,56 +93,47 @@ TEST("alltoallv in all worlds")
     }
 }
 
+/* The i-th options of a kernel: shapes, sizes and protocols in turns, sometimes with arithmetic beside. */
+static struct coll_options options_drawn(enum coll_kernel kernel, uint32_t i, const uint64_t sizes[4])
+{
+    struct coll_options o = options_of(kernel, shape[i % SHAPES][0], shape[i % SHAPES][1]);
+    o.size_bytes = sizes[i / 2 % 4];
+    o.combine_bytes = kernel == COLL_AG_RS ? sizes[i / 3 % 4] : 0;
+    o.protocol = (enum coll_protocol)(i % 4);
+    if (i % 5 == 4 && kernel != COLL_AG_RS) o.compute_ps = 3 * PS_PER_US, o.compute_sms = 4;
+    return o;
+}
+
 TEST("allgather in all worlds")
 {
-    static const uint64_t sizes[] = { 1, 64, 5000, 700000 };
     for (uint32_t i = 0; i < 4 * SHAPES; i++) {
-        struct coll_options o = options_of(COLL_ALLGATHER, shape[i % SHAPES][0], shape[i % SHAPES][1]);
-        o.size_bytes = sizes[i / 2 % 4];
+        struct coll_options o = options_drawn(COLL_ALLGATHER, i, (const uint64_t[]){ 1, 64, 5000, 700000 });
         o.algorithm = (enum coll_algorithm[]){ COLL_HYBRID, COLL_RING, COLL_LEADER }[i % 3];
         if (o.algorithm == COLL_LEADER) o.issue = COLL_BY_COPY;
-        o.protocol = (enum coll_protocol)(i % 4);
-        if (i % 5 == 4) o.compute_ps = 3 * PS_PER_US, o.compute_sms = 4;
         job_check(&o, NULL, i % 7 == 3, 4);
     }
 }
 
-TEST("allreduce in all worlds")
+TEST("allreduce and reducescatter in all worlds")
 {
-    static const uint64_t sizes[] = { 1, 70, 40000, 700000 };
     for (uint32_t i = 0; i < 4 * SHAPES; i++) {
-        struct coll_options o = options_of(COLL_ALLREDUCE, shape[i % SHAPES][0], shape[i % SHAPES][1]);
-        o.size_bytes = sizes[i / 2 % 4];
+        struct coll_options o = options_drawn(COLL_ALLREDUCE, i, (const uint64_t[]){ 1, 70, 40000, 700000 });
         o.num_sms = o.nccl.channels = 1 + i % 9;
         o.algorithm = (enum coll_algorithm[]){ COLL_CHOSEN, COLL_RING, COLL_TREE }[i % 3];
-        o.protocol = (enum coll_protocol)(i / 3 % 4);
-        if (i % 5 == 4) o.compute_ps = 3 * PS_PER_US, o.compute_sms = 4;
         job_check(&o, NULL, i % 7 == 3, 4);
-    }
-}
-
-TEST("reducescatter in all worlds")
-{
-    static const uint64_t sizes[] = { 1, 70, 40000, 300000 };
-    for (uint32_t i = 0; i < 4 * SHAPES; i++) {
-        struct coll_options o = options_of(COLL_REDUCESCATTER, shape[i % SHAPES][0], shape[i % SHAPES][1]);
-        o.size_bytes = sizes[i / 2 % 4];
+        o = options_drawn(COLL_REDUCESCATTER, i, (const uint64_t[]){ 1, 70, 40000, 300000 });
         o.num_sms = o.nccl.channels = 1 + i % 5;
-        o.protocol = (enum coll_protocol)(i % 4);
-        if (i % 5 == 4) o.compute_ps = 3 * PS_PER_US, o.compute_sms = 4;
         job_check(&o, NULL, i % 7 == 3, 4);
     }
 }
 
-TEST("ag-rs in all worlds")
+TEST("ag-rs and p2p in all worlds")
 {
-    static const uint64_t sizes[] = { 1, 5000, 90000 };
-    for (uint32_t i = 0; i < 2 * SHAPES; i++) {
-        struct coll_options o = options_of(COLL_AG_RS, shape[i % SHAPES][0], shape[i % SHAPES][1]);
-        o.size_bytes = sizes[i % 3];
-        o.combine_bytes = sizes[i / 3 % 3];
-        o.protocol = (enum coll_protocol)(i % 4);
+    for (uint32_t i = 0; i < 4 * SHAPES; i++) {
+        struct coll_options o = options_drawn(COLL_P2P, i, (const uint64_t[]){ 1, 8, 4096, 150001 });
         job_check(&o, NULL, i % 7 == 3, 4);
+        o = options_drawn(COLL_AG_RS, i, (const uint64_t[]){ 1, 5000, 90000, 70 });
+        if (i < 2 * SHAPES) job_check(&o, NULL, i % 7 == 3, 4);
     }
 }
 
@@ -178,17 +169,6 @@ TEST("messages by NCCL in all worlds")
         o.nccl.before_229 = i / 4 % 2;
         edges_pairs(&edges, o.ranks, most[i % 4], i);
         job_check(&o, &edges, false, 4);
-    }
-}
-
-TEST("p2p in all worlds")
-{
-    static const uint64_t sizes[] = { 1, 8, 4096, 150001 };
-    for (uint32_t i = 0; i < 4 * SHAPES; i++) {
-        struct coll_options o = options_of(COLL_P2P, shape[i % SHAPES][0], shape[i % SHAPES][1]);
-        o.size_bytes = sizes[i / 2 % 4];
-        if (i % 3 == 2) o.compute_ps = 2 * PS_PER_US, o.compute_sms = 2;
-        job_check(&o, NULL, i % 7 == 3, 4);
     }
 }
 

@@ -353,31 +353,12 @@ static uint32_t p2p_check(const struct coll_rank *base, char *text, size_t text_
     return failed;
 }
 
-const struct coll_kernel_ops coll_p2p = {
-    .phase = phase_name,
-    .overlap = overlap_name,
-    .rank_bytes = sizeof(struct p2p_rank),
-    .refuse = p2p_refuse,
-    .needs = p2p_needs,
-    .init = p2p_init,
-    .fill = p2p_fill,
-    .launch = p2p_launch,
-    .traffic = p2p_traffic,
-    .outputs = p2p_outputs,
-    .check = p2p_check,
-    .absent = p2p_absent,
-};
+#define P2P_OPS(...) \
+    { \
+        __VA_ARGS__, .rank_bytes = sizeof(struct p2p_rank), .refuse = p2p_refuse, .needs = p2p_needs, \
+                     .init = p2p_init, .fill = p2p_fill, .launch = p2p_launch, .traffic = p2p_traffic, \
+                     .outputs = p2p_outputs, .check = p2p_check, .absent = p2p_absent \
+    }
 
-const struct coll_kernel_ops coll_p2p_issued = {
-    .phase = (const char *const[]){ "put", "put_sync", NULL },
-    .rank_bytes = sizeof(struct p2p_rank),
-    .refuse = p2p_refuse,
-    .needs = p2p_needs,
-    .init = p2p_init,
-    .fill = p2p_fill,
-    .launch = p2p_launch,
-    .traffic = p2p_traffic,
-    .outputs = p2p_outputs,
-    .check = p2p_check,
-    .absent = p2p_absent,
-};
+const struct coll_kernel_ops coll_p2p = P2P_OPS(.phase = phase_name, .overlap = overlap_name);
+const struct coll_kernel_ops coll_p2p_issued = P2P_OPS(.phase = (const char *const[]){ "put", "put_sync", NULL });

@@ -317,7 +317,6 @@ static inline uint32_t ht_word(const struct ht_rank *h, uint32_t word)
 void ht_row_make(const struct moe_options *o, uint32_t rank, uint32_t token, uint8_t *row, uint8_t *scales);
 void ht_row_widen(const struct moe_options *o, const uint8_t *row, const uint8_t *scales, uint16_t *out);
 float ht_weight(const struct ht_rank *h, uint32_t rank, uint32_t token, uint32_t place);
-void ht_bias_row(const struct moe_options *o, uint32_t which, uint32_t rank, uint32_t token, uint16_t *row);
 void ht_inputs_make(struct ht_rank *h);     /* makes rows, weights and biases, once */
 void ht_tensors_recv(struct ht_rank *h);    /* makes room for the rows that will come; top-k indices behind these rows
                                              * are -1 */

@@ -52,7 +52,7 @@ float ht_weight(const struct ht_rank *h, uint32_t rank, uint32_t token, uint32_t
 }
 
 /* Makes a row of a bias tensor.  As in the public tests, the first bias is all ones, and the second arbitrary. */
-void ht_bias_row(const struct moe_options *o, uint32_t which, uint32_t rank, uint32_t token, uint16_t *row)
+static void bias_row(const struct moe_options *o, uint32_t which, uint32_t rank, uint32_t token, uint16_t *row)
 {
     const uint64_t base = moe_hash(o->seed + 1) ^ (uint64_t)rank << 52 ^ (uint64_t)token << 20;
     for (uint32_t i = 0; i < o->hidden; i++) {
@@ -79,7 +79,7 @@ void ht_inputs_make(struct ht_rank *h)
     for (uint32_t b = 0; b < o->num_bias; b++) {
         t->bias[b] = kernel_keep(h, (uint64_t)h->g.tokens * o->hidden, sizeof(uint16_t));
         for (uint32_t token = 0; token < h->g.tokens; token++)
-            ht_bias_row(o, b, h->g.rank, token, t->bias[b] + (size_t)token * o->hidden);
+            bias_row(o, b, h->g.rank, token, t->bias[b] + (size_t)token * o->hidden);
     }
 }
 

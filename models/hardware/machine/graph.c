@@ -127,7 +127,7 @@ uint64_t graph_port_out_bps(const struct graph *g, uint32_t node, uint32_t port)
     return above == UINT32_MAX ? 0 : graph_link(g, graph_link_between(g, part, above))->rate_bps;
 }
 
-uint64_t graph_port_in_bps(const struct graph *g, uint32_t node, uint32_t port)
+static uint64_t port_in_bps(const struct graph *g, uint32_t node, uint32_t port)
 {
     const uint32_t part = graph_port(g, node, port), above = graph_port_switch(g, part);
     return above == UINT32_MAX ? 0 : graph_link(g, graph_link_between(g, above, part))->rate_bps;
@@ -150,7 +150,7 @@ void graph_least_in(const struct graph *g, uint64_t *peers_bps, uint64_t *port_b
         if (in_bps && (!*peers_bps || in_bps < *peers_bps)) *peers_bps = in_bps;
     }
     for (uint32_t i = 0; i < g->nodes * ports; i++) {
-        const uint64_t in_bps = graph_port_in_bps(g, i / ports, i % ports);
+        const uint64_t in_bps = port_in_bps(g, i / ports, i % ports);
         const uint64_t out_bps = graph_port_out_bps(g, i / ports, i % ports), least_bps = MIN(in_bps, out_bps);
         if (least_bps && (!*port_bps || least_bps < *port_bps)) *port_bps = least_bps;
     }

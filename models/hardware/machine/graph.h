@@ -110,9 +110,8 @@ uint32_t graph_relay_port(const struct graph *graph, uint32_t node, uint32_t own
 /* The rates of a GPU's NVLinks.  If the GPU has no NVLinks, these are the rates that the cluster's [nvlink] gives for
  * stores over PCIe. */
 struct graph_peer_rates graph_gpu_peer_rates(const struct graph *graph, uint32_t node, uint32_t gpu);
-/* The rates at which a port sends and receives, with faults, in bits/s; 0 if it is down. */
+/* The rate at which a port sends, with faults, in bits/s; 0 if it is down. */
 uint64_t graph_port_out_bps(const struct graph *graph, uint32_t node, uint32_t port);
-uint64_t graph_port_in_bps(const struct graph *graph, uint32_t node, uint32_t port);
 /* The rate of the fastest port, in bits/s; 0: there is no port. */
 uint64_t graph_line_bps(const struct graph *graph);
 /* The least rates after faults, in bits/s.  *peers_bps is that of peers' stores into a GPU.  *port_bps is that of a

@@ -173,8 +173,6 @@ struct qp *nic_qp_find(struct world_rank *rank, uint16_t peer, uint16_t queue);
 struct qp_rest *nic_qp_more(struct world *w, struct qp *qp);
 /* Gives back the memory of a QP that has no requests in flight and for which no worker waits. */
 void nic_qp_give_back(struct world_rank *rank, uint16_t peer, uint16_t queue);
-/* Bytes of a message on the wire: its size, and headers for each packet of up to one MTU. */
-uint64_t nic_wire_bytes(const struct cluster_nic *nic, uint64_t size_bytes);
 /* Frees what the QPs of a rank hold. */
 void nic_qps_clear(struct world_rank *rank);
 /* Prefetches the QP, if there is one. */
@@ -201,8 +199,6 @@ int world_flush(struct fabric *f, struct fabric_worker *w, uint16_t peer, uint16
 /* Completes requests that take `places` places of the poster's QP, at time_ps.  Where requests complete in order, this
  * may be later than time_ps: no request completes before those that were posted earlier. */
 void world_qp_complete(struct world *w, uint16_t poster, struct qp *qp, uint32_t places, uint64_t time_ps);
-/* Wakes the workers that can go on because a request of the QP completes at time_ps. */
-void world_space_wake(struct world_rank *rank, struct qp *qp, uint64_t time_ps);
 
 /* ---- nic_doorbell.c ---- */
 

@@ -74,7 +74,8 @@ void nic_queue_ahead(const struct fabric *f, uint16_t peer, uint16_t queue)
     qp_look_ahead(rank->world, *qp_place(rank, peer, queue));
 }
 
-uint64_t nic_wire_bytes(const struct cluster_nic *nic, uint64_t size_bytes)
+/* Bytes of a message on the wire: its size, and headers for each packet of up to one MTU. */
+static uint64_t wire_bytes(const struct cluster_nic *nic, uint64_t size_bytes)
 {
     const uint64_t packets = size_bytes ? (size_bytes + nic->mtu_bytes - 1) / nic->mtu_bytes : 1;
     return size_bytes + packets * nic->header_bytes;
@@ -112,7 +113,7 @@ struct request *world_request_write(struct world_rank *source, const struct fabr
     struct world *w = source->world;
     struct request *r = pool_get(&w->requests);
     const uint64_t wire =
-        nic_wire_bytes(&w->cluster->nic, p ? loop_wire_bytes(p, write->charge_bytes) : write->charge_bytes);
+        wire_bytes(&w->cluster->nic, p ? loop_wire_bytes(p, write->charge_bytes) : write->charge_bytes);
     assert(wire <= UINT32_MAX);
     *r = (struct request){
         .source = source->fabric.rank,
@@ -165,7 +166,7 @@ struct request *world_request_read(struct world_rank *source, const struct fabri
     struct world *w = source->world;
     struct request *r = pool_get(&w->requests);
     struct world_rank *peer = &w->rank[read->peer];
-    const uint64_t wire = nic_wire_bytes(&w->cluster->nic, read->charge_bytes);
+    const uint64_t wire = wire_bytes(&w->cluster->nic, read->charge_bytes);
     assert(wire <= UINT32_MAX && read->source_offset + read->size_bytes <= peer->fabric.heap_bytes);
     *r = (struct request){
         .source = source->fabric.rank,

@@ -4,10 +4,11 @@
 #include <assert.h>
 #include <errno.h>
 
-/* The time of a completion is known before it comes.  Where requests complete in any order, a completion whose time
+/* Wakes the workers that can go on because a request of the QP completes at time_ps.
+ * The time of a completion is known before it comes.  Where requests complete in any order, a completion whose time
  * becomes known later may still come sooner.  So a worker that waits for room stays on the list after its wake-up is
  * set, because room may come before that time. */
-void world_space_wake(struct world_rank *rank, struct qp *qp, uint64_t time_ps)
+static void space_wake(struct world_rank *rank, struct qp *qp, uint64_t time_ps)
 {
     const bool sooner = qp->unknown && rank->world->transport.order != TRANSPORT_WIRE;
     struct waiter **at = &qp_rest_of(rank->world, qp)->waiter;
@@ -97,7 +98,7 @@ void world_qp_complete(struct world *w, uint16_t poster, struct qp *qp, uint32_t
     if (w->queue_depth) acks_add(w, qp, places, time_ps);
     qp->done_ps = later(qp->done_ps, time_ps);
     qp->unknown -= places;
-    if (qp->rested && qp_rest_of(w, qp)->waiter) world_space_wake(&w->rank[poster], qp, time_ps);
+    if (qp->rested && qp_rest_of(w, qp)->waiter) space_wake(&w->rank[poster], qp, time_ps);
 }
 
 /* When the soonest acknowledgement that has not been read comes.  0: this is not known. */

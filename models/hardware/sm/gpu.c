@@ -13,24 +13,18 @@
 #include <assert.h>
 #include <errno.h>
 
-/* Takes bytes through the sender's egress and the receiver's ingress.  Flows cross where the egress is also busy for
- * other receivers and the ingress for other senders.  Then packets wait for each other at the head of the line before a
- * store's bytes flow.  Returns when the last byte is in. */
+/* Takes bytes through the sender's egress and the receiver's ingress.  Returns when the last byte is in. */
 static uint64_t nvlink_cross(struct world_rank *from, struct world_rank *to, uint64_t now_ps, uint64_t size_bytes,
                              rate_q20 egress)
 {
     struct world *w = from->world;
     const uint16_t source = from->fabric.rank, target = to->fabric.rank;
-    uint64_t out_ps = rate_time(egress ? egress : w->egress, size_bytes), in_ps = rate_time(w->ingress, size_bytes);
-    from->egress_bytes_ps += link_slowed_ps(from->egress_slow, out_ps);
-    const bool out_busy = flows_others_busy(&from->egress_flows, target, now_ps);
-    if (out_busy && flows_others_busy(&to->ingress_flows, source, now_ps)) {
-        out_ps += w->cluster->nvlink.crossing_ps;
-        in_ps += w->cluster->nvlink.crossing_ps;
-    }
+    const uint64_t wire_ps = link_slowed_ps(from->egress_slow, rate_time(egress ? egress : w->egress, size_bytes));
+    from->egress_bytes_ps += wire_ps;
     if (from->egress.free_ps <= now_ps) from->egress_since_ps = now_ps;
-    out_ps = port_reserve(&from->egress, now_ps, link_slowed_ps(from->egress_slow, out_ps), size_bytes);
-    in_ps = port_reserve(&to->ingress, now_ps, link_slowed_ps(to->ingress_slow, in_ps), size_bytes);
+    const uint64_t out_ps = port_reserve(&from->egress, now_ps, wire_ps, size_bytes);
+    uint64_t in_ps = port_reserve(&to->ingress, now_ps,
+                                  link_slowed_ps(to->ingress_slow, rate_time(w->ingress, size_bytes)), size_bytes);
     if (w->peer_way || w->pair_link) in_ps = later(in_ps, peers_cross(from, to, now_ps, size_bytes));
     flows_note(&from->egress_flows, target, out_ps);
     flows_note(&to->ingress_flows, source, in_ps);
