@@ -410,8 +410,10 @@ void world_word_look_far(const struct world_rank *rank, uint32_t word)
 void world_word_look_near(const struct world_rank *rank, uint32_t word)
 {
     const uint32_t head = rank->watch_head[word];
-    if (head & WATCH_LONE) __builtin_prefetch(&rank->worker[head & WATCH_NUMBER], 1);
-    else if (head & WATCH_COUNTER) __builtin_prefetch(&rank->counter[head & WATCH_NUMBER], 1);
+    if (head & WATCH_LONE) { /* a worker may lie in two cache lines */
+        __builtin_prefetch(&rank->worker[head & WATCH_NUMBER], 1);
+        __builtin_prefetch(&rank->worker[head & WATCH_NUMBER].sm, 1);
+    } else if (head & WATCH_COUNTER) __builtin_prefetch(&rank->counter[head & WATCH_NUMBER], 1);
 }
 
 void world_word_ahead(const struct fabric *f, uint32_t word)
