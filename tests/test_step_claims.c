@@ -88,6 +88,9 @@ static void between(const char *text, const char *what, double value, double lea
 #define DECODE  "cluster=h800-cx7 num-ranks=16 net=deepseek-v3 batch=64 layers=4"
 #define PREFILL "cluster=h100-cx7 num-ranks=16 net=deepseek-v3 phase=prefill context=1024 layers=2 draws=1"
 
+#define TRAIN \
+    "cluster=h800-cx7 num-ranks=16 net=deepseek-v3 phase=train batch=512 context=512 layers=2 draws=1 num-sms=20"
+
 static const char *const steps[] = {
     DECODE,
     DECODE " hook=yes",
@@ -95,6 +98,8 @@ static const char *const steps[] = {
     DECODE " schedule=stages",
     PREFILL " batch=1024",
     PREFILL " batch=1024 schedule=two-batch",
+    TRAIN,
+    TRAIN " schedule=two-batch",
     "cluster=h200 num-ranks=8 net=qwen3-235b batch=64 layers=4",
     "cluster=h200 num-ranks=8 net=gpt-oss-120b batch=64 layers=4 kernel=ag-rs",
 };
