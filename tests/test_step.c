@@ -270,6 +270,11 @@ TEST("arithmetic of a backward pass")
     o.fp8 = true;
     CU_ASSERT_DOUBLE_EQUAL(costs_of(&o, STEP_ATTENTION, PASS_WGRAD, 1, rows, 3).us, gemms * 1.25, 1e-3);
     CU_ASSERT_DOUBLE_EQUAL(costs_of(&o, STEP_DOWN, PASS_WGRAD, 1, rows, 3).us, down_us * 1.25, 1e-3);
+    const double kept_bytes = 1.5 * 8; /* of the core's output, for the backward pass */
+    struct costs_options inference = o;
+    inference.train = false;
+    CU_ASSERT_DOUBLE_EQUAL(costs_of(&o, STEP_ATTENTION, PASS_FORWARD, 1, rows, 3).write_bytes,
+                           costs_of(&inference, STEP_ATTENTION, PASS_FORWARD, 1, rows, 3).write_bytes + kept_bytes, 0);
     net.latent = true;
     net.q_rank = 16, net.kv_rank = 4, net.nope_size = 6, net.rope_size = 2, net.value_size = 8;
     const double forward = costs_of(&o, STEP_ATTENTION, PASS_FORWARD, 1, rows, 3).us,

@@ -547,16 +547,30 @@ static double latent_parts(const struct costs_options *o, double tokens)
     return tokens * n->heads * (2.0 * (n->rope_size + n->nope_size + n->rope_size) + n->value_size);
 }
 
-/* The bytes that a backward pass moves besides what forward moves.  wgrad adds to gradients in FP32, which it reads and
- * writes (DeepSeek-V3 report, section 3.3.3; Megatron's gradient accumulation fusion).  Attention's dgrad has two small
- * kernels around the main one (FlashAttention, hopper/flash_bwd_launch_template.h): one reads the output and its
+/* The output of attention's core is kept with 12 bits a number in FP8 training, because its backward pass needs it more
+ * exactly (DeepSeek-V3 report, section 3.3.3: E5M6).  These are the bytes of writing it so, and of reading it back. */
+static struct work kept_work(const struct costs_options *o, enum step_op op, enum step_pass pass, double tokens)
+{
+    const double numbers = op == STEP_ATTENTION && o->train && o->fp8 ? tokens * o->net->heads * value_size(o) : 0;
+    if (pass == PASS_FORWARD) return (struct work){ .read_bytes = 2 * numbers, .write_bytes = 1.5 * numbers };
+    if (pass == PASS_DGRAD) return (struct work){ .read_bytes = 1.5 * numbers, .write_bytes = 2 * numbers };
+    return (struct work){ 0 };
+}
+
+/* The bytes that a pass of training moves besides what inference does.  wgrad adds to gradients in FP32, which it reads
+ * and writes (DeepSeek-V3 report, section 3.3.3; Megatron's gradient accumulation fusion).  Attention's dgrad has two
+ * small kernels around the main one (FlashAttention, hopper/flash_bwd_launch_template.h): one reads the output and its
  * gradient and clears the queries' gradient in FP32, in which the main one sums; the other makes BF16 of that. Backward
  * of a feed-forward's gate also reads the gradient, writes two, and gives its output again; norms give theirs again
  * (DeepSeek-V3 report, sections 3.2.3 and 3.3.3). */
-static struct work backward_work(const struct costs_options *o, enum step_op op, enum step_pass pass, double tokens,
-                                 double rows, double experts)
+static struct work pass_work(const struct costs_options *o, enum step_op op, enum step_pass pass, double tokens,
+                             double rows, double experts)
 {
-    struct work w = cast_work(o, op, pass, tokens, rows);
+    struct work w = pass == PASS_FORWARD ? (struct work){ 0 } : cast_work(o, op, pass, tokens, rows);
+    const struct work kept = kept_work(o, op, pass, tokens);
+    w.read_bytes += kept.read_bytes;
+    w.write_bytes += kept.write_bytes;
+    if (pass == PASS_FORWARD) return w;
     if (pass == PASS_WGRAD) {
         w.read_bytes += 4 * weights_of(o, op, experts);
         w.write_bytes += 4 * weights_of(o, op, experts);
@@ -576,10 +590,11 @@ struct step_cost costs_of(const struct costs_options *o, enum step_op op, enum s
     struct step_cost cost = cost_forward(o, op, pass, tokens, rows, experts);
     if (o->work) return cost;
     cost.power = power_of(o->gpu, rows, op_is_gemm_of_experts(op), cost.clock_share);
-    if (pass == PASS_FORWARD) return cost;
-    const bool named = strstr(cost.source, step_pass_suffix(pass)) != NULL;
+    if (pass == PASS_FORWARD && !o->train) return cost;
+    g_autofree char *name = op_name(op, pass);
+    const bool named = g_str_has_prefix(cost.source, "own table") && strstr(cost.source, name);
     const double factor = pass_factor(o, op, pass, fmax(tokens, 1)), us = named ? cost.us : cost.us * factor;
-    const struct work more = backward_work(o, op, pass, tokens, rows.all, experts);
+    const struct work more = pass_work(o, op, pass, tokens, rows.all, experts);
     cost.us = named ? us : us + bytes_us(o, &more);
     cost.clock_share *= us / cost.us;
     cost.power = power_of(o->gpu, rows, op_is_gemm_of_experts(op), cost.clock_share);
