@@ -47,4 +47,4 @@ same h800-cx7 $ll 8
 same h800-cx7 $ll 32 --backend libfabric
 same h800-cx7 $ll 32 --set network.buffer=1MB
 same h800-cx7 $ll 16 --timeline spans.json
-step --num-ranks 8 --batch 256 --layers 1 --phase train
+step --num-ranks 8 --batch 256 --layers 1 --phase train --draws 1
