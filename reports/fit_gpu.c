@@ -64,6 +64,7 @@ enum { SUM_WARPS = 24 };
 static const struct gpu_key gpu_keys[] = {
     { "gpu", "sms", GPU_COUNT, "", "sms", NULL, NULL, 0 },
     { "gpu", "launch", GPU_LAUNCH, "launch cooperative+cluster2+200KB blocks=ALL", "lookup_us", NEAR, "time_ns", 0 },
+    { "gpu", "begin", GPU_TIME, "launch early blocks=ALL", "begin_us", NULL, NULL, 0 },
     { "gpu", "setup", GPU_TIME, "launch early blocks=ALL", "gap_us", NULL, NULL, 0 },
     { "gpu", "step", GPU_TIME_AND, "block_barrier warps=24", "time_ns", "alone_ld_shared at=sm", "time_ns", 2 },
     { "gpu", "poll", GPU_TIME, "alone_ld_acquire_sys at=own", "time_ns", NULL, NULL, 0 },

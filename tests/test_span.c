@@ -8,7 +8,8 @@
 #include "tests/unit.h"
 
 static const struct cluster machine = {
-    .gpu = { .launch_ps = 3 * PS_PER_US, .setup_ps = PS_PER_US / 2, .poll_ps = PS_PER_US / 2 },
+    .gpu = { .launch_ps = 3 * PS_PER_US, .begin_ps = PS_PER_US, .setup_ps = PS_PER_US / 2, .poll_ps = PS_PER_US / 2 },
+    .node.release_system_ps = PS_PER_US,
     .calls.host_sync_ps = 50 * PS_PER_US
 };
 
@@ -36,26 +37,30 @@ static void follow(uint64_t let_us, bool host_waits, uint64_t time_ps, uint64_t 
     CU_ASSERT_EQUAL(span.awaits_ps, awaits_ps);
 }
 
-/* The second kernel lasts from 91 us to 110 us.  It is let at 90 us and needs two polls of 0.5 us to begin.  The first
- * ends at 100 us, and the second's workers then take 10 us. */
-TEST("waits for the end") { follow(90, false, 19 * PS_PER_US, 110 * PS_PER_US, 8 * PS_PER_US + PS_PER_US / 2); }
+/* The second kernel lasts from 93 us to 110.5 us.  The last worker but the one that closes is done at 90 us, and allows
+ * it after two polls of 0.5 us and a release.  The first ends at 100 us.  The second goes on 0.5 us later, and its
+ * workers take 10 us. */
+TEST("waits for the end")
+{
+    follow(90, false, 17 * PS_PER_US + PS_PER_US / 2, 110 * PS_PER_US + PS_PER_US / 2, 7 * PS_PER_US);
+}
 
 TEST("is set up behind the end")
 {
-    follow(100, false, 10 * PS_PER_US + PS_PER_US / 2, 110 * PS_PER_US + PS_PER_US / 2, 0);
+    follow(100, false, 10 * PS_PER_US + PS_PER_US / 2, 111 * PS_PER_US + PS_PER_US / 2, 0);
 }
 
 TEST("host launches late")
 {
-    /* The second kernel is launched at 70 us, because the host has the counts at 20 us and needs 50 us more.  It ends
-     * 10 us after the first, at 110 us. */
-    follow(60, true, 40 * PS_PER_US, 110 * PS_PER_US, 29 * PS_PER_US + PS_PER_US / 2);
+    /* The second kernel is launched at 70 us, because the host has the counts at 20 us and needs 50 us more.  It begins
+     * at 71 us, and ends 10.5 us after the first. */
+    follow(60, true, 39 * PS_PER_US + PS_PER_US / 2, 110 * PS_PER_US + PS_PER_US / 2, 29 * PS_PER_US);
     struct span span = first(90);
     span.counts_ps = 80 * PS_PER_US;
     struct world_result result = { .time_ps = 13 * PS_PER_US };
     span_add(&span, &result, true, true, &machine);
     CU_ASSERT_EQUAL(result.time_ps, 10 * PS_PER_US + PS_PER_US / 2);
-    CU_ASSERT_EQUAL(span.end_ps, 140 * PS_PER_US + PS_PER_US / 2);
+    CU_ASSERT_EQUAL(span.end_ps, 141 * PS_PER_US + PS_PER_US / 2);
 }
 
 TEST("record")

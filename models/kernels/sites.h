@@ -110,6 +110,7 @@ struct site_given {
     X(V2_STORE_ALONE) \
     X(V2_GATHER_ROW) \
     X(V2_MERGE_ROW) \
+    X(V2_COPY_COUNTS) \
     X(V2_COPY_ROW) \
     X(V2_REDUCE_ROW)
 

@@ -148,7 +148,7 @@ struct v2_epilogue {
     struct fabric_worker worker;
     struct v2_rank *rank;
     uint32_t first, end;
-    bool combine;
+    bool combine, counted;
 };
 
 struct v2_map {

@@ -121,6 +121,11 @@ static void reduce_run(void *context, uint64_t argument)
 static enum worker_step epilogue_step(struct fabric_worker *w)
 {
     struct v2_epilogue *p = fabric_container_of(w, struct v2_epilogue, worker);
+    if (!p->counted) { /* the counts, before the first row */
+        p->counted = true;
+        ht_scan_here(w, SITE_V2_COPY_COUNTS, 1, 8);
+        return WORKER_MORE;
+    }
     const struct v2_rank *r = p->rank;
     const struct ht_rank *h = &r->ht;
     const struct ht_slot *slot = p->combine ? &h->combine_slot : &h->dispatch_slot;
@@ -150,7 +155,9 @@ static void epilogue_launch(struct v2_rank *r, bool combine, uint32_t items, uin
     const uint32_t sms = r->epilogue_sms, share = items / sms, more = items % sms;
     for (uint32_t sm = 0; sm < sms; sm++) {
         struct v2_epilogue *p = &r->epilogue[sm];
-        *p = (struct v2_epilogue){ .rank = r, .combine = combine, .first = sm * share + moe_min(sm, more) };
+        *p = (struct v2_epilogue){
+            .rank = r, .combine = combine, .counted = combine, .first = sm * share + moe_min(sm, more)
+        };
         p->end = p->first + share + (sm < more);
         ht_kernel_add(&r->ht, &p->worker, &epilogue_role, sm, warps);
     }

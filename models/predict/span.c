@@ -16,14 +16,18 @@ void span_add(struct span *span, struct world_result *result, bool follows, bool
         const uint64_t body_ps = result->time_ps - MIN(result->time_ps, gpu->launch_ps);
         const uint64_t told_ps = host_waits && span->counts_ps ? span->counts_ps + cluster->calls.host_sync_ps : 0;
         const uint64_t start_ps = MAX(span->let_ps, told_ps);
-        const uint64_t ready_ps = start_ps + setup_ps, end_ps = MAX(ready_ps, span->end_ps) + body_ps;
+        const uint64_t begin_ps = start_ps + gpu->begin_ps;
+        const uint64_t go_ps = MAX(begin_ps, span->end_ps) + setup_ps, end_ps = go_ps + body_ps;
         assert(span->let_ps <= span->end_ps && start_ps >= span->let_ps);
-        result->time_ps = end_ps - start_ps;
-        span->awaits_ps = span->end_ps - MIN(ready_ps, span->end_ps);
+        result->time_ps = end_ps - begin_ps;
+        span->awaits_ps = span->end_ps - MIN(begin_ps, span->end_ps);
         span->end_ps = span->let_ps = end_ps;
     } else {
-        /* The SMs meet, and read the barrier that ends the kernel, before they allow the next kernel. */
-        const uint64_t met_ps = MIN(result->let_ps + 2 * gpu->poll_ps + gpu->scan_row_ps, result->time_ps);
+        /* Before they allow the next kernel, the SMs meet, and the first one reads the phase of the barrier that ends
+         * the kernel, and tells the peers, with a release (DeepEP dd758ca's nvlink_barrier_wo_local_sync(): only one
+         * thread waits for them). */
+        const uint64_t told_ps = 2 * gpu->poll_ps + gpu->scan_row_ps + cluster->node.release_system_ps;
+        const uint64_t met_ps = MIN(result->let_ps + told_ps, result->time_ps);
         *span = (struct span){ .end_ps = result->time_ps, .let_ps = met_ps, .counts_ps = result->counts_ps };
     }
 }
