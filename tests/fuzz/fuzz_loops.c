@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
             struct loop loop;
             loops_make(loops, site, sizes[i], &loop);
-            if (loop.number != site || loop.engine > LOOP_WAIT || loop.again > LOOP_AT_HAND) abort();
+            if (loop.number != site || loop.engine > LOOP_ARITHMETIC || loop.again > LOOP_AT_HAND) abort();
             (void)loops_times(loops, site, sizes[i], UINT32_MAX);
             const struct loop_row row = { sizes[i][0], sizes[i][1], (uint32_t)sizes[i][2], (uint32_t)sizes[i][3] };
             struct loop_op op[LOOP_OPS];
