@@ -59,9 +59,9 @@ struct cluster_gpu {
     uint32_t sms;
     uint64_t launch_ps; /* the part of a kernel's duration in which its workers do not run */
     uint64_t beside_ps; /* launch_ps of kernels whose sheets describe all that their warps do; 0: equal to launch_ps */
-    uint64_t begin_ps;  /* from the moment when a kernel that is launched early may begin until it begins */
-    uint64_t setup_ps;  /* launch_ps of such a kernel: it goes on so long after it has begun and the one before has
-                         * ended; 0: equal to launch_ps */
+    uint64_t begin_ps;  /* a kernel that may begin before the previous one ends begins so long after it may */
+    uint64_t setup_ps;  /* launch_ps of such a kernel, which counts from its begin or from the previous one's end,
+                         * whichever is later; 0: equal to launch_ps */
     uint64_t step_ps;   /* one pass of a warp's loop: index arithmetic, shared memory, branches */
     uint64_t poll_ps;   /* from the change of a word until the warp that polls it acts; a word also takes this time
                          * from one block of the GPU to another */

@@ -37,10 +37,10 @@ static const struct cluster_key keys[] = {
         "As launch, for kernels that charge what their warps do from the first instruction on (low latency).  Default: "
         "launch."),
     TIME("gpu", "begin", LATENCIES, true, gpu.begin_ps,
-         "From the moment when a kernel that is launched before its predecessor ends may begin until it begins.  "
-         "Default: 0."),
-    TIME("gpu", "setup", LATENCIES, true, gpu.setup_ps,
-         "As launch, for such a kernel: from its begin and its predecessor's end.  Default: launch."),
+         "A kernel that may begin before its predecessor ends begins so long after it may.  Default: 0."),
+    TIME(
+        "gpu", "setup", LATENCIES, true, gpu.setup_ps,
+        "As launch, for such a kernel: from its begin or its predecessor's end, whichever is later.  Default: launch."),
     TIME("gpu", "step", SMS, false, gpu.step_ps,
          "One round of a warp's loop: index arithmetic, shared memory, branches."),
     TIME("gpu", "poll", LATENCIES, false, gpu.poll_ps,

@@ -102,7 +102,7 @@ struct fabric_signal {
 
 enum fabric_work_kind {
     FABRIC_WORK_CAST,   /* quantise rows */
-    FABRIC_WORK_COPY,   /* move rows within local memory, or what else the site's line says */
+    FABRIC_WORK_COPY,   /* move rows within local memory, or do what the site's line says instead */
     FABRIC_WORK_REDUCE, /* sum rows in FP32 */
     FABRIC_WORK_SCAN,   /* read index arrays, count, prefix sums */
     FABRIC_WORK_KINDS

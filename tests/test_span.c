@@ -37,9 +37,9 @@ static void follow(uint64_t let_us, bool host_waits, uint64_t time_ps, uint64_t 
     CU_ASSERT_EQUAL(span.awaits_ps, awaits_ps);
 }
 
-/* The second kernel lasts from 93 us to 110.5 us.  The last worker but the one that closes is done at 90 us, and allows
- * it after two polls of 0.5 us and a release.  The first ends at 100 us.  The second goes on 0.5 us later, and its
- * workers take 10 us. */
+/* The second kernel lasts from 93 us to 110.5 us.  All workers but the one that closes are done at 90 us.
+ * The kernel may begin two polls of 0.5 us and a release later.  The first ends at 100 us.  The second goes on 0.5 us
+ * later, and its workers take 10 us. */
 TEST("waits for the end")
 {
     follow(90, false, 17 * PS_PER_US + PS_PER_US / 2, 110 * PS_PER_US + PS_PER_US / 2, 7 * PS_PER_US);

@@ -23,12 +23,12 @@ void span_add(struct span *span, struct world_result *result, bool follows, bool
         span->awaits_ps = span->end_ps - MIN(begin_ps, span->end_ps);
         span->end_ps = span->let_ps = end_ps;
     } else {
-        /* Before they allow the next kernel, the SMs meet, and the first one reads the phase of the barrier that ends
-         * the kernel, and tells the peers, with a release (DeepEP dd758ca's nvlink_barrier_wo_local_sync(): only one
-         * thread waits for them). */
-        const uint64_t told_ps = 2 * gpu->poll_ps + gpu->scan_row_ps + cluster->node.release_system_ps;
-        const uint64_t met_ps = MIN(result->let_ps + told_ps, result->time_ps);
-        *span = (struct span){ .end_ps = result->time_ps, .let_ps = met_ps, .counts_ps = result->counts_ps };
+        /* The SMs meet.  Then the first SM reads the phase of the closing barrier and signals the peers with a release.
+         * Then the next kernel may begin, because only one thread waits for the peers (DeepEP dd758ca,
+         * nvlink_barrier_wo_local_sync()). */
+        const uint64_t signalled_ps = 2 * gpu->poll_ps + gpu->scan_row_ps + cluster->node.release_system_ps;
+        const uint64_t let_ps = MIN(result->let_ps + signalled_ps, result->time_ps);
+        *span = (struct span){ .end_ps = result->time_ps, .let_ps = let_ps, .counts_ps = result->counts_ps };
     }
 }
 

@@ -12,7 +12,7 @@
  * the start of the first. */
 struct span {
     uint64_t end_ps;
-    uint64_t let_ps;    /* when the next kernel may be launched */
+    uint64_t let_ps;    /* when the next kernel may begin */
     uint64_t counts_ps; /* when the host knew the counts that it waits for; 0: it waits for no counts */
     uint64_t awaits_ps; /* how long the last kernel, once it had begun, waited for the end of the one before */
     uint64_t rdma_bytes, nvl_bytes; /* logical bytes of all these kernels */

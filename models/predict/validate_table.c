@@ -262,8 +262,8 @@ static char *row_key(const struct validate_row *row)
     return g_string_free(key, FALSE);
 }
 
-/* Whether rows are one case, as far as this shows without row_key(): most tables have a row for each phase of a case.
- */
+/* Whether two rows are certainly one case.  If not, row_key() tells.  Most tables have a row for each phase of a case,
+ * so this saves most keys. */
 static bool row_repeats(const struct validate_row *row, const struct validate_row *before)
 {
     return !validate_row_idle(before) && !row->settings && !before->settings && row->seeds == before->seeds &&

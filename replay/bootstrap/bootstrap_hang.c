@@ -22,7 +22,8 @@ static void hang_follow(const struct bootstrap_wait *wait, const enum hang_answe
     while (todo_count) {
         const struct bootstrap_wait *const w = &wait[todo[--todo_count]];
         const bool said = answer[w - wait] == HANG_ANSWERED;
-        for (uint32_t r = 0; r < rank_count; r++) reached[r] |= said ? w->anybody : answer[r] == HANG_STOPPED;
+        if (!said || w->anybody)
+            for (uint32_t r = 0; r < rank_count; r++) reached[r] |= said || answer[r] == HANG_STOPPED;
         for (uint32_t i = 0; said && i < MIN(w->peer_count, BOOTSTRAP_WAIT_PEERS); i++) {
             const uint32_t peer = w->peer[i];
             if (peer >= rank_count || reached[peer]) continue;
@@ -41,7 +42,7 @@ static uint64_t hang_distance(const struct bootstrap_wait *wait, enum hang_answe
     return (wait->peer_count || wait->anybody ? G_MAXUINT64 / 2 : HANG_ANSWERED) + wait->serial;
 }
 
-/* Keeps of reached[] the ranks whose answer is that of `root`. */
+/* Names the ranks of reached[] that answered as `root` did.  Clears the other ranks of reached[]. */
 static char *hang_ranks(const enum hang_answer *answer, uint32_t rank_count, uint32_t root, bool *reached)
 {
     for (uint32_t r = 0; r < rank_count; r++) reached[r] &= answer[r] == answer[root];

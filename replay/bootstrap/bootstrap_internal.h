@@ -22,8 +22,8 @@ int bootstrap_serve_ms(const struct bootstrap *b, uint64_t deadline_ms);
 enum { BOOTSTRAP_ASK_MS = 400 };
 /* What this rank waits for, in the form that is sent to other ranks. */
 struct bootstrap_wait bootstrap_wait_of(const struct bootstrap *b);
-/* What came of the question to a rank what it waits for.  A silent rank may be stopped, busy, or held up by a stopped
- * rank: libfabric spins on locks that lie in memory of both. */
+/* How a rank answered when it was asked what it waits for.  A silent rank may be stopped or busy.  A stopped rank may
+ * also hold a lock in libfabric's shared memory, on which the silent rank spins. */
 enum hang_answer { HANG_STOPPED, HANG_SILENT, HANG_ANSWERED };
 /* Returns a text that names the rank at fault for a hang, or all ranks that may be: those that do not answer, if none
  * is known to be stopped.  wait[] is valid for ranks with HANG_ANSWERED, and the rank `first`, which reported the hang,
