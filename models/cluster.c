@@ -8,7 +8,6 @@
 #include "sim/error.h"
 #include "sim/nearest.h"
 #include "sim/share.h"
-#include "sim/units.h"
 
 static bool parse_value(const struct cluster_key *k, const struct key_file *file, const char *text, struct cluster *c,
                         GError **error)

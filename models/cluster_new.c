@@ -17,7 +17,6 @@
 #include "reports/whole_file.h"
 #include "sim/command.h"
 #include "sim/command_line.h"
-#include "sim/new_file.h"
 #include "sim/share.h"
 #include "sim/text.h"
 

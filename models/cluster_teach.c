@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "models/cluster.h"
 #include "models/cluster_keys.h"
 #include "sim/error.h"
 #include "sim/text.h"

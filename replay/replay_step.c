@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include "models/waits.h"
 #include "replay/live.h"
 #include "sim/progress.h"
 #include "sim/stats.h"

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "reports/fit.h"
-#include "reports/fit_cluster.h"
 #include "sim/error.h"
 #include "sim/stats.h"
 

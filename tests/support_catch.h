@@ -3,8 +3,6 @@
 #define TESTS_SUPPORT_CATCH_H
 
 #include <CUnit/CUnit.h>
-#include <stdio.h>
-#include <string.h>
 
 void catch_start(void);
 /* Returns the text written since catch_start(); free it with g_free(). */

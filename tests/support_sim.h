@@ -2,7 +2,6 @@
 #ifndef TESTS_SUPPORT_SIM_H
 #define TESTS_SUPPORT_SIM_H
 
-#include <glib.h>
 #include "models/cluster.h"
 #include "models/hardware/world/world.h"
 

@@ -9,7 +9,6 @@
 
 #include <glib.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 /* The PMIx library never frees some of its memory. */

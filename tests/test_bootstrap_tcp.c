@@ -11,7 +11,6 @@
 #include "tests/support_catch.h"
 #include "tests/unit.h"
 
-#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>

@@ -8,7 +8,6 @@
 
 #include <string.h>
 #include "sim/rng.h"
-#include "sim/units.h"
 #include "tests/support_trace.h"
 #include "tests/unit.h"
 

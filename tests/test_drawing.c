@@ -2,7 +2,6 @@
  *
  * Aim: reports/drawing.h and models/cluster_draw.h.  Method: drawings made here and of every shipped cluster, read back
  * by GLib's parser of markup. */
-#include <CUnit/Basic.h>
 #include <string.h>
 #include "models/cluster_draw.h"
 #include "models/hardware/world/world.h"

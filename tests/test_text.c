@@ -4,7 +4,6 @@
 #include "sim/text.h"
 #include "tests/unit.h"
 
-#include <glib.h>
 #include <string.h>
 
 TEST("what is printed")

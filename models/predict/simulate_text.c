@@ -19,7 +19,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "models/hardware/machine/graph.h"
 #include "models/predict/accuracy.h"
 #include "reports/compare.h"
 #include "reports/text_table.h"

@@ -2,7 +2,6 @@
 #include "models/predict/steps.h"
 
 #include <assert.h>
-#include <glib.h>
 #include "sim/units.h"
 
 static uint64_t gather_ps(const struct cluster *c, const struct steps_in *in, uint32_t ranks, uint32_t per_node,

@@ -21,7 +21,6 @@
 #include "models/case.h"
 #include "models/cluster.h"
 #include "models/predict/estimate.h"
-#include "models/predict/simulate.h"
 #include "models/step/step_options.h"
 #include "reports/sweep_results.h"
 #include "sim/error.h"

@@ -12,7 +12,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "models/case.h"
-#include "models/cluster.h"
 #include "sim/error.h"
 
 struct validate_row {

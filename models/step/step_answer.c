@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include "models/kernel.h"
 
 const char *step_part_name(enum step_part part)
 {

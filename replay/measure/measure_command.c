@@ -7,7 +7,6 @@
 #include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
-#include "replay/cuda/cuda_driver.h"
 #include "replay/cuda/cuda_measure.h"
 #include "sim/command.h"
 #include "sim/command_line.h"

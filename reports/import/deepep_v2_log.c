@@ -6,7 +6,6 @@
  * the epilogues. */
 #include "reports/import/import.h"
 
-#include <math.h>
 #include <string.h>
 
 struct v2_state {

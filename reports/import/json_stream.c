@@ -4,7 +4,6 @@
 #include <archive.h>
 #include <archive_entry.h>
 #include <string.h>
-#include "reports/import/import.h"
 #include "sim/error.h"
 
 enum { BLOCK_BYTES = 1 << 16 };
