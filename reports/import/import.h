@@ -16,78 +16,79 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The words of a row.  Those from KERNEL to MESSAGE have the names of simulate's options. */
-enum import_column {
-    IMPORT_TOOL,
-    IMPORT_TEST,
-    IMPORT_SET,
-    IMPORT_KERNEL,
-    IMPORT_NUM_RANKS,
-    IMPORT_RANKS_PER_NODE,
-    IMPORT_NUM_TOKENS,
-    IMPORT_HIDDEN,
-    IMPORT_NUM_TOPK,
-    IMPORT_NUM_EXPERTS,
-    IMPORT_NUM_TOPK_GROUPS,
-    IMPORT_DTYPE,
-    IMPORT_DISABLE_NVLINK,
-    IMPORT_HOOK,
-    IMPORT_CACHED,
-    IMPORT_EXPAND,
-    IMPORT_MASKED_PLACES,
-    IMPORT_NUM_SMS,
-    IMPORT_NUM_BIAS,
-    IMPORT_EXPERT_ALIGNMENT,
-    IMPORT_NVL_CHUNK,
-    IMPORT_RDMA_CHUNK,
-    IMPORT_NVL_BUFFER,
-    IMPORT_RDMA_BUFFER,
-    IMPORT_COMBINE_NVL_CHUNK,
-    IMPORT_COMBINE_RDMA_CHUNK,
-    IMPORT_COMBINE_NVL_BUFFER,
-    IMPORT_COMBINE_RDMA_BUFFER,
-    IMPORT_BACKEND,
-    IMPORT_MESSAGES,
-    IMPORT_MESSAGE,
-    IMPORT_SIZE,
-    IMPORT_VALUE_TYPE,
-    IMPORT_OPERATOR,
-    IMPORT_IN_PLACE,
-    IMPORT_SCOPE,
-    IMPORT_DEVICE,
-    IMPORT_QPS,
-    IMPORT_TX_DEPTH,
-    IMPORT_MTU,
-    IMPORT_CONNECTION,
-    IMPORT_LINK,
-    IMPORT_MEMORY,
-    IMPORT_ITERATIONS,
-    IMPORT_RUN_OPTIONS,
-    IMPORT_PHASE,
-    IMPORT_LAYER,
-    IMPORT_PEER,
-    IMPORT_METRIC,
-    IMPORT_COUNTED,
-    IMPORT_TIMED,
-    IMPORT_COLUMNS
-};
-enum { IMPORT_OPTION_FIRST = IMPORT_KERNEL, IMPORT_OPTION_LAST = IMPORT_MESSAGE };
+/* The words of a row, each with the name of its column.  Those from KERNEL to MESSAGE have the names of simulate's
+ * options. */
+#define IMPORT_COLUMNS_ALL(X) \
+    X(TOOL, "tool") \
+    X(TEST, "test") \
+    X(SET, "set") \
+    X(KERNEL, "kernel") \
+    X(NUM_RANKS, "num-ranks") \
+    X(RANKS_PER_NODE, "ranks-per-node") \
+    X(NUM_TOKENS, "num-tokens") \
+    X(HIDDEN, "hidden") \
+    X(NUM_TOPK, "num-topk") \
+    X(NUM_EXPERTS, "num-experts") \
+    X(NUM_TOPK_GROUPS, "num-topk-groups") \
+    X(DTYPE, "dtype") \
+    X(DISABLE_NVLINK, "disable-nvlink") \
+    X(HOOK, "hook") \
+    X(CACHED, "cached") \
+    X(EXPAND, "expand") \
+    X(MASKED_PLACES, "masked-places") \
+    X(NUM_SMS, "num-sms") \
+    X(NUM_BIAS, "num-bias") \
+    X(EXPERT_ALIGNMENT, "expert-alignment") \
+    X(NVL_CHUNK, "nvl-chunk") \
+    X(RDMA_CHUNK, "rdma-chunk") \
+    X(NVL_BUFFER, "nvl-buffer") \
+    X(RDMA_BUFFER, "rdma-buffer") \
+    X(COMBINE_NVL_CHUNK, "combine-nvl-chunk") \
+    X(COMBINE_RDMA_CHUNK, "combine-rdma-chunk") \
+    X(COMBINE_NVL_BUFFER, "combine-nvl-buffer") \
+    X(COMBINE_RDMA_BUFFER, "combine-rdma-buffer") \
+    X(BACKEND, "backend") \
+    X(MESSAGES, "messages") \
+    X(MESSAGE, "size") \
+    X(SIZE, "size_bytes") \
+    X(VALUE_TYPE, "value_type") \
+    X(OPERATOR, "operator") \
+    X(IN_PLACE, "in_place") \
+    X(SCOPE, "scope") \
+    X(DEVICE, "device") \
+    X(QPS, "qps") \
+    X(TX_DEPTH, "tx_depth") \
+    X(MTU, "mtu") \
+    X(CONNECTION, "connection") \
+    X(LINK, "link") \
+    X(MEMORY, "memory") \
+    X(ITERATIONS, "iterations") \
+    X(RUN_OPTIONS, "run_options") \
+    X(PHASE, "phase") \
+    X(LAYER, "layer") \
+    X(PEER, "peer") \
+    X(METRIC, "metric") \
+    X(COUNTED, "counted") \
+    X(TIMED, "timed")
 
-/* The numbers of a row; NAN: the log does not have the number.  Bandwidths that count different bytes are kept
- * apart. */
-enum import_number {
-    IMPORT_US,
-    IMPORT_US_MIN,
-    IMPORT_US_MAX,
-    IMPORT_LOGICAL_RDMA_GBS,
-    IMPORT_LOGICAL_NVL_GBS, /* counted as in DeepEP's tests, with local traffic */
-    IMPORT_NATIVE_GBS,
-    IMPORT_NATIVE_BUS_GBS,
-    IMPORT_NATIVE_PEAK_GBS,
-    IMPORT_NATIVE_CYCLES,
-    IMPORT_COUNTED_BYTES,
-    IMPORT_NUMBERS
-};
+/* The numbers of a row; NAN: the log does not have the number.  Bandwidths that count different bytes are kept apart.
+ * LOGICAL: counted as in DeepEP's tests, with local traffic. */
+#define IMPORT_NUMBERS_ALL(X) \
+    X(US, "measured_us") \
+    X(US_MIN, "time_us_min") \
+    X(US_MAX, "time_us_max") \
+    X(LOGICAL_RDMA_GBS, "logical_rdma_gbs") \
+    X(LOGICAL_NVL_GBS, "logical_nvl_gbs") \
+    X(NATIVE_GBS, "native_gbs") \
+    X(NATIVE_BUS_GBS, "native_bus_gbs") \
+    X(NATIVE_PEAK_GBS, "native_peak_gbs") \
+    X(NATIVE_CYCLES, "native_cycles") \
+    X(COUNTED_BYTES, "counted_bytes")
+
+#define IMPORT_NAMED(name, text) IMPORT_##name,
+enum import_column { IMPORT_COLUMNS_ALL(IMPORT_NAMED) IMPORT_COLUMNS };
+enum import_number { IMPORT_NUMBERS_ALL(IMPORT_NAMED) IMPORT_NUMBERS };
+enum { IMPORT_OPTION_FIRST = IMPORT_KERNEL, IMPORT_OPTION_LAST = IMPORT_MESSAGE };
 
 enum { IMPORT_NO_RANK = -1 };
 
