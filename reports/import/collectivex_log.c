@@ -54,10 +54,7 @@ static bool collectivex_json(struct import_log *log, const json_t *root)
     if (g_strcmp0(json_string_value(json_object_get(root, "record_type")), "case-attempt") != 0) return false;
     const json_t *rows = json_object_get(json_object_get(root, "measurement"), "rows");
     const char *status = json_string_value(json_object_get(json_object_get(root, "outcome"), "status"));
-    if (g_strcmp0(status, "success") != 0) {
-        import_log_skip(log, "CollectiveX case whose outcome is not success");
-        return true;
-    }
+    if (g_strcmp0(status, "success") != 0) return import_log_skip(log, "CollectiveX case whose outcome is not success");
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *point = json_array_get(rows, i), *parts = json_object_get(point, "components");
         const json_t *floors = json_object_get(point, "chain_floor_us");

@@ -47,6 +47,12 @@ struct tuning {
     double us, notify_us, rdma_gbs, nvl_gbs;
 };
 
+/* Whether the time is none.  If so, the measurement is left out. */
+static bool not_timed(struct import_log *log, double us)
+{
+    return us == not_timed_us && import_log_skip(log, "a time of 1 s exactly: the test did not time its kernels");
+}
+
 /* ---- command lines ---- */
 
 static void option_take(const char *line, const char *name, uint32_t *value)
@@ -203,10 +209,7 @@ static struct import_row *tuning_row(struct v1_state *s, struct import_log *log,
                                      const char *phase, const char *dtype, const char *set)
 {
     const bool combine = strcmp(phase, "combine") == 0;
-    if (t->us == not_timed_us) {
-        import_log_skip(log, "a time of 1 s exactly: the test did not time its kernels");
-        return NULL;
-    }
+    if (not_timed(log, t->us)) return NULL;
     struct import_row *row = row_new(s, log, t->internode ? "internode" : "intranode", "normal", phase);
     uint32_t ranks = 0;
     if (t->internode) ranks = s->said.nodes * 8; /* the internode test requires 8 processes a node */
@@ -308,10 +311,7 @@ static bool tuning_take(struct v1_state *s, struct import_log *log, const char *
 static struct import_row *ll_row(struct v1_state *s, struct import_log *log, uint32_t rank, const char *phase,
                                  double us, double gbs, bool hook)
 {
-    if (us == not_timed_us) {
-        import_log_skip(log, "a time of 1 s exactly: the test did not time its kernels");
-        return NULL;
-    }
+    if (not_timed(log, us)) return NULL;
     struct import_row *row = row_new(s, log, "low_latency", "ll", phase);
     row->rank = (int32_t)MIN(rank, 65534);
     import_row_count(row, IMPORT_MASKED_PLACES, LL_MASKED);
@@ -443,12 +443,9 @@ static void ll_counted_check(struct import_log *log)
 /* Whether the line belongs to these tests, but holds no measurement. */
 static bool other_take(const char *line)
 {
-    static const char *const begins[] = {
-        "[testing] Running with ", "Allocating buffer size: ", "Testing with seed ", "ref_hash=", "passed",
-    };
-    for (size_t i = 0; i < G_N_ELEMENTS(begins); i++)
-        if (g_str_has_prefix(line, begins[i])) return true;
-    return g_str_has_prefix(line, " passed") || (strstr(line, "NVSHMEM_HCA_LIST") && g_str_has_prefix(line, "rank "));
+    static const char begins[] =
+        "[testing] Running with |Allocating buffer size: |Testing with seed |ref_hash=|passed| passed";
+    return import_begins(line, begins) || (strstr(line, "NVSHMEM_HCA_LIST") && g_str_has_prefix(line, "rank "));
 }
 
 static bool v1_line(void *state, struct import_log *log, const char *line)

@@ -165,8 +165,13 @@ void import_row_count_unless_0(struct import_row *row, enum import_column column
 /* Sets a number if it is positive; anything else means "not measured", and the number stays NAN. */
 void import_row_number(struct import_row *row, enum import_number number, double value);
 
-/* Counts a measurement that is left out, with the reason. */
-void import_log_skip(struct import_log *log, const char *why);
+/* Sets the size in bytes, which is also the number of bytes that bandwidths count. */
+void import_row_size(struct import_row *row, double size_bytes);
+
+/* Counts a measurement that is left out, with the reason.  Returns true, as the line is known. */
+bool import_log_skip(struct import_log *log, const char *why);
+/* Removes a row and counts it as left out.  Returns true. */
+bool import_row_drop(struct import_log *log, struct import_row *row, const char *why);
 /* Adds a note, unless the log has it. */
 void import_log_note(struct import_log *log, const char *format, ...) G_GNUC_PRINTF(2, 3);
 
@@ -183,8 +188,9 @@ char **import_words(const char *line, uint32_t blanks_least);
 /* Whether all of text is a decimal number, which *value gets. */
 bool import_number_read(const char *text, double *value);
 
-/* Whether a line begins with one of the texts in known[], which ends with NULL. */
-bool import_begins(const char *line, const char *const *known);
+/* Whether a line begins with one of the known texts, or is one of them.  The texts are divided by '|': "Ca|Switch". */
+bool import_begins(const char *line, const char *known);
+bool import_listed(const char *line, const char *known);
 /* A table that maps parts of a text to words.  An entry without a part ends it. */
 struct import_part {
     const char *part, *word;

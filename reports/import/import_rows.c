@@ -65,6 +65,12 @@ void import_row_number(struct import_row *row, enum import_number number, double
     row->number[number] = isfinite(value) && value > 0 ? value : NAN;
 }
 
+void import_row_size(struct import_row *row, double size_bytes)
+{
+    if (size_bytes >= 0) import_row_count(row, IMPORT_SIZE, (uint64_t)MIN(size_bytes, 1e18));
+    import_row_number(row, IMPORT_COUNTED_BYTES, size_bytes);
+}
+
 /* Text that is equal for rows of one case and phase. */
 static char *row_key(const struct import_row *row)
 {
@@ -154,16 +160,23 @@ uint32_t import_bus_ranks(double algorithm_gbs, double bus_gbs)
 
 /* ---- other facts of a log ---- */
 
-void import_log_skip(struct import_log *log, const char *why)
+bool import_log_skip(struct import_log *log, const char *why)
 {
     for (guint i = 0; i < log->skips->len; i++) {
         struct import_skip *skip = &g_array_index(log->skips, struct import_skip, i);
         if (strcmp(skip->why, why) != 0) continue;
         skip->count++;
-        return;
+        return true;
     }
     const struct import_skip skip = { .why = import_log_keep(log, why, -1), .count = 1, .line = log->line };
     g_array_append_val(log->skips, skip);
+    return true;
+}
+
+bool import_row_drop(struct import_log *log, struct import_row *row, const char *why)
+{
+    g_ptr_array_remove(log->rows, row);
+    return import_log_skip(log, why);
 }
 
 void import_log_note(struct import_log *log, const char *format, ...)

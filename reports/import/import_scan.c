@@ -156,12 +156,18 @@ bool import_number_read(const char *text, double *value)
     return end && *end == '\0';
 }
 
-bool import_begins(const char *line, const char *const *known)
+/* Whether one of the known texts, which are divided by '|', is the text or, unless `whole`, the text's beginning. */
+static bool known_find(const char *text, const char *known, bool whole)
 {
-    for (; *known; known++)
-        if (g_str_has_prefix(line, *known)) return true;
+    for (size_t length; *known; known += length + (known[length] == '|')) {
+        length = strcspn(known, "|");
+        if (strncmp(text, known, length) == 0 && !(whole && text[length])) return true;
+    }
     return false;
 }
+
+bool import_begins(const char *line, const char *known) { return known_find(line, known, false); }
+bool import_listed(const char *line, const char *known) { return known_find(line, known, true); }
 
 const char *import_part_find(const struct import_part *known, const char *text)
 {

@@ -58,10 +58,7 @@ static bool mori_line(void *state, struct import_log *log, const char *line)
     if (g_strv_length(word) != 4 || !import_number_read(word[1], &begin_us) || !import_number_read(word[2], &end_us) ||
         !import_number_read(word[3], &us))
         return s->inside = false;
-    if (!(us > 0)) {
-        import_log_skip(log, "MORI part that takes no time");
-        return true;
-    }
+    if (!(us > 0)) return import_log_skip(log, "MORI part that takes no time");
     struct import_row *row = import_row_add(log, "mori", "profile", word[0]);
     import_row_number(row, IMPORT_US, us);
     import_row_word(row, IMPORT_METRIC, "native_us");

@@ -147,18 +147,9 @@ static bool comment_take(struct nccl_state *s, struct import_log *log, const cha
         if (wrong > 0) import_log_note(log, "nccl-tests: %.0f values were wrong: the data did not arrive whole", wrong);
         return true;
     }
-    static const char *const known[] = {
-        "# Using devices",
-        "# Avg bus bandwidth",
-        "# Collective test concluded",
-        "# Blocking Enabled",
-        "# Parallel Init",
-        "# Per-Iteration Report",
-        "# GPU memory usage",
-        "# Writing JSON",
-        "#        (B)",
-        NULL,
-    };
+    static const char known[] = "# Using devices|# Avg bus bandwidth|# Collective test concluded|"
+                                "# Blocking Enabled|# Parallel Init|# Per-Iteration Report|# GPU memory usage|"
+                                "# Writing JSON|#        (B)";
     return import_begins(line, known) || strcmp(line, "#") == 0 || (s->titles.count && strstr(line, "(B)")) ||
            strstr(line, "out-of-place");
 }
@@ -200,11 +191,10 @@ static bool row_take(struct nccl_state *s, struct import_log *log, const char *l
         struct import_row *row = side_add(log, s->test, &side, place);
         if (!row) continue;
         ranks_set(row, log, row->cell[IMPORT_PHASE], s->ranks, s->hosts_count, &side);
-        import_row_count(row, IMPORT_SIZE, (uint64_t)MIN(size, 1e18));
+        import_row_size(row, size);
         import_row_word(row, IMPORT_VALUE_TYPE, word[2]);
         import_row_word(row, IMPORT_OPERATOR, word[3]);
         import_row_word(row, IMPORT_RUN_OPTIONS, s->run);
-        import_row_number(row, IMPORT_COUNTED_BYTES, size);
         import_row_word(row, IMPORT_TIMED, s->cpu_time ? "call, by the CPU" : "operation, mean of iterations");
     }
     return true;
@@ -244,10 +234,9 @@ static void json_side_add(struct import_log *log, const char *test, const json_t
     if (!row) return;
     const double size = import_json_number(result, "size");
     ranks_set(row, log, row->cell[IMPORT_PHASE], ranks, hosts, &side);
-    if (size >= 0) import_row_count(row, IMPORT_SIZE, (uint64_t)MIN(size, 1e18));
+    import_row_size(row, size);
     import_row_word(row, IMPORT_VALUE_TYPE, json_string_value(json_object_get(result, "type")));
     import_row_word(row, IMPORT_OPERATOR, json_string_value(json_object_get(result, "redop")));
-    import_row_number(row, IMPORT_COUNTED_BYTES, size);
     import_row_word(row, IMPORT_TIMED, cpu ? "call, by the CPU" : "operation, mean of iterations");
 }
 

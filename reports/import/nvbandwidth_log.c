@@ -72,10 +72,7 @@ static bool row_take(struct nvbandwidth_state *s, struct import_log *log, const 
     const char *rest = count ? import_scan(word[0], "%u", &device) : NULL;
     if (!rest || *rest || device > INT32_MAX || count > s->columns + 1 || device <= s->device_last) return false;
     s->device_last = device;
-    if (count < s->columns + 1) {
-        import_log_skip(log, "line cut short");
-        return true;
-    }
+    if (count < s->columns + 1) return import_log_skip(log, "line cut short");
     for (uint32_t i = 0; i < s->columns; i++) {
         double value;
         if (import_number_read(word[i + 1], &value))
@@ -89,19 +86,10 @@ static bool nvbandwidth_line(void *state, struct import_log *log, const char *li
 {
     struct nvbandwidth_state *s = state;
     if (head_take(s, log, line) || columns_take(s, line) || row_take(s, log, line)) return true;
-    static const char *const known[] = {
-        "nvbandwidth Version:",
-        "Built from Git version:",
-        "NOTE: The reported results",
-        "Performance can vary with",
-        "CUDA Runtime Version:",
-        "CUDA Driver Version:",
-        "Driver Version:",
-        "Waived:",
-        "MPI version:",
-        NULL,
-    };
-    static const char *const sums[] = { "SUM ", "MIN ", "MAX ", "AVG ", "&&&& PERF ", NULL };
+    static const char known[] = "nvbandwidth Version:|Built from Git version:|NOTE: The reported results|"
+                                "Performance can vary with|CUDA Runtime Version:|CUDA Driver Version:|"
+                                "Driver Version:|Waived:|MPI version:";
+    static const char sums[] = "SUM |MIN |MAX |AVG |&&&& PERF ";
     return import_begins(line, known) || (s->test && import_begins(line, sums) && strstr(line, s->test));
 }
 

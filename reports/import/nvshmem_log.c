@@ -113,8 +113,7 @@ static bool header_take(struct nvshmem_state *s, struct import_log *log, const c
 
 static void options_set(struct import_row *row, const struct nvshmem_state *s, double size)
 {
-    import_row_count(row, IMPORT_SIZE, (uint64_t)MIN(size, 1e18));
-    import_row_number(row, IMPORT_COUNTED_BYTES, size);
+    import_row_size(row, size);
     import_row_word(row, IMPORT_RUN_OPTIONS, s->run);
 }
 
@@ -140,10 +139,7 @@ static bool row_take(struct nvshmem_state *s, struct import_log *log, const char
     double size;
     if (!import_number_read(words[0], &size) || count > s->titles.count || size <= s->size_last) return false;
     s->size_last = size;
-    if (count < s->titles.count) {
-        import_log_skip(log, "line cut short");
-        return true;
-    }
+    if (count < s->titles.count) return import_log_skip(log, "line cut short");
     struct import_row *row = import_row_add(log, "nvshmem", s->test ? s->test : "unnamed", phase_of(s->test));
     options_set(row, s, size);
     bool good = true;
@@ -155,9 +151,7 @@ static bool row_take(struct nvshmem_state *s, struct import_log *log, const char
         g_ptr_array_add(s->table, row);
         return true;
     }
-    g_ptr_array_remove(log->rows, row);
-    import_log_skip(log, "line without a latency or bandwidth of a known unit");
-    return true;
+    return import_row_drop(log, row, "line without a latency or bandwidth of a known unit");
 }
 
 /* Reads "&&&& PERF shmem_put_latency___Thread___size__8___latency 1.234560 -us". */
@@ -173,10 +167,8 @@ static bool perf_take(struct nvshmem_state *s, struct import_log *log, const cha
         return false;
     const char *unit = words[2] + strspn(words[2], "+-");
     const bool latency = strcmp(unit, "us") == 0, rate = g_str_has_prefix(unit, "GB/s");
-    if ((!latency && !rate) || !(value > 0)) {
-        import_log_skip(log, "line without a latency or bandwidth of a known unit");
-        return true;
-    }
+    if ((!latency && !rate) || !(value > 0))
+        return import_log_skip(log, "line without a latency or bandwidth of a known unit");
     struct import_row *row = import_row_add(log, "nvshmem", parts[0], phase_of(parts[0]));
     options_set(row, s, size);
     if (strcmp(parts[1], "None") != 0) import_row_word(row, IMPORT_SCOPE, parts[1]);
@@ -192,9 +184,8 @@ static bool other_take(struct nvshmem_state *s, struct import_log *log, const ch
         s->run = import_log_keep(log, line, -1);
         return true;
     }
-    static const char *const known[] = {
-        "Runtime options after parsing", "Note: Above is full list", "NVSHMEM v", "mype: ", "Job Name ", NULL
-    };
+    static const char known[] = "Runtime options after parsing|Note: Above is full list|NVSHMEM v|mype: |"
+                                "Job Name ";
     return import_begins(line, known);
 }
 

@@ -37,7 +37,7 @@ static const struct import_meaning meanings[] = { { "Bandwidth (MB/s)", "", IMPO
 
 static bool header_take(struct osu_state *s, struct import_log *log, const char *line)
 {
-    static const char *const known[] = { "# Size ", "# Avg Latency(us)", "# Overall(us)", NULL };
+    static const char known[] = "# Size |# Avg Latency(us)|# Overall(us)";
     if (!s->test || !import_begins(line, known)) return false;
     s->size_last = -1;
     g_auto(GStrv) words = import_words(line + 1, 2);
@@ -57,9 +57,8 @@ static bool comment_take(struct osu_state *s, struct import_log *log, const char
         s->memory = import_log_keep(log, line + 1 + strspn(line + 1, " "), -1);
         return true;
     }
-    static const char *const known[] = { "# Datatype:", "# Window creation:", "# Synchronization:",
-                                         "# Overall =", "# [ pairs:",         "# Using ",
-                                         "# MPI_Init",  "# Allocate",         NULL };
+    static const char known[] = "# Datatype:|# Window creation:|# Synchronization:|# Overall =|# [ pairs:|"
+                                "# Using |# MPI_Init|# Allocate";
     return import_begins(line, known);
 }
 
@@ -74,15 +73,11 @@ static bool row_take(struct osu_state *s, struct import_log *log, const char *li
     if (count > s->titles.count || !import_number_read(word[0], &first) || (sized && first <= s->size_last))
         return false;
     s->size_last = first;
-    if (count < (sized ? 2u : 1u)) {
-        import_log_skip(log, "line cut short");
-        return true;
-    }
+    if (count < (sized ? 2u : 1u)) return import_log_skip(log, "line cut short");
     struct import_row *row = import_row_add(log, "osu", s->test, import_part_find(phases, s->test));
     import_row_word(row, IMPORT_MEMORY, s->memory);
     if (sized) {
-        import_row_count(row, IMPORT_SIZE, (uint64_t)MIN(first, 1e18));
-        import_row_number(row, IMPORT_COUNTED_BYTES, first);
+        import_row_size(row, first);
         const bool each = strcmp(import_part_find(phases, s->test), "alltoall") == 0;
         import_row_word(row, IMPORT_COUNTED, each ? "of a rank for each other" : "of a message");
     }
@@ -99,9 +94,7 @@ static bool row_take(struct osu_state *s, struct import_log *log, const char *li
     const bool rate = row->number[IMPORT_NATIVE_GBS] > 0;
     import_row_word(row, IMPORT_METRIC, rate ? "native_gbs" : "native_us");
     if (rate || row->number[IMPORT_US] > 0) return true;
-    g_ptr_array_remove(log->rows, row);
-    import_log_skip(log, "line without a latency or bandwidth of a known unit");
-    return true;
+    return import_row_drop(log, row, "line without a latency or bandwidth of a known unit");
 }
 
 static bool osu_line(void *state, struct import_log *log, const char *line)

@@ -49,19 +49,10 @@ static const struct import_meaning meanings[] = {
  * buffer". */
 static bool gpu_take(struct perftest_state *s, const char *line)
 {
-    static const char *const known[] = { "initializing CUDA",
-                                         "Listing all CUDA devices",
-                                         "CUDA device ",
-                                         "Picking device No.",
-                                         "creating CUDA Ctx",
-                                         "making it the current CUDA",
-                                         "cuMemAlloc() of a",
-                                         "allocated GPU buffer",
-                                         "deallocating GPU buffer",
-                                         "destroying current CUDA",
-                                         "Using ROCm Device",
-                                         "hipMalloc() of a",
-                                         NULL };
+    static const char known[] = "initializing CUDA|Listing all CUDA devices|CUDA device |Picking device No.|"
+                                "creating CUDA Ctx|making it the current CUDA|cuMemAlloc() of a|"
+                                "allocated GPU buffer|deallocating GPU buffer|destroying current CUDA|"
+                                "Using ROCm Device|hipMalloc() of a";
     const bool said = import_begins(line, known);
     if (!said || g_str_has_prefix(line, "de")) return said; /* a line that ends a run says nothing about the next run */
     if (s->open) *s = (struct perftest_state){ 0 };
@@ -73,8 +64,7 @@ static bool gpu_take(struct perftest_state *s, const char *line)
 static bool title_take(struct perftest_state *s, struct import_log *log, const char *line)
 {
     const char *at = line + strspn(line, " ");
-    static const char *const verbs[] = { "RDMA_Write ", "RDMA_Read ", "RDMA_Write_With_Imm ", "Send ", "Send_With_Imm ",
-                                         "Atomic ",     NULL };
+    static const char verbs[] = "RDMA_Write |RDMA_Read |RDMA_Write_With_Imm |Send |Send_With_Imm |Atomic ";
     if (!import_begins(at, verbs) || !g_str_has_suffix(at, "Test") || (!strstr(at, "BW") && !strstr(at, "Latency")))
         return false;
     const bool gpu = s->gpu && !s->open;
@@ -94,41 +84,14 @@ static bool pair_keep(struct perftest_state *s, struct import_log *log, const ch
     for (size_t i = 0; i < G_N_ELEMENTS(kept); i++)
         if (strcmp(name, kept[i].name) == 0) *kept[i].place = import_log_keep(log, value, -1);
     if (g_str_has_prefix(name, "Use ") && g_str_has_suffix(name, " memory")) s->gpu |= strcmp(value, "OFF") != 0;
-    static const char *const known[] = { "Dual-port",
-                                         "Device",
-                                         "Number of qps",
-                                         "Transport type",
-                                         "Connection type",
-                                         "Using SRQ",
-                                         "PCIe relax order",
-                                         "Lock-free",
-                                         "ibv_wr* API",
-                                         "Using Enhanced Reorder",
-                                         "TX depth",
-                                         "RX depth",
-                                         "Post List",
-                                         "Recv Post List",
-                                         "CQ Moderation",
-                                         "CQE Poll Batch",
-                                         "Mtu",
-                                         "Link type",
-                                         "GID index",
-                                         "GID index2",
-                                         "Max inline data",
-                                         "Outstand reads",
-                                         "rdma_cm QPs",
-                                         "Use ROCm memory",
-                                         "Use MUSA memory",
-                                         "Data ex. method",
-                                         "TOS",
-                                         "NUMA node",
-                                         "Buffer size",
-                                         "DCS num streams",
-                                         "DCS active num streams",
-                                         "Number of data encryption keys",
-                                         "Block Size",
-                                         NULL };
-    return g_strv_contains(known, name);
+    static const char known[] = "Dual-port|Device|Number of qps|Transport type|Connection type|Using SRQ|"
+                                "PCIe relax order|Lock-free|ibv_wr* API|Using Enhanced Reorder|TX depth|"
+                                "RX depth|Post List|Recv Post List|CQ Moderation|CQE Poll Batch|Mtu|Link type|"
+                                "GID index|GID index2|Max inline data|Outstand reads|rdma_cm QPs|"
+                                "Use ROCm memory|Use MUSA memory|Data ex. method|TOS|NUMA node|Buffer size|"
+                                "DCS num streams|DCS active num streams|Number of data encryption keys|"
+                                "Block Size";
+    return import_listed(name, known);
 }
 
 /* Reads a line of one or two pairs of name and value: " Number of qps   : 1\t\tTransport type : IB". */
@@ -196,7 +159,7 @@ static void latency_set(struct import_row *row, const char *test)
 /* Sets the number that the column stands for.  False: the column's unit is not known. */
 static bool value_take(struct import_row *row, const char *title, double value, const char *test)
 {
-    static const char *const rate[] = { "BW peak", "BW average", NULL };
+    static const char rate[] = "BW peak|BW average";
     const struct import_meaning *meaning = import_meaning_find(meanings, title);
     if (g_str_has_prefix(title, "#iterations")) import_row_count(row, IMPORT_ITERATIONS, (uint64_t)MIN(value, 1e18));
     if (g_str_has_prefix(title, "t_")) latency_set(row, test);
@@ -213,21 +176,15 @@ static bool row_take(struct perftest_state *s, struct import_log *log, const cha
     for (uint32_t i = 0; i < count; i++)
         if (!import_number_read(word[i], &value[i])) return false;
     if (count < 3 || count > s->titles.count) return false;
-    if (count < MIN(s->titles.count, 4)) {
-        import_log_skip(log, "line cut short");
-        return true;
-    }
+    if (count < MIN(s->titles.count, 4)) return import_log_skip(log, "line cut short");
     struct import_row *row = import_row_add(log, "perftest", s->test ? s->test : "unnamed", phase_of(s->test));
     options_set(row, s);
-    import_row_count(row, IMPORT_SIZE, (uint64_t)MIN(value[0], 1e18));
-    import_row_number(row, IMPORT_COUNTED_BYTES, value[0]);
+    import_row_size(row, value[0]);
     import_row_word(row, IMPORT_COUNTED, "bytes of messages, no headers");
     bool unit = true;
     for (uint32_t i = 1; i < count; i++) unit = value_take(row, s->titles.title[i], value[i], s->test) && unit;
     if (unit && (row->number[IMPORT_NATIVE_GBS] > 0 || row->number[IMPORT_US] > 0)) return true;
-    g_ptr_array_remove(log->rows, row);
-    import_log_skip(log, unit ? "0.00: not measured" : "unit of a column not known");
-    return true;
+    return import_row_drop(log, row, unit ? "0.00: not measured" : "unit of a column not known");
 }
 
 static bool perftest_line(void *state, struct import_log *log, const char *line)
@@ -245,8 +202,7 @@ static bool perftest_line(void *state, struct import_log *log, const char *line)
         s->titles.count = 0; /* this is the rule below a table */
         return true;
     }
-    static const char *const known[] = { "local address:",       "remote address:", "GID:", "*****",
-                                         "* Waiting for client", "WARNING:",        NULL };
+    static const char known[] = "local address:|remote address:|GID:|*****|* Waiting for client|WARNING:";
     return import_begins(at, known);
 }
 
@@ -301,9 +257,7 @@ static bool perftest_json(struct import_log *log, const json_t *root)
         good = json_bandwidth(row, log, results);
     }
     if (good) return true;
-    g_ptr_array_remove(log->rows, row);
-    import_log_skip(log, "perftest JSON without a bandwidth whose unit is known, or a latency");
-    return true;
+    return import_row_drop(log, row, "perftest JSON without a bandwidth whose unit is known, or a latency");
 }
 
 const struct import_reader import_perftest = {
