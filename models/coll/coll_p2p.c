@@ -122,6 +122,7 @@ static int message_get(struct p2p_rank *r)
     const struct fabric_read read = { .target = f->heap + (f->payload ? block_offset(o, BLOCK_GET) : 0),
                                       .charge_bytes = o->size_bytes,
                                       .peer = r->peer,
+                                      .site = SITE_NVSHMEM_GET,
                                       .size_bytes = f->payload ? (uint32_t)o->size_bytes : 0 };
     return fabric_get(&r->worker, &read);
 }

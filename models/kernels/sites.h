@@ -124,6 +124,7 @@ struct site_given {
     X(ONE_SIDED_STAGE) \
     X(ONE_SIDED_PLACES_READ) \
     X(ONE_SIDED_PLACES_AGAIN) \
+    X(ONE_SIDED_PULL) \
     X(ONE_SIDED_SUM) \
     X(TWO_SIDED_COUNT) \
     X(TWO_SIDED_COUNT_PEEK) \
@@ -192,6 +193,7 @@ struct site_given {
     X(PPLX_SUM) \
     X(PPLX_COUNTS_SUM) \
     X(PPLX_ROWS_LIST) \
+    X(PPLX_COUNTS_SEND) \
     X(PPLX_TELL) \
     X(PPLX_PUT)
 
@@ -211,6 +213,7 @@ struct site_given {
     X(NCCL_HAND_LL) \
     X(NCCL_PUT) \
     X(NVSHMEM_BARRIER) \
+    X(NVSHMEM_GET) \
     X(HOST_PUT) \
     X(HOST_AWAIT) \
     X(HOST_LAUNCH) \

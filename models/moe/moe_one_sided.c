@@ -262,7 +262,8 @@ static bool rows_pull(struct os_block *b)
                                           .charge_bytes = size,
                                           .size_bytes = slot->stored ? (uint32_t)size : 0,
                                           .peer = (uint16_t)to,
-                                          .warps = row_warps(count, rows) };
+                                          .warps = row_warps(count, rows),
+                                          .site = SITE_ONE_SIDED_PULL };
         if (to != r->ht.g.rank && fabric_get(&b->worker, &read)) return false;
     }
     return true;
@@ -397,18 +398,19 @@ static void local_launch(struct os_rank *r, uint32_t sms, uint8_t site, uint64_t
 }
 
 /* Launches the kernel that copies the experts' rows.  It has a block for each slot, and blocks without a row have
- * nothing to do.  Each warp takes a part of a row. */
+ * nothing to do.  Each warp of a block takes a part of its row. */
 static void stage_launch(struct os_rank *r)
 {
-    const uint64_t rows = r->ht.recv_before[r->ht.g.ranks], bytes = rows * r->ht.combine_slot.bytes;
-    const uint32_t share = (uint32_t)((rows + r->sms - 1) / r->sms), most = share ? share : 1;
-    const struct fabric_work work = { .kind = FABRIC_WORK_COPY,
-                                      .rows = most * OS_WARPS,
-                                      .read_bytes = bytes,
-                                      .write_bytes = bytes,
-                                      .site = SITE_ONE_SIDED_STAGE,
-                                      .run = stage_run };
+    const uint64_t row_bytes = r->ht.combine_slot.bytes;
+    const uint32_t rows = r->ht.recv_before[r->ht.g.ranks], each = rows / r->sms, more = rows % r->sms;
+    const struct fabric_work work = { .kind = FABRIC_WORK_COPY, .site = SITE_ONE_SIDED_STAGE, .run = stage_run };
+    const uint32_t most = rows ? each + (more > 0) : 1;
     ht_local_launch(&r->ht, r->local, r->sms, moe_min(most, OS_BLOCKS) * OS_WARPS, work);
+    for (uint32_t sm = 0; sm < r->sms; sm++) {
+        struct fabric_work *own = &r->local[sm].work;
+        own->rows = (each + (sm < more)) * OS_WARPS;
+        own->read_bytes = own->write_bytes = own->rows / OS_WARPS * row_bytes;
+    }
 }
 
 /* ---- phases ---- */

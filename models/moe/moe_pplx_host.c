@@ -54,6 +54,7 @@ static bool counts_send(struct pp_host *k)
         const struct fabric_write write = { .target_offset = at,
                                             .charge_bytes = slot.bytes,
                                             .peer = (uint16_t)peer,
+                                            .site = SITE_PPLX_COUNTS_SEND,
                                             .data = r->ht.base.fabric->heap + at,
                                             .size_bytes = slot.bytes };
         if (pp_is_near(r, peer) ? fabric_store(&k->worker, &write) != 0
