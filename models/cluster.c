@@ -6,6 +6,7 @@
 #include "models/cluster_values.h"
 #include "models/key_file.h"
 #include "sim/error.h"
+#include "sim/memory.h"
 #include "sim/nearest.h"
 #include "sim/share.h"
 
@@ -151,11 +152,7 @@ static bool refuse_unknown(const struct key_file *file, GError **error)
 
 static void links_free(struct cluster *c)
 {
-    for (uint32_t i = 0; i < c->link_count; i++) {
-        g_free(c->link[i].from);
-        g_free(c->link[i].to);
-        g_free(c->link[i].place);
-    }
+    for (uint32_t i = 0; i < c->link_count; i++) FREE_ALL(c->link[i].from, c->link[i].to, c->link[i].place);
     g_clear_pointer(&c->link, g_free);
     c->link_count = 0;
 }
@@ -401,12 +398,7 @@ struct assumed_file {
     uint32_t depth;
 };
 
-static void assumed_file_free(struct assumed_file *f)
-{
-    g_free(f->path);
-    g_free(f->place);
-    g_free(f);
-}
+static void assumed_file_free(struct assumed_file *f) { FREE_ALL(f->path, f->place, f); }
 
 static bool files_named(struct key_file *file, const struct key_file *from, uint32_t depth, const char *key,
                         GQueue *assumed, GError **error);
@@ -545,9 +537,7 @@ void cluster_free(struct cluster *cluster)
     if (!cluster) return;
     links_free(cluster);
     for (uint32_t i = 0; i < cluster->assumed_count; i++) g_free(cluster->assumed[i].file);
-    g_free(cluster->assumed);
-    g_free(cluster->name);
-    g_free(cluster->path);
+    FREE_ALL(cluster->assumed, cluster->name, cluster->path);
     g_strfreev(cluster->settings);
     g_free(cluster->digest);
     g_free(cluster);

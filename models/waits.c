@@ -67,12 +67,7 @@ struct waits *waits_new(const struct fabric *fabric, const struct waits_options 
 void waits_free(struct waits *waits)
 {
     if (!waits) return;
-    free(waits->waiter);
-    free(waits->pointer);
-    free(waits->sum_ps);
-    free(waits->waiters);
-    free(waits->met);
-    free(waits);
+    FREE_ALL(waits->waiter, waits->pointer, waits->sum_ps, waits->waiters, waits->met, waits);
 }
 
 static uint64_t busy_until(const struct waits *waits)
@@ -172,9 +167,7 @@ static const struct worker_role waiter_role = { .step = waiter_step, .describe =
 static void room_make(struct waits *waits, uint32_t count)
 {
     if (count <= waits->count_max) return;
-    free(waits->waiter);
-    free(waits->pointer);
-    free(waits->met);
+    FREE_ALL(waits->waiter, waits->pointer, waits->met);
     waits->waiter = memory_new(count, sizeof waits->waiter[0]);
     waits->pointer = memory_new(count, sizeof waits->pointer[0]);
     waits->met = memory_new(count, (waits->fabric->rank_count + 7) / 8);

@@ -2,6 +2,7 @@
  * the link.  This file knows memory, paths and processes.  It does not know the workers' task, networks (links do),
  * or how ranks are joined (bootstrap.h).  live_ops.c has the operations, and live_run.c the loop that steps workers. */
 #include "replay/live_internal.h"
+#include "sim/memory.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -330,10 +331,7 @@ void live_world_free(struct live_world *world)
             munmap(world->peer_base[peer], world->memory.size_bytes);
     if (world->memory.base) munmap(world->memory.base, world->memory.size_bytes);
     if (world->memory_fd >= 0) close(world->memory_fd);
-    g_free(world->peer_base);
-    g_free(world->remote);
-    g_free(world->active);
-    g_free(world);
+    FREE_ALL(world->peer_base, world->remote, world->active, world);
 }
 
 struct fabric *live_world_fabric(struct live_world *world) { return &world->fabric; }

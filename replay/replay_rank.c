@@ -13,6 +13,7 @@
 #include "replay/replay_timeline.h"
 #include "reports/open_metrics.h"
 #include "reports/whole_file.h"
+#include "sim/memory.h"
 #include "sim/progress.h"
 #include "sim/timeline_file.h"
 #include "sim/units.h"
@@ -266,22 +267,15 @@ static bool rank_item_run(struct replay_rank r, struct replay_result *result, GE
     const bool fine = rank_open(&r, error) && rank_iterate(&r, error) && rank_repeat(&r, result, error) &&
                       rank_show(&r, error) && rank_gather(&r, result, error);
     rank_close(&r);
-    g_free(r.time_us);
-    g_free(r.start_us);
-    g_free(r.effort);
-    g_free(r.waits_us);
+    FREE_ALL(r.time_us, r.start_us, r.effort, r.waits_us);
     return fine;
 }
 
 static void results_free(struct replay_result *result, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        g_free(result[i].time_us);
-        g_free(result[i].start_us);
-        g_free(result[i].traffic);
-        g_free(result[i].waits_us);
-        g_free(result[i].masked);
-        g_free(result[i].disturbed);
+        FREE_ALL(result[i].time_us, result[i].start_us, result[i].traffic, result[i].waits_us, result[i].masked,
+                 result[i].disturbed);
     }
     g_free(result);
 }

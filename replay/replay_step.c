@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 #include "replay/live.h"
+#include "sim/memory.h"
 #include "sim/progress.h"
 #include "sim/stats.h"
 #include "sim/units.h"
@@ -310,10 +311,7 @@ static void step_close(struct replay_step *s)
         live_world_free(s->batch[b].world);
     }
     for (uint32_t i = 0; i < SCHEDULE_STREAMS_MAX; i++) g_free(s->stream[i].inner);
-    g_free(s->gate);
-    g_free(s->span);
-    g_free(s->delay_us);
-    g_free(s->now);
+    FREE_ALL(s->gate, s->span, s->delay_us, s->now);
 }
 
 /* ---- results ---- */

@@ -7,6 +7,7 @@
 #include "reports/record.h"
 #include "reports/sweep_results.h"
 #include "sim/error.h"
+#include "sim/memory.h"
 
 /* The columns that the report reads. */
 struct columns {
@@ -19,9 +20,7 @@ static void point_free(gpointer pointer)
     if (!point) return;
     g_strfreev(point->value);
     g_strfreev(point->bottleneck);
-    g_free(point->time_us);
-    g_free(point->speedup);
-    g_free(point);
+    FREE_ALL(point->time_us, point->speedup, point);
 }
 
 void sweep_table_free(struct sweep_table *table)
@@ -32,10 +31,7 @@ void sweep_table_free(struct sweep_table *table)
     g_ptr_array_unref(table->phases);
     g_ptr_array_unref(table->points);
     g_strfreev(table->work);
-    g_free(table->source);
-    g_free(table->baseline);
-    g_free(table->problem);
-    g_free(table);
+    FREE_ALL(table->source, table->baseline, table->problem, table);
 }
 
 static int place_of(const GPtrArray *words, const char *word)

@@ -29,6 +29,13 @@ static inline void *memory_new(uint64_t count, uint64_t size_bytes)
     return memory_checked(calloc(count, size_bytes), count, size_bytes);
 }
 
+/* Frees each of the pointers; NULL and memory of GLib, too. */
+#define FREE_ALL(...) \
+    do { \
+        void *const all[] = { __VA_ARGS__ }; \
+        for (size_t each = 0; each < sizeof all / sizeof *all; each++) free(all[each]); \
+    } while (0)
+
 /* Grows an array to count elements; new elements are not set.  old NULL: there was no array. */
 static inline void *memory_grow(void *old, uint64_t count, uint64_t size_bytes)
 {

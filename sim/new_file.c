@@ -1,5 +1,6 @@
 /* new_file.c - writes a file without a name, then links it to its name; see new_file.h. */
 #include "sim/new_file.h"
+#include "sim/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -181,10 +182,7 @@ void new_file_discard(struct new_file *f)
     if (!f) return;
     if (f->file >= 0) close(f->file);
     if (f->beside && !f->nameless) unlink(f->beside);
-    g_free(f->beside);
-    g_free(f->target);
-    g_free(f->path);
-    g_free(f);
+    FREE_ALL(f->beside, f->target, f->path, f);
 }
 
 bool new_file_possible(const char *path, GError **error)

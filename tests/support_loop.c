@@ -5,6 +5,7 @@
 #include <glib.h>
 #include <stdio.h>
 #include <string.h>
+#include "sim/memory.h"
 #include "sim/rng.h"
 
 enum { PENDING_MAX = 4096 };
@@ -445,16 +446,10 @@ void loop_free(struct loop *loop)
     for (uint16_t i = 0; i < loop->options.ranks; i++) {
         struct loop_rank *r = &loop->rank[i];
         watches_clear(r);
-        g_free(r->watch);
-        g_free(r->writer);
-        g_free(r->slot);
-        g_free(r->fabric.words);
-        g_free(r->fabric.heap);
+        FREE_ALL(r->watch, r->writer, r->slot, r->fabric.words, r->fabric.heap);
     }
     for (uint32_t i = 0; i < loop->pending_count; i++) g_free(loop->pending[i].copy);
-    g_free(loop->rank);
-    g_free(loop->runnable);
-    g_free(loop);
+    FREE_ALL(loop->rank, loop->runnable, loop);
 }
 
 struct fabric *loop_fabric(struct loop *loop, uint32_t rank) { return &loop->rank[rank].fabric; }

@@ -1,5 +1,6 @@
 /* edges.c - memory and sums of a list of messages. */
 #include "traces/edges_make.h"
+#include "sim/memory.h"
 
 void edges_alloc(struct edges *e, uint32_t ranks, uint32_t count)
 {
@@ -17,13 +18,7 @@ void edges_alloc(struct edges *e, uint32_t ranks, uint32_t count)
 
 void edges_free(struct edges *e)
 {
-    g_free(e->first);
-    g_free(e->target);
-    g_free(e->size_bytes);
-    g_free(e->target_offset);
-    g_free(e->sent_bytes);
-    g_free(e->received_bytes);
-    g_free(e->received);
+    FREE_ALL(e->first, e->target, e->size_bytes, e->target_offset, e->sent_bytes, e->received_bytes, e->received);
     *e = (struct edges){ 0 };
 }
 

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <glib.h>
 #include <math.h>
+#include "sim/memory.h"
 #include "sim/stats.h"
 
 void routing_statistics_init(struct routing_statistics *s, uint32_t ranks, uint32_t experts, uint32_t topk,
@@ -26,13 +27,8 @@ void routing_statistics_init(struct routing_statistics *s, uint32_t ranks, uint3
 
 void routing_statistics_clear(struct routing_statistics *s)
 {
-    g_free(s->distinct_nodes);
-    g_free(s->distinct_ranks);
-    g_free(s->links);
-    g_free(s->node_tokens);
-    g_free(s->rank_tokens);
-    g_free(s->rank_pairs);
-    g_free(s->expert_pairs);
+    FREE_ALL(s->distinct_nodes, s->distinct_ranks, s->links, s->node_tokens, s->rank_tokens, s->rank_pairs,
+             s->expert_pairs);
     *s = (struct routing_statistics){ 0 };
 }
 
@@ -86,9 +82,7 @@ void routing_statistics_add(struct routing_statistics *s, const struct routing *
         for (size_t i = 0; rank->weights && i < places; i++)
             s->bad_weights += rank->weights[i] < 0 || (rank->experts[i] < 0 && rank->weights[i] != 0);
     }
-    g_free(seen.nodes);
-    g_free(seen.ranks);
-    g_free(seen.experts);
+    FREE_ALL(seen.nodes, seen.ranks, seen.experts);
 }
 
 struct load_spread load_spread(const uint64_t *load, uint64_t count)

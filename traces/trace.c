@@ -5,6 +5,7 @@
 #include "traces/trace.h"
 
 #include <string.h>
+#include "sim/memory.h"
 #include "traces/formats/ept.h"
 #include "traces/formats/npy.h"
 #include "traces/formats/npy_trace.h"
@@ -176,10 +177,7 @@ void trace_close(struct trace *trace)
     if (!trace) return;
     trace_weights_close(trace->weights);
     if (trace->ops) trace->ops->close(trace);
-    g_free(trace->provenance);
-    g_free(trace->model);
-    g_free(trace->path);
-    g_free(trace);
+    FREE_ALL(trace->provenance, trace->model, trace->path, trace);
 }
 
 const struct trace_info *trace_info(const struct trace *trace) { return &trace->info; }

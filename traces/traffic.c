@@ -14,6 +14,7 @@
 #include <assert.h>
 #include <string.h>
 #include "sim/error.h"
+#include "sim/memory.h"
 #include "traces/urn.h"
 
 struct row {
@@ -188,9 +189,6 @@ bool routing_from_traffic(const struct traffic_options *options, struct routing 
             token_draw(&row, t, out->rank[row.source].experts + (size_t)t * options->topk);
     }
     urn_clear(&row.urn);
-    g_free(row.column_at);
-    g_free(row.destination);
-    g_free(row.given);
-    g_free(row.token_at);
+    FREE_ALL(row.column_at, row.destination, row.given, row.token_at);
     return good;
 }

@@ -15,6 +15,7 @@
  * rejecting repeats gives the same distribution.  After RETRIES_MAX rejections, the draw weighs each remaining expert
  * instead. */
 #include "traces/urn.h"
+#include "sim/memory.h"
 
 #include <assert.h>
 #include <glib.h>
@@ -71,11 +72,7 @@ void urn_init(struct urn *urn, uint32_t experts, uint32_t groups, uint32_t group
 
 void urn_clear(struct urn *urn)
 {
-    g_free(urn->threshold);
-    g_free(urn->alias);
-    g_free(urn->group_drawn);
-    g_free(urn->kept);
-    g_free(urn->drawn);
+    FREE_ALL(urn->threshold, urn->alias, urn->group_drawn, urn->kept, urn->drawn);
     *urn = (struct urn){ 0 };
 }
 

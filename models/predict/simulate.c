@@ -19,6 +19,7 @@
 #include "models/predict/span.h"
 #include "models/predict/steps.h"
 #include "reports/compare.h"
+#include "sim/memory.h"
 #include "sim/stats.h"
 #include "sim/units.h"
 
@@ -64,17 +65,8 @@ static void run_clear(struct run *run)
     world_free(run->world);
     graph_free(run->graph);
     loops_free(run->loops);
-    g_free(run->rank);
-    g_free(run->results);
-    g_free(run->launch);
-    g_free(run->launched);
-    g_free(run->arrival_ps);
-    g_free(run->slow);
-    g_free(run->span);
-    g_free(run->waits);
-    g_free(run->waits_us);
-    g_free(run->waits_phase);
-    g_free(run->job);
+    FREE_ALL(run->rank, run->results, run->launch, run->launched, run->arrival_ps, run->slow, run->span, run->waits,
+             run->waits_us, run->waits_phase, run->job);
 }
 
 /* Makes the transport and the graph of the case's machine, with its backend and faults. */

@@ -16,6 +16,7 @@
 #include "models/predict/accuracy.h"
 #include "models/predict/simulate.h"
 #include "reports/wait_matrix.h"
+#include "sim/memory.h"
 #include "sim/progress.h"
 
 enum { TEXT_BYTES = 400, POLL_US = 5000 };
@@ -323,10 +324,7 @@ static bool run_init(struct run *run, struct validate_table *table, GError **err
 static void run_clear(struct run *run)
 {
     if (run->shared) munmap(run->shared, run->shared_bytes);
-    g_free(run->order);
-    g_free(run->load);
-    g_free(run->row_of);
-    g_free(run->row_start);
+    FREE_ALL(run->order, run->load, run->row_of, run->row_start);
     g_hash_table_destroy(run->cluster);
 }
 

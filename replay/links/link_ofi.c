@@ -17,6 +17,7 @@
  * that write is delivered, so are all before it.  With other providers, a completion means that the operation is
  * delivered. */
 #include "replay/live.h"
+#include "sim/memory.h"
 
 #ifdef HAVE_OFI
 #    include "replay/bootstrap/bootstrap_internal.h"
@@ -508,14 +509,7 @@ static void ofi_free(struct live_link *link)
         g_free(f->queue[i].held);
     }
     for (uint32_t r = 0; r < f->rank_count; r++) g_free(f->sent[r]);
-    g_free(f->sent);
-    g_free(f->sent_words);
-    g_free(f->queue);
-    g_free(f->holding);
-    g_free(f->greeted);
-    g_free(f->remote);
-    g_free(f->op);
-    g_free(f);
+    FREE_ALL(f->sent, f->sent_words, f->queue, f->holding, f->greeted, f->remote, f->op, f);
 }
 
 static const struct live_link_ops ofi_ops = { "ofi", ofi_put, ofi_signal, ofi_get, ofi_flush, ofi_progress, ofi_free };

@@ -20,6 +20,7 @@
  *     writes the slot of signal s again.  Before that, signal s + queue_depth must have been acknowledged.  That signal
  *     took a receive request which was posted only after s had been read.  So no slot is overwritten unread. */
 #include "replay/live.h"
+#include "sim/memory.h"
 
 #ifdef HAVE_VERBS
 #    include "replay/links/verbs.h"
@@ -445,10 +446,7 @@ static void verbs_free(struct live_link *link)
         g_free(v->qp[i].sge);
     }
     for (uint32_t i = 0; i < v->nic_count; i++) verbs_nic_close(&v->nic[i]);
-    g_free(v->qp);
-    g_free(v->shadow);
-    free(v->slot);
-    g_free(v);
+    FREE_ALL(v->qp, v->shadow, v->slot, v);
 }
 
 static const struct live_link_ops verbs_ops = {

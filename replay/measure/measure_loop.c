@@ -11,6 +11,7 @@
 #include <string.h>
 #include "models/cluster.h"
 #include "models/moe/formats.h"
+#include "sim/memory.h"
 
 enum {
     HIDDEN = CLUSTER_REDUCE_ROW_BYTES / 2,
@@ -77,12 +78,7 @@ static struct measure_loop *loop_new(uint32_t ranks)
 void measure_loop_free(struct measure_loop *l)
 {
     if (!l) return;
-    g_free(l->input);
-    g_free(l->expert);
-    g_free(l->sum);
-    g_free(l->received);
-    g_free(l->scales);
-    g_free(l);
+    FREE_ALL(l->input, l->expert, l->sum, l->received, l->scales, l);
 }
 
 /* ---- the parts of a round ---- */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "replay/probe/probe.h"
+#include "sim/memory.h"
 
 const struct probe_part *probe_part_find(uint16_t vendor, uint16_t device)
 {
@@ -96,19 +97,11 @@ void probe_host_free(struct probe_host *host)
     for (uint32_t i = 0; i < host->nic_count; i++) {
         struct probe_nic *nic = &host->nic[i];
         probe_pci_clear(&nic->pci);
-        g_free(nic->name);
-        g_free(nic->driver);
-        g_free(nic->link_layer);
-        g_free(nic->state);
+        FREE_ALL(nic->name, nic->driver, nic->link_layer, nic->state);
     }
     for (guint i = 0; i < host->check->len; i++) g_free(g_array_index(host->check, struct probe_check, i).found);
     g_array_unref(host->check);
-    g_free(host->gpu);
-    g_free(host->nic);
-    g_free(host->near);
-    g_free(host->cpu);
-    g_free(host->source);
-    g_free(host);
+    FREE_ALL(host->gpu, host->nic, host->near, host->cpu, host->source, host);
 }
 
 /* ---- common ancestors of devices ---- */

@@ -1,5 +1,6 @@
 /* profile.c - keeps kernels by device and in order, with their launches.  Knows no format. */
 #include "reports/import/profile.h"
+#include "sim/memory.h"
 
 struct launch {
     uint32_t correlation;
@@ -33,9 +34,7 @@ void profile_builder_free(struct profile_builder *b)
     g_ptr_array_unref(b->names);
     g_array_unref(b->kernels);
     g_array_unref(b->launches);
-    g_free(b->facts.source);
-    g_free(b->facts.gpu);
-    g_free(b);
+    FREE_ALL(b->facts.source, b->facts.gpu, b);
 }
 
 uint32_t profile_builder_name(struct profile_builder *b, const char *name)
@@ -126,7 +125,5 @@ void profile_free(struct profile *p)
     if (!p) return;
     g_ptr_array_unref(p->names);
     g_array_unref(p->kernels);
-    g_free(p->source);
-    g_free(p->gpu);
-    g_free(p);
+    FREE_ALL(p->source, p->gpu, p);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <zstd.h>
 #include "traces/formats/ept.h"
+#include "sim/memory.h"
 #include "traces/formats/npy.h"
 #include "traces/trace_source.h"
 
@@ -268,10 +269,7 @@ static void ept_trace_close(struct trace *trace)
     struct ept_trace *const e = trace->state;
     ZSTD_freeDCtx(e->context);
     stream_close(e->stream);
-    g_free(e->raw);
-    g_free(e->stored);
-    g_free(e->index);
-    g_free(e);
+    FREE_ALL(e->raw, e->stored, e->index, e);
 }
 
 static const struct trace_source_ops ept_trace_ops = { ept_trace_read, ept_trace_close };
