@@ -498,7 +498,7 @@ void case_topics(struct case_options *c, struct command_topic topic[CASE_TOPICS]
 bool case_routing_same(const struct case_options *a, const struct case_options *b)
 {
     const struct case_options one = case_resolved(a), other = case_resolved(b);
-    bool same = true;
+    bool same = one.even == other.even;
     for (uint32_t i = 0; i < FIELDS && same; i++) {
         g_autofree char *x = field_table[i].flags & ROUTES ? case_option_text(&one, i) : NULL;
         g_autofree char *y = field_table[i].flags & ROUTES ? case_option_text(&other, i) : NULL;

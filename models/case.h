@@ -65,6 +65,7 @@ struct case_options {
     const char *traffic;   /* tokens from each source to each rank or expert, or NULL: "1|2;3|4", where ';' divides
                             * sources and '|' targets */
     const char *placement; /* how experts are placed on ranks, or NULL */
+    bool even; /* the routing, once experts are placed, is evened out (traces/routing_even.h); no option sets this */
     const char *deepep; /* the version of DeepEP: "a84a248", "2025-04-16", "before-ibgda"; NULL: that of PROTOCOLS.md */
     uint64_t given[2];  /* bits of the options that case_set() has set: case_option_given() */
 };

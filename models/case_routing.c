@@ -9,6 +9,7 @@
 #include "traces/edges_make.h"
 #include "traces/generate.h"
 #include "traces/placement.h"
+#include "traces/routing_even.h"
 #include "traces/trace.h"
 
 static bool case_is(const char *value, const char *word) { return strcmp(value, word) == 0; }
@@ -133,6 +134,8 @@ bool case_routing(const struct case_options *c, struct routing *routing, GError 
                 : resolved.traffic ? routing_of_traffic(&resolved, routing, error)
                                    : routing_of_generator(&resolved, routing, error);
     if (good && resolved.placement) good = routing_replace_placed(&resolved, routing, error);
+    if (good && resolved.even)
+        routing_even(routing, routing->ranks % MAX(resolved.ranks_per_node, 1) ? 0 : resolved.ranks_per_node);
     assert(!good || (routing->ranks && routing->topk && (!resolved.num_ranks || routing->ranks == resolved.num_ranks)));
     return good;
 }

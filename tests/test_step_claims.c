@@ -24,6 +24,7 @@ static bool option_set(struct step_options *o, struct case_options *c, GPtrArray
                        const char *value)
 {
     if (strcmp(name, "set") == 0) g_ptr_array_add(settings, (gpointer)value);
+    else if (strcmp(name, "even") == 0) c->even = true;
     else if (step_option_find(name)) return step_option_set(o, name, value, NULL);
     else return case_set(c, name, value, NULL);
     return true;
@@ -46,7 +47,8 @@ static void answer_take(struct step_plan *plan, const struct step_options *o, co
 }
 
 /* Predicts the step of "cluster=h200 num-ranks=8 net=deepseek-v3", with settings of the cluster as
- * "set=calls.launch-call=1us", and with more options in the same form.  again: predicts it without each cause, too. */
+ * "set=calls.launch-call=1us", with "even=yes" for an evened routing, and with more options in the same form.  again:
+ * predicts it without each cause, too. */
 static struct said say_all(const char *text, const char *more, bool again)
 {
     g_autofree char *both = g_strjoin(" ", text, more, NULL);
@@ -177,6 +179,17 @@ TEST("balance")
     between(text, "the step", balanced.all / skewed.all, 0, 0.95);
 }
 
+/* Balanced routing must change only who gets how many tokens.  So it takes as much wire, and no step gets longer. */
+TEST("balance alone")
+{
+    for (size_t i = 0; i < G_N_ELEMENTS(steps); i++) {
+        const struct said drawn = say(steps[i], NULL), even = say(steps[i], "even=yes");
+        if (!strstr(steps[i], "two-batch")) /* compute hides most of it there */
+            between(steps[i], "wire", even.part[PART_WIRE] / drawn.part[PART_WIRE], 0.93, 1.02);
+        between(steps[i], "the step", even.all / drawn.all, 0.93, 1.003);
+    }
+}
+
 /* What the step is said to take without a cause is what it takes with options that do not have the cause. */
 static void without(const char *text, const char *cause, const char *none, enum step_without what)
 {
@@ -189,7 +202,7 @@ static void without(const char *text, const char *cause, const char *none, enum 
 TEST("predicted again")
 {
     without(DECODE, "slow=3:1.3x routing=zipf:0.8", "routing=zipf:0.8", WITHOUT_SLOW_GPUS);
-    without(DECODE, "slow=3:1.3x routing=zipf:0.8", "slow=3:1.3x routing=round", WITHOUT_SKEW);
+    without(DECODE, "slow=3:1.3x routing=zipf:0.8", "slow=3:1.3x routing=zipf:0.8 even=yes", WITHOUT_SKEW);
     without(PREFILL " batch=1024", "clock=1.5|1.7|1.7|1.7|1.7|1.7|1.7|1.7|1.7|1.7|1.7|1.7|1.7|1.7|1.7|1.7",
             "clock=1.6875", WITHOUT_SLOW_GPUS);
     without("cluster=h200 num-ranks=8 net=qwen3-235b batch=1 context=128 layers=4 set=calls.launch-call=50us",

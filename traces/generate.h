@@ -10,9 +10,6 @@
 #include <stdint.h>
 #include "traces/routing.h"
 
-/* Limits of every routing, generated or read. */
-enum { ROUTING_RANKS_MAX = 1 << 20, ROUTING_EXPERTS_MAX = 1 << 20, ROUTING_TOPK_MAX = 256 };
-
 /* Distributions, "NAME" or "NAME:VALUE":
  *   uniform         top-k of scores |N(0,1)|+1, as in the public tests; NULL means this, too
  *   zipf:S          popularity 1/n^S over experts in random order

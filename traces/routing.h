@@ -9,6 +9,9 @@
 
 enum { ROUTING_NONE = -1 }; /* an unused top-k place */
 
+/* Limits of every routing, generated or read. */
+enum { ROUTING_RANKS_MAX = 1 << 20, ROUTING_EXPERTS_MAX = 1 << 20, ROUTING_TOPK_MAX = 256 };
+
 struct routing_rank {
     uint32_t tokens;
     int32_t *experts; /* [tokens][topk], ROUTING_NONE or 0 .. experts-1 */

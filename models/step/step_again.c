@@ -38,12 +38,7 @@ static void take_away(const struct step_plan *plan, enum step_without without, s
                       struct case_options *c, char ghz[G_ASCII_DTOSTR_BUF_SIZE])
 {
     switch (without) {
-    case WITHOUT_SKEW:
-        c->num_ranks = step_routing(plan)->ranks;
-        c->trace = c->trace_weights = c->traffic = c->placement = NULL;
-        c->routing = "round";
-        o->redundant = 0;
-        break;
+    case WITHOUT_SKEW: c->even = true; break;
     case WITHOUT_SLOW_GPUS:
         c->slow = NULL;
         o->spread_pct = 0;
@@ -131,6 +126,11 @@ void step_again_append(GString *out, const struct step_answer *a, const struct s
                                "or not; what two causes bring need not add up):\n\n",
                                a->total_us / 1e3, waited_us / 1e3);
         text_table_append(table, out);
+        if (!isnan(again->total_us[WITHOUT_SKEW]))
+            g_string_append(
+                out,
+                "\nBalanced: all experts get about equally many tokens, and each token still goes to as many nodes and "
+                "ranks.\n");
     }
     text_table_free(table);
 }
