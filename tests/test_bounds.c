@@ -253,8 +253,8 @@ TEST("ranks that begin late")
 /* A kernel that meets no other rank is as long, and bound by the same part, whenever its rank begins. */
 TEST("what is local has its bound at any begin")
 {
-    g_autoptr(record) together = predicted("cluster=h200 kernel=v2 num-ranks=8 num-tokens=512");
-    g_autoptr(record) apart = predicted("cluster=h200 kernel=v2 num-ranks=8 num-tokens=512 arrival=uniform:200us");
+    g_autoptr(record) together = predicted("cluster=h200 kernel=v2 num-ranks=8 num-tokens=1024");
+    g_autoptr(record) apart = predicted("cluster=h200 kernel=v2 num-ranks=8 num-tokens=1024 arrival=uniform:200us");
     CU_ASSERT_STRING_EQUAL(word(together, "combine_reduce", "bottleneck"), "hbm");
     CU_ASSERT_STRING_EQUAL(word(apart, "combine_reduce", "bottleneck"), "hbm");
     CU_ASSERT_DOUBLE_EQUAL(number(apart, "combine_reduce", "bound_hbm_us"),

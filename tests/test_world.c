@@ -674,29 +674,35 @@ TEST("programs")
 
 /* Rows are summed straight from memory.  There is a wait of 200 ns before each row, and one for each 512 B in flight.
  * Adding takes its time after these waits.  Two such workers share their SM's loads, but not if the rows are in the L2.
- */
+ * There twelve waits are longer, the more of the time the memory is busy: by 1200 ns * 1200 / (2400 + 1200), or by half
+ * of the 2400 ns behind another SM's rows. */
 TEST("rows summed out of memory")
 {
     static const struct {
         uint32_t workers;
         const char *loop;
-        uint64_t ns;
+        uint64_t ns, memory_ns;
+        bool apart; /* each on an SM of its own */
     } sums[] = {
-        { 1, "wait 2, load 2, footprint 1", 600 },
-        { 1, "wait 2, load 2, adds 1000, footprint 1", 1600 },
-        { 2, "wait 2, load 2, footprint 1", 2038 },
-        { 2, "wait 2, load 2, fresh, footprint 1", 600 },
+        { 1, "wait 2, load 2, footprint 1", 600, 0, false },
+        { 1, "wait 2, load 2, adds 1000, footprint 1", 1600, 0, false },
+        { 2, "wait 2, load 2, footprint 1", 2038, 0, false },
+        { 2, "wait 2, load 2, fresh, footprint 1", 600, 0, false },
+        { 1, "wait 2, load 2, fresh, footprint 1", 2800, 1200, false },
+        { 2, "wait 2, load 2, fresh, footprint 1", 3600, 1200, true },
     };
     for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++) {
         g_autofree struct stage *s = stage_new(1, 1);
         s->cluster.gpu.scan_row_ps = s->cluster.gpu.load_ps = s->cluster.gpu.engine.in_ps = 200 * PS_PER_NS;
         s->cluster.gpu.sum_far_sm_rate_bps = 8000000000;
         s->cluster.gpu.cycle_ps = PS_PER_NS;
-        const struct operation sum = { .verb = SUM, .rows = 1, .size_bytes = 1024, .loop = sums[i].loop };
+        const uint64_t size = sums[i].memory_ns ? 10240 : 1024;
+        const struct operation sum = { .verb = SUM, .rows = 1, .size_bytes = size, .loop = sums[i].loop };
         s->cluster.gpu.sum_far_sm_rate_bps *= sums[i].workers == 1 ? 1000 : 1;
+        if (sums[i].memory_ns) s->cluster.gpu.hbm_rate_bps = size * UINT64_C(12000000000) / sums[i].memory_ns;
         for (uint32_t k = 0; k < sums[i].workers; k++) {
             PLAY(s, 0, 1, sum);
-            s->player[k].worker.sm = 0;
+            s->player[k].worker.sm = sums[i].apart ? k : 0;
         }
         stage_run(s);
         CU_ASSERT(about(s->result[0].time_ps, (1010 + sums[i].ns) * PS_PER_NS));

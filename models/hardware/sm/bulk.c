@@ -71,9 +71,12 @@ uint64_t bulk_rows(struct world_rank *rank, const struct fabric_work *work, cons
             later(end, own_reserve(rank, &rank->sm[rank->now.worker->sm], now,
                                    rate_time(w->bulk_in, work->read_bytes) + rate_time(w->bulk_out, work->write_bytes),
                                    work->read_bytes));
-    return later(end, first_ps + own_reserve(rank, &rank->hbm, now,
-                                             gpu_memory_ps(w, p, work->read_bytes, work->write_bytes, w->hbm_rows),
-                                             work->read_bytes + work->write_bytes));
+    const uint64_t memory_ps =
+        own_reserve(rank, &rank->hbm, now, gpu_memory_ps(w, p, work->read_bytes, work->write_bytes, w->hbm_rows),
+                    work->read_bytes + work->write_bytes);
+    /* The waits of a sum out of the L2 are longer, the more of the sum's time the L2 is busy with all SMs' rows. */
+    if (sum && p->fresh) end = start_ps + gpu_contended_ps(end - start_ps, memory_ps - now);
+    return later(end, first_ps + memory_ps);
 }
 
 struct bulk_load bulk_load_of(struct world_rank *rank, const struct fabric_work *work, const struct loop *p,

@@ -127,6 +127,10 @@ uint64_t gpu_touch_ps(struct world_worker *ww, const struct loop *p);
 /* The time of waits that alone take chain_ps, one after another.  Their share of the SM takes share_ps.  The longer of
  * these two times hides most of the shorter one. */
 uint64_t gpu_shared_ps(uint64_t chain_ps, uint64_t share_ps);
+/* The same of waits for a part that others use all the time.  The larger its share of the time, the longer each wait
+ * takes.  (Sums by 1 to 24 warps of an SM, 1 to 8 rows, in the L2 and outside: within 8 %; sums of 1 to 1024 tokens by
+ * all SMs out of the L2: tests/accuracy/measured.) */
+uint64_t gpu_contended_ps(uint64_t chain_ps, uint64_t share_ps);
 /* How long `busy` warps alone take for plain rows.  First the bytes move (gpu_plain_ps()).  Then come the latencies,
  * one after another (gpu_plain_latency_ps()). */
 static inline uint64_t gpu_plain_ps(const struct work_rates *k, uint64_t size_bytes, uint32_t busy)

@@ -60,3 +60,9 @@ uint64_t gpu_shared_ps(uint64_t chain_ps, uint64_t share_ps)
     const double chain = (double)chain_ps * (double)chain_ps, share = (double)share_ps * (double)share_ps;
     return (uint64_t)sqrt(sqrt(chain * chain + share * share));
 }
+
+uint64_t gpu_contended_ps(uint64_t chain_ps, uint64_t share_ps)
+{
+    const double chain = (double)chain_ps, share = (double)share_ps;
+    return share_ps ? (uint64_t)(chain + share * share / (share + chain)) : chain_ps;
+}

@@ -64,14 +64,6 @@ static uint64_t sum_ahead_ps(const struct world *w, const struct fabric_work *wo
                                               rows;
 }
 
-/* Sums contend for their SM at each stretch.  The larger the share of the time in which they use the SM, the longer
- * each sum waits for it. (1 to 24 warps, 1 to 8 rows, in the L2 and outside: within 8 %, tests/accuracy/measured.) */
-static uint64_t contended_ps(uint64_t chain_ps, uint64_t share_ps)
-{
-    const double chain = (double)chain_ps, share = (double)share_ps;
-    return share_ps ? (uint64_t)(chain + share * share / (share + chain)) : chain_ps;
-}
-
 static const struct price *work_price(struct world_rank *rank, const struct fabric_work *work, const struct loop *p,
                                       uint32_t lanes)
 {
@@ -105,7 +97,7 @@ uint64_t gpu_priced_work_end(struct world_rank *rank, const struct price *price,
     const uint64_t now = sim_now_ps(rank->world->sim);
     const uint64_t sm_ps = own_reserve(rank, &rank->sm[ww->sm], now, price->served_ps, price->sm_bytes) - now;
     const uint64_t memory_ps = own_reserve(rank, &rank->hbm, now, price->memory_ps, price->memory_bytes) - now;
-    const uint64_t end = start + touch_ps + later(contended_ps(price->ps, memory_ps), sm_ps);
+    const uint64_t end = start + touch_ps + later(gpu_contended_ps(price->ps, memory_ps), sm_ps);
     gpu_moved_note(ww, price->bulk, start, end);
     return end;
 }
@@ -141,7 +133,7 @@ static uint64_t sum_work(struct world_rank *rank, const struct fabric_work *work
         end += gpu_shared_ps(rounds * sum_ahead_ps(w, work, p), turn_ps);
     } else {
         service_ps = sums_service_ps(w, work);
-        end += contended_ps(rounds * sum_ps(w, work, p), gpu_share_ps(rank, ww, service_ps));
+        end += gpu_contended_ps(rounds * sum_ps(w, work, p), gpu_share_ps(rank, ww, service_ps));
     }
     service_ps += pressure_store_ps(w->beside, work->write_bytes);
     end = later(end, lead_ps + own_reserve(rank, &rank->sm[ww->sm], now, service_ps, work->read_bytes));
