@@ -37,6 +37,16 @@ TEST("a machine without has those of all machines, marked")
     CU_ASSERT(g_str_has_suffix(text, " % *"));
 }
 
+/* A few rows that are further off than those of other machines are the best that is known. */
+TEST("a machine with few and bad rows does not hide them")
+{
+    g_autoptr(cluster) mi300x = shipped("mi300x-cx7"), mi325x = shipped("mi325x-thor2");
+    struct accuracy few, none;
+    CU_ASSERT(accuracy_find(mi300x, "ll", "dispatch", "node", &few));
+    CU_ASSERT(accuracy_find(mi325x, "ll", "dispatch", "node", &none));
+    CU_ASSERT(few.elsewhere && few.rows < 5 && none.elsewhere && none.rows >= 5 && few.p90_pct > none.p90_pct);
+}
+
 TEST("a kernel that nobody measured has none, nor one by another backend")
 {
     g_autoptr(cluster) h200 = shipped("h200"), h800 = shipped("h800-cx7");

@@ -23,15 +23,12 @@ static GKeyFile *table(void)
 
 enum { ROWS_MIN = 5 }; /* a 90th percentile of fewer rows means nothing */
 
+/* Reads the errors of any number of rows. */
 static bool section_find(const char *section, const char *key, struct accuracy *a)
 {
     g_autofree char *value = g_key_file_get_value(table(), section, key, NULL);
-    struct accuracy read = { 0 };
-    if (!value || sscanf(value, "%u rows, %lf %%, %lf %%", &read.rows, &read.median_pct, &read.p90_pct) != 3 ||
-        read.rows < ROWS_MIN)
-        return false;
-    *a = read;
-    return true;
+    *a = (struct accuracy){ 0 };
+    return value && sscanf(value, "%u rows, %lf %%, %lf %%", &a->rows, &a->median_pct, &a->p90_pct) == 3;
 }
 
 /* The name of the backend whose posting times equal the cluster file's. */
@@ -57,10 +54,14 @@ bool accuracy_find(const struct cluster *cluster, const char *kernel, const char
                    struct accuracy *accuracy)
 {
     g_autofree char *key = g_strdup_printf("%s %s %s", kernel, poster, phase);
-    *accuracy = (struct accuracy){ 0 };
-    if (section_find(cluster->name, key, accuracy)) return true;
-    accuracy->elsewhere = section_find("all machines", key, accuracy);
-    return accuracy->elsewhere;
+    struct accuracy all;
+    const bool here = section_find(cluster->name, key, accuracy);
+    if (here && accuracy->rows >= ROWS_MIN) return true;
+    const bool anywhere = section_find("all machines", key, &all) && all.rows >= ROWS_MIN;
+    if (!anywhere) *accuracy = (struct accuracy){ 0 };
+    else if (!here || all.p90_pct > accuracy->p90_pct) *accuracy = all;
+    accuracy->elsewhere = anywhere;
+    return anywhere;
 }
 
 char *accuracy_text(const struct accuracy *a)
@@ -70,4 +71,5 @@ char *accuracy_text(const struct accuracy *a)
 
 const char accuracy_note[] =
     "Off by: 9 of 10 measured times of such a kernel on this machine were predicted within that;\n"
-    "*: on any machine, since fewer than 5 were measured on this one; -: nobody measured 5.\n";
+    "*: fewer than 5 were measured on this one, so the larger of its error and that of all machines;\n"
+    "-: nobody measured 5.\n";
