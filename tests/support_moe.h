@@ -91,6 +91,14 @@ void moe_test_runs_hash_alike(struct moe_options options, const char *output);
 void moe_test_stored_bytes(const struct moe_options *options, uint64_t bytes_a_copy);
 /* Tests that the options are refused with a reason that begins with `begin`.  NULL: that they are not refused. */
 void moe_test_refused(const struct moe_options *options, const char *begin);
+/* As moe_test_refused(), of the options `fine` after changes, which name them `o`: MOE_REFUSED("num-topk: ", o.topk =
+ * 3) */
+#define MOE_REFUSED(begin, ...) \
+    do { \
+        struct moe_options o = fine; \
+        __VA_ARGS__; \
+        moe_test_refused(&o, begin); \
+    } while (0)
 /* Tests that kernels within a node refuse each feature that they lack, with messages such as "weights: WHOSE have
  * none". */
 void moe_test_in_node_lack(const struct moe_options *fine, const char *whose);

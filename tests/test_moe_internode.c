@@ -160,26 +160,21 @@ TEST("refusals")
 {
     const struct moe_options fine = moe_options_small(MOE_NORMAL, 16, 8);
     moe_test_refused(&fine, NULL);
-    struct moe_options o = fine;
-    o.ranks = 40, o.experts = 80;
-    moe_test_refused(&o, "num-ranks: expected 2, 3, 4, 6, 8, 12, 16, 18 or 20 nodes of 8 ranks, for which DeepEP has "
-                         "normal kernels (v2: up to 32 nodes), found 5");
-    o = fine, o.ranks_per_node = 1;
-    moe_test_refused(&o, "ranks-per-node: the kernels for several nodes take 2, 4 or 8, found 1");
-    o = fine, o.dispatch.rdma_recv = 130;
-    moe_test_refused(&o, "dispatch rdma-buffer: expected a multiple of rdma-chunk 20, found 130");
-    o = fine, o.combine.rdma_recv = o.combine.rdma_send;
-    moe_test_refused(&o, "combine rdma-buffer: expected at least twice");
-    o = fine, o.combine.nvl_recv = 287;
-    moe_test_refused(&o, "combine nvl-buffer: expected a multiple of the number of nodes 2, found 287");
-    o = fine, o.combine.nvl_recv = 24;
-    moe_test_refused(&o, "combine nvl-buffer: expected more than 12 slots for each of 2 nodes, found 12");
-    o = fine, o.combine.nvl_recv = 30;
-    moe_test_refused(&o, "combine nvl-buffer: expected nvl-chunk 4 and 12 more slots for each of 2 nodes, found 15");
-    o = fine, o.combine.rdma_send = 8, o.combine.rdma_recv = 128;
-    moe_test_refused(&o, "combine rdma-chunk: expected at least 12");
-    o = fine, o.combine.rdma_recv = 24;
-    moe_test_refused(&o, "combine rdma-buffer: expected at least two chunks of 12 and 14 more, found 24");
+    MOE_REFUSED("num-ranks: expected 2, 3, 4, 6, 8, 12, 16, 18 or 20 nodes of 8 ranks, for which DeepEP has "
+                "normal kernels (v2: up to 32 nodes), found 5",
+                o.ranks = 40, o.experts = 80);
+    MOE_REFUSED("ranks-per-node: the kernels for several nodes take 2, 4 or 8, found 1", o.ranks_per_node = 1);
+    MOE_REFUSED("dispatch rdma-buffer: expected a multiple of rdma-chunk 20, found 130", o.dispatch.rdma_recv = 130);
+    MOE_REFUSED("combine rdma-buffer: expected at least twice", o.combine.rdma_recv = o.combine.rdma_send);
+    MOE_REFUSED("combine nvl-buffer: expected a multiple of the number of nodes 2, found 287",
+                o.combine.nvl_recv = 287);
+    MOE_REFUSED("combine nvl-buffer: expected more than 12 slots for each of 2 nodes, found 12",
+                o.combine.nvl_recv = 24);
+    MOE_REFUSED("combine nvl-buffer: expected nvl-chunk 4 and 12 more slots for each of 2 nodes, found 15",
+                o.combine.nvl_recv = 30);
+    MOE_REFUSED("combine rdma-chunk: expected at least 12", o.combine.rdma_send = 8, o.combine.rdma_recv = 128);
+    MOE_REFUSED("combine rdma-buffer: expected at least two chunks of 12 and 14 more, found 24",
+                o.combine.rdma_recv = 24);
 }
 
 static const struct plant_family family = {

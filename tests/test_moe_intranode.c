@@ -53,25 +53,17 @@ TEST("refusals")
 {
     const struct moe_options fine = moe_options_small(MOE_NORMAL, 4, 8);
     moe_test_refused(&fine, NULL);
-    struct moe_options o = fine;
-    o.num_sms = 5;
-    moe_test_refused(&o, "num-sms: expected an even number");
-    o = fine, o.dispatch.nvl_recv = o.dispatch.nvl_send;
-    moe_test_refused(&o, "dispatch nvl-buffer: expected more than nvl-chunk 6, found 6");
-    o = fine, o.combine.nvl_recv = 30;
-    moe_test_refused(&o, "combine nvl-buffer: expected at least nvl-chunk + 22 = 31, found 30");
-    o = fine, o.ranks = 3, o.experts = 12;
-    moe_test_refused(&o, "num-ranks: the kernels for one node take 2, 4 or 8 (v2: larger NVLink domains), found 3");
-    o = fine, o.topk = 33, o.experts = 64;
-    moe_test_refused(&o, "num-topk: expected at most 32");
-    o = fine, o.cached = o.weights = true;
-    moe_test_refused(&o, "weights: a cached dispatch");
-    o = fine, o.expert_alignment = 0;
-    moe_test_refused(&o, "expert-alignment");
-    o = fine, o.round_scale = o.ue8m0 = true;
-    moe_test_refused(&o, "hidden: ue8m0 needs a multiple of 512");
-    o = fine, o.experts = 5000;
-    moe_test_refused(&o, "num-experts: expected at most 1024");
+    MOE_REFUSED("num-sms: expected an even number", o.num_sms = 5);
+    MOE_REFUSED("dispatch nvl-buffer: expected more than nvl-chunk 6, found 6",
+                o.dispatch.nvl_recv = o.dispatch.nvl_send);
+    MOE_REFUSED("combine nvl-buffer: expected at least nvl-chunk + 22 = 31, found 30", o.combine.nvl_recv = 30);
+    MOE_REFUSED("num-ranks: the kernels for one node take 2, 4 or 8 (v2: larger NVLink domains), found 3", o.ranks = 3,
+                o.experts = 12);
+    MOE_REFUSED("num-topk: expected at most 32", o.topk = 33, o.experts = 64);
+    MOE_REFUSED("weights: a cached dispatch", o.cached = o.weights = true);
+    MOE_REFUSED("expert-alignment", o.expert_alignment = 0);
+    MOE_REFUSED("hidden: ue8m0 needs a multiple of 512", o.round_scale = o.ue8m0 = true);
+    MOE_REFUSED("num-experts: expected at most 1024", o.experts = 5000);
 }
 
 static const struct plant_family family = {

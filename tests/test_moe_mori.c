@@ -112,15 +112,11 @@ TEST("refusals")
     far.zero_copy = false, far.ranks_per_node = 16, far.ranks = far.experts = 32;
     moe_test_refused(&far, "num-ranks: MoRI's kernels reach 32 nodes of 8 ranks here, found 2 of 16");
 
-    o = fine, o.rdma_sms = 2;
-    moe_test_refused(&o, "rdma-sms: MoRI's kernels within a node have none");
-    o = fine, o.ranks = o.ranks_per_node = o.experts = 9;
-    moe_test_refused(&o, "num-ranks: MoRI's kernels here reach the ranks of one node, at most 8; found 9 of 9 a node");
-    o = fine, o.num_warps = 2;
-    moe_test_refused(&o, "num-warps: expected 3 to 16, found 2");
-    o = fine, o.num_warps = 17, o.family = MOE_MORI;
-    moe_test_refused(&o, "num-warps: expected 1 to 16, found 17");
-    o = fine, o.num_warps = 8, o.family = MOE_ONE_SIDED;
-    moe_test_refused(&o, "num-warps: only MoRI's kernels have it");
+    MOE_REFUSED("rdma-sms: MoRI's kernels within a node have none", o.rdma_sms = 2);
+    MOE_REFUSED("num-ranks: MoRI's kernels here reach the ranks of one node, at most 8; found 9 of 9 a node",
+                o.ranks = o.ranks_per_node = o.experts = 9);
+    MOE_REFUSED("num-warps: expected 3 to 16, found 2", o.num_warps = 2);
+    MOE_REFUSED("num-warps: expected 1 to 16, found 17", o.num_warps = 17, o.family = MOE_MORI);
+    MOE_REFUSED("num-warps: only MoRI's kernels have it", o.num_warps = 8, o.family = MOE_ONE_SIDED);
     moe_test_in_node_lack(&fine, "MoRI's kernels here");
 }

@@ -35,14 +35,11 @@ TEST("refusals")
 {
     const struct moe_options fine = moe_options_small(MOE_TWO_SIDED, 8, 8);
     moe_test_refused(&fine, NULL);
-    struct moe_options o = fine;
-    o.ranks_per_node = 4;
-    moe_test_refused(&o, "num-ranks: two-sided kernels reach the 4 ranks of one NVLink domain, found 8");
-    o = fine, o.ranks = o.ranks_per_node = o.experts = 65, o.num_sms = 17;
-    moe_test_refused(&o, "num-sms: two-sided takes at least 18 for 65 ranks, found 17");
-    o = fine, o.hidden = 128 * 1000;
-    moe_test_refused(&o, "hidden: a block of two-sided has 232192 bytes of shared memory for a row, found 128000");
-    o = fine, o.zero_copy = true;
-    moe_test_refused(&o, "zero-copy: ");
+    MOE_REFUSED("num-ranks: two-sided kernels reach the 4 ranks of one NVLink domain, found 8", o.ranks_per_node = 4);
+    MOE_REFUSED("num-sms: two-sided takes at least 18 for 65 ranks, found 17",
+                o.ranks = o.ranks_per_node = o.experts = 65, o.num_sms = 17);
+    MOE_REFUSED("hidden: a block of two-sided has 232192 bytes of shared memory for a row, found 128000",
+                o.hidden = 128 * 1000);
+    MOE_REFUSED("zero-copy: ", o.zero_copy = true);
     moe_test_in_node_lack(&fine, "two-sided kernels");
 }

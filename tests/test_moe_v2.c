@@ -72,27 +72,17 @@ TEST("refusals")
 {
     const struct moe_options fine = moe_options_small(MOE_V2, 16, 8);
     moe_test_refused(&fine, NULL);
-    struct moe_options o = fine;
-    o.ranks = 130, o.ranks_per_node = 65, o.experts = 130;
-    moe_test_refused(&o, "ranks-per-node: v2's hybrid kernels take at most 64 (--direct: as many as there are)");
-    o.direct = true;
-    moe_test_refused(&o, NULL);
-    o = fine, o.ranks = 66, o.ranks_per_node = 2, o.experts = 132;
-    moe_test_refused(&o, "num-ranks: v2 takes at most 32 nodes, found 33");
-    o = fine, o.ranks = o.ranks_per_node = o.experts = 2049;
-    moe_test_refused(&o, "num-ranks: v2 takes at most 2048, found 2049");
-    o = fine, o.num_sms = 1;
-    moe_test_refused(&o, "num-sms: v2 takes at least 2 over several nodes, found 1");
-    o = fine, o.single_reduction = true;
-    moe_test_refused(&o, "single-reduction: v2 has it within one node only");
-    o = fine, o.ranks = 8, o.expand = o.single_reduction = o.weights = true;
-    moe_test_refused(&o, "weights: v2 carries none back");
-    o = fine, o.family = MOE_NORMAL, o.direct = true;
-    moe_test_refused(&o, "direct: only the v2 kernels have it");
-    o = fine, o.family = MOE_NORMAL, o.expand = true;
-    moe_test_refused(&o, "expand: only the v2 kernels have it");
-    o = fine, o.worst_tokens = true;
-    moe_test_refused(&o, "worst-tokens: v2");
+    MOE_REFUSED("ranks-per-node: v2's hybrid kernels take at most 64 (--direct: as many as there are)", o.ranks = 130,
+                o.ranks_per_node = 65, o.experts = 130);
+    MOE_REFUSED(NULL, o.ranks = 130, o.ranks_per_node = 65, o.experts = 130, o.direct = true);
+    MOE_REFUSED("num-ranks: v2 takes at most 32 nodes, found 33", o.ranks = 66, o.ranks_per_node = 2, o.experts = 132);
+    MOE_REFUSED("num-ranks: v2 takes at most 2048, found 2049", o.ranks = o.ranks_per_node = o.experts = 2049);
+    MOE_REFUSED("num-sms: v2 takes at least 2 over several nodes, found 1", o.num_sms = 1);
+    MOE_REFUSED("single-reduction: v2 has it within one node only", o.single_reduction = true);
+    MOE_REFUSED("weights: v2 carries none back", o.ranks = 8, o.expand = o.single_reduction = o.weights = true);
+    MOE_REFUSED("direct: only the v2 kernels have it", o.family = MOE_NORMAL, o.direct = true);
+    MOE_REFUSED("expand: only the v2 kernels have it", o.family = MOE_NORMAL, o.expand = true);
+    MOE_REFUSED("worst-tokens: v2", o.worst_tokens = true);
 }
 
 static const struct plant_family family = {
