@@ -8,6 +8,7 @@
  * bench_engine [RUNS]: default 5. */
 #include "sim/rng.h"
 #include "sim/sim.h"
+#include "sim/stats.h"
 
 #include <assert.h>
 #include <math.h>
@@ -218,12 +219,6 @@ enum {
     QUEUE_COUNT = sizeof queues / sizeof queues[0],
 };
 
-static int compare_doubles(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static void bench_row(const char *distribution, uint32_t pending_count, int run_count)
 {
     double rates[QUEUE_COUNT][RUN_COUNT_MAX];
@@ -231,10 +226,8 @@ static void bench_row(const char *distribution, uint32_t pending_count, int run_
     for (int run = 0; run < run_count; run++)
         for (int queue = 0; queue < QUEUE_COUNT; queue++) rates[queue][run] = queues[queue].hold(pending_count);
     printf("%-14s %8u", distribution, pending_count);
-    for (int queue = 0; queue < QUEUE_COUNT; queue++) {
-        qsort(rates[queue], (size_t)run_count, sizeof rates[queue][0], compare_doubles);
-        printf(" %13.1f", rates[queue][run_count / 2] / 1e6);
-    }
+    for (int queue = 0; queue < QUEUE_COUNT; queue++)
+        printf(" %13.1f", stats_median(rates[queue], (uint32_t)run_count) / 1e6);
     printf("\n");
     fflush(stdout);
 }

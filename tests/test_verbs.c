@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "tests/support_catch.h"
 #include "tests/support_conformance.h"
 #include "tests/support_live.h"
 #include "tests/unit.h"
@@ -212,12 +213,6 @@ static void test_signals(void)
 
 /* ---- faults -------------------------------------------------------------------------------------------- */
 
-static void expect_text(const char *text, const char *part)
-{
-    if (!strstr(text, part)) printf("\n      expected \"...%s...\", found \"%s\"\n", part, text);
-    CU_ASSERT_PTR_NOT_NULL(strstr(text, part));
-}
-
 static int pair_writes(struct link_pair *pair)
 {
     return pair_put(pair, 0, LINK_WORDS_BYTES, LINK_WORDS_BYTES, 4096, false);
@@ -244,8 +239,9 @@ static void test_peer_gone(void)
     const int rc = pair_poll(&pair, 30, pair_keeps_writing);
     CU_ASSERT(rc < 0 && rc != -EAGAIN);
     printf("\n      %s\n", pair.link[0]->failure);
-    expect_text(pair.link[0]->failure, "peer 1: QP ");
-    expect_text(pair.link[0]->failure, " in state ERR: transport retry counter exceeded (no answer to 7 tries in 1.");
+    ASSERT_CONTAINS(pair.link[0]->failure, "peer 1: QP ");
+    ASSERT_CONTAINS(pair.link[0]->failure,
+                    " in state ERR: transport retry counter exceeded (no answer to 7 tries in 1.");
     CU_ASSERT_EQUAL(pair.link[0]->ops->signal(pair.link[0], 1, 0, 0, 1, false), rc);
     pair_close(&pair);
 }
@@ -273,7 +269,7 @@ static void test_peer_gone_idle(void)
     pair.link[1] = NULL;
     const int rc = pair_poll(&pair, 30, pair_waits);
     CU_ASSERT(rc < 0 && rc != -EAGAIN);
-    expect_text(pair.link[0]->failure, "peer 1: QP ");
+    ASSERT_CONTAINS(pair.link[0]->failure, "peer 1: QP ");
     pair_close(&pair);
 }
 
@@ -288,36 +284,28 @@ static void test_access_refused(void)
     const int rc = pair_poll(&pair, 30, pair_flushed);
     CU_ASSERT(rc < 0 && rc != -EAGAIN);
     printf("\n      %s\n", pair.link[0]->failure);
-    expect_text(pair.link[0]->failure, "remote access error");
+    ASSERT_CONTAINS(pair.link[0]->failure, "remote access error");
     pair_close(&pair);
 }
 
-static void refuse(const struct live_options *options, const char *part)
-{
-    support_worlds_refused(options, &few_needs, part);
-}
+/* Asserts that a device is refused with options that the last argument changes. */
+#    define REFUSED(device, part, change) \
+        do { \
+            struct live_options options = options_for(device, LIVE_SIGNAL_WRITE); \
+            change; \
+            support_worlds_refused(&options, &few_needs, part); \
+        } while (0)
 
 static void test_options_refused(void)
 {
-    g_autofree char *first = first_device();
-    struct live_options options = options_for("nothere", LIVE_SIGNAL_WRITE);
-    refuse(&options, "found 'nothere'");
-    options = options_for(first, LIVE_SIGNAL_WRITE);
-    options.port = 9;
-    refuse(&options, "expected port 1 to ");
-    options = options_for(first, LIVE_SIGNAL_WRITE);
-    options.gid_index = 200;
-    refuse(&options, "found --gid-index 200");
-    options = options_for(first, LIVE_SIGNAL_WRITE);
-    options.service_level = 16;
-    refuse(&options, "sl: expected 0 to 15, found 16");
-    options = options_for(first, LIVE_SIGNAL_WRITE);
-    options.gpu_memory = true;
-    refuse(&options, "GPU memory");
+    g_autofree char *first = first_device(), *uneven = g_strdup_printf("%s,nothere", first);
+    REFUSED("nothere", "found 'nothere'", (void)0);
+    REFUSED(first, "expected port 1 to ", options.port = 9);
+    REFUSED(first, "found --gid-index 200", options.gid_index = 200);
+    REFUSED(first, "sl: expected 0 to 15, found 16", options.service_level = 16);
+    REFUSED(first, "GPU memory", options.gpu_memory = true);
     /* Only one rank has a fault.  The other must learn which rank it is, and why it failed. */
-    g_autofree char *uneven = g_strdup_printf("%s,nothere", first);
-    options = options_for(uneven, LIVE_SIGNAL_WRITE);
-    refuse(&options, "found 'nothere'");
+    REFUSED(uneven, "found 'nothere'", (void)0);
 }
 
 /* Runs in a child that is not root, because limits of locked memory do not bind root. */
@@ -357,11 +345,10 @@ static void test_link_down(void)
     CU_ASSERT(rc < 0 && rc != -EAGAIN);
     printf("\n      %s\n", pair.link[0]->failure);
     g_autofree char *expected = g_strdup_printf("device %s port 1 ", first);
-    expect_text(pair.link[0]->failure, expected);
-    expect_text(pair.link[0]->failure, "down");
+    ASSERT_CONTAINS(pair.link[0]->failure, expected);
+    ASSERT_CONTAINS(pair.link[0]->failure, "down");
     pair_close(&pair);
-    options.device = first;
-    refuse(&options, "expected an active port, found state down");
+    REFUSED(first, "expected an active port, found state down", (void)0);
 }
 
 /* ---- what needs no device ------------------------------------------------------------------------------ */

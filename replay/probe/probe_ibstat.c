@@ -49,60 +49,56 @@ static bool nic_read(struct ibstat *s, const char *start, uint32_t line, GError 
     return true;
 }
 
+/* The readers of fields return NULL, or what was expected in place of the value. */
+
 /* Reads a CA type like "MT4129".  For NICs of other makers, it is missing or has another form. */
-static bool type_read(struct ibstat *s, const char *value, uint32_t line, GError **error)
+static const char *type_read(struct ibstat *s, const char *value)
 {
     uint64_t device;
-    (void)line;
-    (void)error;
-    if (!g_str_has_prefix(value, "MT") || !count_parse(value + 2, UINT16_MAX, &device)) return true;
+    if (!g_str_has_prefix(value, "MT") || !count_parse(value + 2, UINT16_MAX, &device)) return NULL;
     s->nic->pci.vendor = VENDOR_MELLANOX;
     s->nic->pci.device = (uint16_t)device;
     s->nic->part = probe_part_find(VENDOR_MELLANOX, (uint16_t)device);
-    return true;
+    return NULL;
 }
 
-static bool ports_read(struct ibstat *s, const char *value, uint32_t line, GError **error)
+static const char *ports_read(struct ibstat *s, const char *value)
 {
     uint64_t ports;
-    if (!count_parse(value, NIC_PORTS_MAX, &ports)) return fail(s, line, "a number of ports, 0 to 16", value, error);
+    if (!count_parse(value, NIC_PORTS_MAX, &ports)) return "a number of ports, 0 to 16";
     s->nic->ports = (uint32_t)ports;
-    return true;
+    return NULL;
 }
 
-static bool state_read(struct ibstat *s, const char *value, uint32_t line, GError **error)
+static const char *state_read(struct ibstat *s, const char *value)
 {
-    (void)line;
-    (void)error;
     s->active = !s->nic->state || (strcmp(s->nic->state, "ACTIVE") != 0 && !g_ascii_strcasecmp(value, "active"));
-    if (!s->active) return true;
+    if (!s->active) return NULL;
     g_free(s->nic->state);
     s->nic->state = g_ascii_strup(value, -1);
-    return true;
+    return NULL;
 }
 
-static bool rate_read(struct ibstat *s, const char *value, uint32_t line, GError **error)
+static const char *rate_read(struct ibstat *s, const char *value)
 {
     uint64_t gbps;
-    if (!count_parse(value, RATE_GBPS_MAX, &gbps)) return fail(s, line, "a rate in Gbit/s up to 10000", value, error);
+    if (!count_parse(value, RATE_GBPS_MAX, &gbps)) return "a rate in Gbit/s up to 10000";
     if (s->active || !s->nic->rate_bps) s->nic->rate_bps = gbps * 1000000000u;
-    return true;
+    return NULL;
 }
 
-static bool layer_read(struct ibstat *s, const char *value, uint32_t line, GError **error)
+static const char *layer_read(struct ibstat *s, const char *value)
 {
-    (void)line;
-    (void)error;
-    if (!s->active && s->nic->link_layer) return true;
+    if (!s->active && s->nic->link_layer) return NULL;
     g_free(s->nic->link_layer);
     s->nic->link_layer = g_strdup(value);
-    return true;
+    return NULL;
 }
 
 static const struct {
     const char *name;
     bool of_port;
-    bool (*read)(struct ibstat *s, const char *value, uint32_t line, GError **error);
+    const char *(*read)(struct ibstat *s, const char *value);
 } fields[] = {
     { "CA type:", false, type_read }, { "Number of ports:", false, ports_read }, { "State:", true, state_read },
     { "Rate:", true, rate_read },     { "Link layer:", true, layer_read },
@@ -121,7 +117,8 @@ static bool line_read(struct ibstat *s, char *text, uint32_t line, GError **erro
     for (size_t i = 0; i < G_N_ELEMENTS(fields); i++) {
         if (!g_str_has_prefix(start, fields[i].name)) continue;
         if (fields[i].of_port && !s->port) return fail(s, line, "Port N: before it", start, error);
-        return fields[i].read(s, g_strstrip(start + strlen(fields[i].name)), line, error);
+        const char *value = g_strstrip(start + strlen(fields[i].name)), *expected = fields[i].read(s, value);
+        return !expected || fail(s, line, expected, value, error);
     }
     return true; /* lines that are not used: GUIDs, firmware, LIDs */
 }
