@@ -7,7 +7,7 @@
 #include "models/cluster.h"
 #include "models/coll/coll.h"
 #include "models/hardware/machine/graph.h"
-#include "sim/ranges.h"
+#include "sim/command_line.h"
 #include "sim/units.h"
 #include "traces/edges_make.h"
 
@@ -113,17 +113,13 @@ static bool size_parse(const struct case_options *c, const struct case_load *loa
 /* Parses "A:B": SMs A to B - 1 of the device. */
 static bool compute_sms_parse(const char *text, uint32_t device_sms, struct coll_options *o, GError **error)
 {
-    struct ranges sms;
-    const bool good =
-        ranges_parse(text, device_sms, device_sms, &sms) && sms.number[sms.count - 1] == sms.number[0] + sms.count - 1;
-    if (good) {
-        assert(sms.count > 0 && sms.number[0] + sms.count <= device_sms);
-        o->compute_sm_first = sms.number[0];
-        o->compute_sms = sms.count;
-    }
-    ranges_free(&sms);
-    return good ||
-           error_input(error, "compute-sms: expected A:B (B excluded) within 0:%u, found '%s'", device_sms, text);
+    g_auto(ranges) sms = { 0 };
+    if (!ranges_parse(text, device_sms, device_sms, &sms) || sms.number[sms.count - 1] != sms.number[0] + sms.count - 1)
+        return error_input(error, "compute-sms: expected A:B (B excluded) within 0:%u, found '%s'", device_sms, text);
+    assert(sms.count > 0 && sms.number[0] + sms.count <= device_sms);
+    o->compute_sm_first = sms.number[0];
+    o->compute_sms = sms.count;
+    return true;
 }
 
 static bool compute_parse(const struct case_options *c, uint32_t device_sms, struct coll_options *o, GError **error)

@@ -8,7 +8,6 @@
 #include <unistd.h>
 #include "sim/command_line.h"
 #include "sim/new_file.h"
-#include "sim/ranges.h"
 #include "sim/timeline_file.h"
 #include "sim/units.h"
 #include "traces/trace.h"
@@ -103,11 +102,8 @@ static bool lists_make(const struct replay_plan *plan, struct ranges *steps, str
 
 static bool plan_make(struct replay_plan *plan, GError **error)
 {
-    struct ranges steps = { 0 }, layers = { 0 };
-    const bool fine = lists_make(plan, &steps, &layers, error) && items_make(plan, &steps, &layers, error);
-    ranges_free(&steps);
-    ranges_free(&layers);
-    return fine;
+    g_auto(ranges) steps = { 0 }, layers = { 0 };
+    return lists_make(plan, &steps, &layers, error) && items_make(plan, &steps, &layers, error);
 }
 
 static void plan_clear(struct replay_plan *plan)

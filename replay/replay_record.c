@@ -11,7 +11,7 @@
 
 #include <math.h>
 #include <string.h>
-#include "sim/ranges.h"
+#include "sim/command_line.h"
 #include "sim/stats.h"
 
 struct rank_summary {
@@ -158,7 +158,7 @@ static void rows_of_layers(const struct replay_plan *plan, const char *name, con
  * are sorted by step, then by layer. */
 static void items_record(const struct replay_plan *plan, struct record *record)
 {
-    struct ranges steps = { 0 }, layers = { 0 };
+    g_auto(ranges) steps = { 0 }, layers = { 0 };
     steps.number = g_new(uint32_t, plan->item_count);
     layers.number = g_new(uint32_t, plan->item_count);
     for (uint32_t i = 0; i < plan->item_count; i++) {
@@ -168,8 +168,6 @@ static void items_record(const struct replay_plan *plan, struct record *record)
     g_autofree char *step_text = ranges_text(&steps), *layer_text = ranges_text(&layers);
     record_set(record, "steps", "%s", step_text);
     record_set(record, "layers", "%s", layer_text);
-    ranges_free(&steps);
-    ranges_free(&layers);
 }
 
 void replay_record_header(const struct replay_plan *plan, const struct bootstrap *b, struct record *record)

@@ -2,7 +2,7 @@
  * the result is shown. */
 #include "reports/compare.h"
 #include "sim/error.h"
-#include "sim/ranges.h"
+#include "sim/command_line.h"
 
 #include <math.h>
 #include <string.h>
@@ -40,9 +40,8 @@ static bool compare_record_several(const struct record *record)
     static const char *const keys[] = { "step", "layer" };
     for (int i = 0; i < 2; i++) {
         const char *value = compare_key_value(record, keys[i]);
-        struct ranges one;
+        g_auto(ranges) one = { 0 };
         if (*value && !ranges_parse(value, UINT32_MAX, 1, &one)) return true;
-        if (*value) ranges_free(&one);
     }
     return false;
 }

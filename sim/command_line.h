@@ -8,6 +8,7 @@
 #include <glib.h>
 #include <stdbool.h>
 #include "sim/error.h"
+#include "sim/ranges.h"
 
 /* A title in --help and the options below it.  entries end with a zero entry; callbacks get NULL as data. */
 struct command_topic {
@@ -37,6 +38,9 @@ int command_line_fail(const char *name, GError *error);
 /* Prints "PROGRAM: unknown WHAT 'FOUND', expected ..." to standard error, with the most similar one of names
  * (NULL-terminated).  Returns EXIT_BAD_INPUT. */
 int command_line_unknown(const char *program, const char *what, const char *found, const char *const *names);
+
+typedef struct ranges ranges;
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(ranges, ranges_free)
 
 /* Entries that several commands have. */
 #define COMMAND_LINE_OUTPUT(variable, text) \

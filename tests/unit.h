@@ -7,6 +7,7 @@
 #include <CUnit/Basic.h>
 #include <glib.h>
 #include <stdbool.h>
+#include "traces/trace.h"
 
 /* A test: TEST("what it shows") { its body }.  The tests of a program run in the order of its file. */
 #define TEST(name)          TEST_AT(name, __LINE__)
@@ -26,7 +27,6 @@ void unit_test_add(const char *name, CU_TestFunc test);
 UNIT_AUTO(AUTO_CLEANUP_CLEAR, edges, edges_free)
 UNIT_AUTO(AUTO_CLEANUP_CLEAR, npy, npy_clear)
 UNIT_AUTO(AUTO_CLEANUP_CLEAR, placement, placement_clear)
-UNIT_AUTO(AUTO_CLEANUP_CLEAR, routing, routing_free)
 UNIT_AUTO(AUTO_CLEANUP_CLEAR, sample, sample_clear)
 UNIT_AUTO(AUTOPTR_CLEANUP, compare, compare_free)
 UNIT_AUTO(AUTOPTR_CLEANUP, graph, graph_free)

@@ -52,6 +52,8 @@ void trace_close(struct trace *trace);
 typedef struct trace trace;
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(trace, trace_close)
 const struct trace_info *trace_info(const struct trace *trace);
+typedef struct routing routing;
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(routing, routing_free)
 
 /* Reads one (step, layer) into *out, which the caller frees with routing_free().  If rank_count is 0, reads all ranks
  * of the trace.  Otherwise it reads the first rank_count ranks, and the experts are divided over these.  On failure

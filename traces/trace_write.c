@@ -66,13 +66,11 @@ static bool walk_run(const struct walk *walk, struct trace_summary *summary, con
 {
     for (uint32_t step = 0; step < walk->info->steps; step++) {
         for (uint32_t layer = 0; layer < walk->info->layers; layer++) {
-            struct routing routing;
+            g_auto(routing) routing = { 0 };
             if (!walk->produce(walk->context, step, layer, &routing, error)) return false;
-            bool good = block_check(walk->path, walk->info, &routing, error);
-            if (good && writer) good = format->block(writer, step, layer, &routing, error);
-            else if (good) summary_add(summary, walk->info, layer, &routing);
-            routing_free(&routing);
-            if (!good) return false;
+            if (!block_check(walk->path, walk->info, &routing, error)) return false;
+            if (!writer) summary_add(summary, walk->info, layer, &routing);
+            else if (!format->block(writer, step, layer, &routing, error)) return false;
         }
     }
     return true;

@@ -6,7 +6,7 @@
 #include <string.h>
 #include "models/step/costs.h"
 #include "sim/error.h"
-#include "sim/ranges.h"
+#include "sim/command_line.h"
 #include "sim/share.h"
 #include "sim/units.h"
 
@@ -178,12 +178,11 @@ static bool memory_check(const struct cluster *cluster, const struct pressure_lo
 
 static bool sms_parse(const char *text, uint32_t kernel_sms, uint32_t all, double *sms, GError **error)
 {
-    struct ranges range = { 0 };
+    g_auto(ranges) range = { 0 };
     *sms = all > kernel_sms ? all - kernel_sms : 0;
     if (text && !ranges_parse(text, all, all, &range))
         return refuse(error, "compute-sms", "A:B within the GPU's SMs", text);
     if (text) *sms = range.count;
-    ranges_free(&range);
     if (*sms > 0 && *sms + kernel_sms <= all) return true;
     g_autofree char *expected =
         text ? g_strdup_printf("some of the %u SMs of the GPU that the kernels' %u leave", all, kernel_sms)

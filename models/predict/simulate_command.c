@@ -12,7 +12,6 @@
 #include "reports/whole_file.h"
 #include "sim/command.h"
 #include "sim/command_line.h"
-#include "sim/ranges.h"
 #include "sim/new_file.h"
 #include "sim/progress.h"
 #include "sim/timeline_file.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 #include "models/predict/estimate.h"
 #include "models/predict/on_cores.h"
-#include "sim/ranges.h"
+#include "sim/command_line.h"
 #include "sim/stats.h"
 #include "traces/trace.h"
 
@@ -237,7 +237,7 @@ bool simulate_trace(const struct case_options *c, const struct cluster *cluster,
     if (!trace) return false;
     const struct trace_info info = *trace_info(trace);
     trace_close(trace);
-    struct ranges steps = { 0 }, layers = { 0 };
+    g_auto(ranges) steps = { 0 }, layers = { 0 };
     bool good = numbers_parse(o->steps, "steps", c->step, info.steps, &steps, error) &&
                 numbers_parse(o->layers, "layers", c->layer, info.layers, &layers, error);
     const uint32_t count = steps.count * layers.count;
@@ -256,7 +256,5 @@ bool simulate_trace(const struct case_options *c, const struct cluster *cluster,
         record_free(jobs[i].record);
         g_clear_error(&jobs[i].error);
     }
-    ranges_free(&steps);
-    ranges_free(&layers);
     return good;
 }

@@ -1,6 +1,6 @@
 /* sweep_plan.c - names and values of a sweep, and the points that they make.  Runs nothing. */
 #include "models/predict/sweep.h"
-#include "sim/ranges.h"
+#include "sim/command_line.h"
 
 #include <string.h>
 
@@ -50,14 +50,13 @@ static bool is_ratio(const char *word)
  * one. */
 static bool range_expand(const char *word, bool key, GPtrArray *values, GError **error)
 {
-    struct ranges numbers;
+    g_auto(ranges) numbers = { 0 };
     if (strspn(word, "0123456789:x") != strlen(word) || !strchr(word, ':') || (key && is_ratio(word))) return false;
     if (!ranges_parse(word, UINT32_MAX, SWEEP_VALUES_MAX, &numbers))
         return error_input(
             error, "expected A:B, A:B:STEP or A:B:xFACTOR that rise to B (excluded), at most %d values, found '%s'",
             SWEEP_VALUES_MAX, word);
     for (uint32_t i = 0; i < numbers.count; i++) g_ptr_array_add(values, g_strdup_printf("%u", numbers.number[i]));
-    ranges_free(&numbers);
     return true;
 }
 

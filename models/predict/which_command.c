@@ -8,7 +8,6 @@
 #include "sim/command.h"
 #include "sim/command_line.h"
 #include "sim/new_file.h"
-#include "sim/ranges.h"
 #include "sim/version.h"
 
 static const char which_about[] =

@@ -143,7 +143,7 @@ static bool chakra_make(struct chakra *c, GError **error)
     uint64_t made = 0;
     for (uint32_t i = 0; i < c->steps.count * c->layers.count; i++) {
         const uint32_t step = c->steps.number[i / c->layers.count], layer = c->layers.number[i % c->layers.count];
-        struct routing routing;
+        g_auto(routing) routing = { 0 };
         struct routing_statistics s;
         if (!trace_read(c->trace, step, layer, 0, &routing, error)) return false;
         routing_statistics_init(&s, info->ranks, routing.experts, info->topk, 0);
@@ -153,7 +153,6 @@ static bool chakra_make(struct chakra *c, GError **error)
         phase_append(c->rank, &s, (uint64_t)c->dispatch_bytes, false, 2 * i, dispatch);
         phase_append(c->rank, &s, (uint64_t)c->combine_bytes, true, 2 * i + 1, combine);
         routing_statistics_clear(&s);
-        routing_free(&routing);
         made = 0;
         for (uint32_t r = 0; r < info->ranks; r++) made += c->rank[r].bytes->len;
         if (made <= BYTES_MAX) continue;

@@ -29,13 +29,12 @@ static bool check_read(struct trace *trace, struct routing_statistics *s, uint64
     const struct trace_info *const i = trace_info(trace);
     for (uint32_t step = 0; step < i->steps; step++) {
         for (uint32_t layer = 0; layer < i->layers; layer++) {
-            struct routing routing;
+            g_auto(routing) routing = { 0 };
             const uint64_t before = s->tokens;
             if (!trace_read(trace, step, layer, 0, &routing, error)) return false;
             routing_statistics_add(s, &routing);
             *empty += s->tokens == before;
             *weighted += routing.rank[0].weights != NULL;
-            routing_free(&routing);
         }
     }
     return true;
@@ -162,16 +161,13 @@ static bool contents_compare(struct trace *traces[2], struct difference *d, GErr
     for (int t = 0; t < 2; t++) routing_statistics_init(&s[t], i->ranks, i->experts, i->topk, 0);
     for (uint32_t step = 0; good && step < i->steps; step++) {
         for (uint32_t layer = 0; good && layer < i->layers; layer++) {
-            struct routing routing[2] = { { 0 }, { 0 } };
-            good = trace_read(traces[0], step, layer, 0, &routing[0], error) &&
-                   trace_read(traces[1], step, layer, 0, &routing[1], error);
-            if (good) {
-                block_compare(d, step, layer, &routing[0], &routing[1]);
-                routing_statistics_add(&s[0], &routing[0]);
-                routing_statistics_add(&s[1], &routing[1]);
-            }
-            routing_free(&routing[0]);
-            routing_free(&routing[1]);
+            g_auto(routing) first = { 0 }, second = { 0 };
+            good = trace_read(traces[0], step, layer, 0, &first, error) &&
+                   trace_read(traces[1], step, layer, 0, &second, error);
+            if (!good) break;
+            block_compare(d, step, layer, &first, &second);
+            routing_statistics_add(&s[0], &first);
+            routing_statistics_add(&s[1], &second);
         }
     }
     if (good && d->found) {

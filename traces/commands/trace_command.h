@@ -4,7 +4,6 @@
 
 #include "sim/command.h"
 #include "sim/command_line.h"
-#include "sim/ranges.h"
 #include "traces/trace.h"
 #include "traces/trace_write.h"
 

@@ -62,7 +62,7 @@ struct slice {
 static bool slice_produce(void *context, uint32_t step, uint32_t layer, struct routing *out, GError **error)
 {
     const struct slice *const s = context;
-    struct routing all;
+    g_auto(routing) all = { 0 };
     if (!trace_read(s->trace, s->steps.number[step], s->layers.number[layer], 0, &all, error)) return false;
     g_autofree uint32_t *tokens = g_new0(uint32_t, s->ranks.count);
     for (uint32_t r = 0; r < s->ranks.count; r++)
@@ -81,7 +81,6 @@ static bool slice_produce(void *context, uint32_t step, uint32_t layer, struct r
             at += all.topk;
         }
     }
-    routing_free(&all);
     return true;
 }
 

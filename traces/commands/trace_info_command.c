@@ -204,21 +204,17 @@ static void counts_add(struct info *info, uint32_t step, uint32_t layer, const s
 static bool blocks_read(struct info *info, const char *steps_text, const char *layers_text, GError **error)
 {
     const struct trace_info *const i = trace_info(info->trace);
-    struct ranges steps = { 0 }, layers = { 0 };
-    bool good = command_range_parse("steps", steps_text, i->steps, &steps, error) &&
-                command_range_parse("layers", layers_text, i->layers, &layers, error);
-    for (uint32_t s = 0; good && s < steps.count; s++) {
-        for (uint32_t l = 0; good && l < layers.count; l++) {
-            struct routing routing;
-            good = trace_read(info->trace, steps.number[s], layers.number[l], 0, &routing, error);
-            if (!good) break;
+    g_auto(ranges) steps = { 0 }, layers = { 0 };
+    if (!command_range_parse("steps", steps_text, i->steps, &steps, error) ||
+        !command_range_parse("layers", layers_text, i->layers, &layers, error))
+        return false;
+    for (uint32_t s = 0; s < steps.count; s++)
+        for (uint32_t l = 0; l < layers.count; l++) {
+            g_auto(routing) routing = { 0 };
+            if (!trace_read(info->trace, steps.number[s], layers.number[l], 0, &routing, error)) return false;
             (i->counts ? counts_add : block_add)(info, steps.number[s], layers.number[l], &routing);
-            routing_free(&routing);
         }
-    }
-    ranges_free(&layers);
-    ranges_free(&steps);
-    return good;
+    return true;
 }
 
 /* Checks --num-ranks, which is only allowed for counts.  A trace of choices states its number of ranks. */

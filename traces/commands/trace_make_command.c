@@ -249,16 +249,10 @@ static void routing_regroup(const struct routing *in, uint32_t ranks, struct rou
 static bool remap_produce(void *context, uint32_t step, uint32_t layer, struct routing *out, GError **error)
 {
     const struct remap *const m = context;
-    struct routing read, grouped;
+    g_auto(routing) read = { 0 }, grouped = { 0 };
     if (!trace_read(m->trace, step, layer, 0, &read, error)) return false;
-    routing_regroup(&read, m->ranks, &grouped);
-    routing_free(&read);
-    if (!m->placements) {
-        *out = grouped;
-        return true;
-    }
-    placement_apply(&m->placements[layer], &grouped, out);
-    routing_free(&grouped);
+    routing_regroup(&read, m->ranks, m->placements ? &grouped : out);
+    if (m->placements) placement_apply(&m->placements[layer], &grouped, out);
     return true;
 }
 
@@ -268,17 +262,13 @@ static bool layer_place(struct remap *m, uint32_t layer, const struct ranges *st
 {
     const uint32_t experts = trace_info(m->trace)->experts;
     g_autofree uint64_t *load = g_new0(uint64_t, experts);
-    bool good = true;
-    for (uint32_t s = 0; good && s < steps->count; s++) {
-        struct routing routing;
-        good = trace_read(m->trace, steps->number[s], layer, 0, &routing, error);
-        if (!good) break;
+    for (uint32_t s = 0; s < steps->count; s++) {
+        g_auto(routing) routing = { 0 };
+        if (!trace_read(m->trace, steps->number[s], layer, 0, &routing, error)) return false;
         placement_load_add(&routing, load);
-        routing_free(&routing);
     }
     const struct placement_input input = { experts, m->ranks, ranks_per_node, load, layer };
-    good = good && placement_make(spec, &input, &m->placements[layer], error);
-    return good;
+    return placement_make(spec, &input, &m->placements[layer], error);
 }
 
 struct remap_options {
@@ -311,21 +301,17 @@ static bool placements_write(const struct remap *m, const struct remap_options *
 static bool placements_make(struct remap *m, const struct remap_options *o, GError **error)
 {
     const struct trace_info *const info = trace_info(m->trace);
-    struct ranges steps;
+    g_auto(ranges) steps = { 0 };
     if (!command_range_parse("placement-steps", o->placement_steps, info->steps, &steps, error)) return false;
     m->placements = g_new0(struct placement, info->layers);
-    bool good = true;
-    for (uint32_t l = 0; good && l < info->layers; l++)
-        good = layer_place(m, l, &steps, o->placement, (uint32_t)o->ranks_per_node, error);
-    ranges_free(&steps);
-    for (uint32_t l = 1; good && l < info->layers; l++) {
-        if (m->placements[l].slots == m->placements[0].slots) continue;
-        error_input(error, "--placement: expected as many slots in each layer, found %u in layer 0 and %u in layer %u",
-                    m->placements[0].slots, m->placements[l].slots, l);
-        good = false;
-    }
-    if (!good || !o->placement_output) return good;
-    return placements_write(m, o, info->layers, error);
+    for (uint32_t l = 0; l < info->layers; l++)
+        if (!layer_place(m, l, &steps, o->placement, (uint32_t)o->ranks_per_node, error)) return false;
+    for (uint32_t l = 1; l < info->layers; l++)
+        if (m->placements[l].slots != m->placements[0].slots)
+            return error_input(
+                error, "--placement: expected as many slots in each layer, found %u in layer 0 and %u in layer %u",
+                m->placements[0].slots, m->placements[l].slots, l);
+    return !o->placement_output || placements_write(m, o, info->layers, error);
 }
 
 static bool remap_run(struct remap *m, const struct remap_options *o, const char *path,

@@ -60,12 +60,11 @@ bool command_measure_shape(struct trace_info *info, trace_producer *produce, voi
     info->weights = false;
     for (uint32_t step = 0; step < info->steps; step++) {
         for (uint32_t layer = 0; layer < info->layers; layer++) {
-            struct routing routing;
+            g_auto(routing) routing = { 0 };
             if (!produce(context, step, layer, &routing, error)) return false;
             info->weights = info->weights || routing.rank[0].weights;
             for (uint32_t r = 0; r < routing.ranks; r++)
                 info->tokens_max = MAX(info->tokens_max, routing.rank[r].tokens);
-            routing_free(&routing);
         }
     }
     return true;
