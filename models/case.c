@@ -585,7 +585,7 @@ struct case_options case_resolved(const struct case_options *given)
     if (c->num_experts == 0) c->num_experts = experts_default(low_latency, c->num_ranks);
     if (c->num_topk == 0) c->num_topk = 8;
     const uint32_t nodes = c->num_ranks / c->ranks_per_node;
-    if (c->num_topk_groups == 0 && !low_latency && nodes > 1) c->num_topk_groups = MIN(nodes, 4);
+    if (c->num_topk_groups == 0 && c->num_groups == 0 && !low_latency && nodes > 1) c->num_topk_groups = MIN(nodes, 4);
     if (!c->traffic) text_default(&c->routing, "uniform");
     assert(c->num_ranks && c->num_tokens && c->num_experts && c->num_topk && c->ranks_per_node);
     return whole;

@@ -34,6 +34,8 @@ struct case_options {
     const char *compute, *compute_sms; /* a load on the GPUs while a kernel runs: its kind and size, as --compute
                                         * takes them; its SMs, as "A:B" */
     uint32_t num_tokens, hidden, num_topk, num_experts, num_topk_groups, num_ranks, ranks_per_node;
+    uint32_t num_groups; /* groups of experts, of which a token uses num_topk_groups; no option: the net of a step says
+                          * it.  0: the experts of a node are a group */
     const char *tokens_per_rank;                              /* how many tokens each rank has, if not all have the
                                                                * same number: "4096|2048|..." */
     const char *dtype;                                        /* number format of dispatch: "bf16", "fp8" */

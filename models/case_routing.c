@@ -38,6 +38,12 @@ static void routing_shorten(struct routing *routing, const uint32_t *tokens)
     for (uint32_t r = 0; r < routing->ranks; r++) routing->rank[r].tokens = MIN(routing->rank[r].tokens, tokens[r]);
 }
 
+/* The number of groups of experts that num_topk_groups counts. */
+static uint32_t case_groups(const struct case_options *c)
+{
+    return c->num_groups ? c->num_groups : MAX(c->num_ranks / c->ranks_per_node, 1);
+}
+
 static bool routing_of_generator(const struct case_options *c, struct routing *routing, GError **error)
 {
     g_autofree uint32_t *tokens = NULL;
@@ -53,7 +59,7 @@ static bool routing_of_generator(const struct case_options *c, struct routing *r
         .tokens = most,
         .topk = c->num_topk,
         .experts = c->num_experts,
-        .groups = c->num_topk_groups ? MAX(c->num_ranks / c->ranks_per_node, 1) : 0,
+        .groups = c->num_topk_groups ? case_groups(c) : 0,
         .topk_groups = c->num_topk_groups,
         .masked_places = c->masked_places,
         .weights = c->weights,

@@ -67,6 +67,12 @@ TEST("nets that cannot be are refused")
     net_refused(negative, "num_experts: expected a whole number from 1 to 65536, found -1");
     net_refused(more, "num_experts_per_tok: expected a whole number from 1 to 4, found 5");
     net_refused(word, "found \"many\"");
+    g_autofree char *uneven =
+        g_strconcat(dense, ",\"num_experts\":8,\"num_experts_per_tok\":2,\"n_group\":3,\"topk_group\":1}", NULL);
+    g_autofree char *small =
+        g_strconcat(dense, ",\"num_experts\":8,\"num_experts_per_tok\":3,\"n_group\":4,\"topk_group\":1}", NULL);
+    net_refused(uneven, "n_group: expected a divisor of 8 experts, so that topk_group of them hold 2, found 3");
+    net_refused(small, "n_group: expected a divisor of 8 experts, so that topk_group of them hold 3, found 4");
 }
 
 /* ---- tables ---- */
@@ -271,10 +277,21 @@ TEST("arithmetic of a backward pass")
     CU_ASSERT_DOUBLE_EQUAL(costs_of(&o, STEP_ATTENTION, PASS_WGRAD, 1, rows, 3).us, gemms * 1.25, 1e-3);
     CU_ASSERT_DOUBLE_EQUAL(costs_of(&o, STEP_DOWN, PASS_WGRAD, 1, rows, 3).us, down_us * 1.25, 1e-3);
     const double kept_bytes = 1.5 * 8; /* of the core's output, for the backward pass */
+    const double cast_bytes = 8 + 8;   /* of what the GEMMs before and after the core read */
     struct costs_options inference = o;
     inference.train = false;
-    CU_ASSERT_DOUBLE_EQUAL(costs_of(&o, STEP_ATTENTION, PASS_FORWARD, 1, rows, 3).write_bytes,
-                           costs_of(&inference, STEP_ATTENTION, PASS_FORWARD, 1, rows, 3).write_bytes + kept_bytes, 0);
+    CU_ASSERT_DOUBLE_EQUAL(
+        costs_of(&o, STEP_ATTENTION, PASS_FORWARD, 1, rows, 3).write_bytes,
+        costs_of(&inference, STEP_ATTENTION, PASS_FORWARD, 1, rows, 3).write_bytes + kept_bytes + cast_bytes, 0);
+    const struct step_cost up = costs_of(&o, STEP_UP, PASS_FORWARD, 1, rows, 3),
+                           plain = costs_of(&inference, STEP_UP, PASS_FORWARD, 1, rows, 3);
+    const double gate_reads = 10 * 2 * 4; /* numbers, which are kept in FP8 */
+    CU_ASSERT_DOUBLE_EQUAL(up.read_bytes - plain.read_bytes, 2 * gate_reads, 1e-9);
+    CU_ASSERT_DOUBLE_EQUAL(up.write_bytes - plain.write_bytes, gate_reads, 1e-9);
+    const double weights = 3 * 4 * 8, out = 10 * 8; /* dgrad transposes weights, and casts the output's gradients */
+    const struct step_cost down = costs_of(&o, STEP_DOWN, PASS_FORWARD, 1, rows, 3),
+                           turned = costs_of(&o, STEP_DOWN, PASS_DGRAD, 1, rows, 3);
+    CU_ASSERT_DOUBLE_EQUAL(turned.write_bytes - down.write_bytes, weights + out, 1e-9);
     net.latent = true;
     net.q_rank = 16, net.kv_rank = 4, net.nope_size = 6, net.rope_size = 2, net.value_size = 8;
     const double forward = costs_of(&o, STEP_ATTENTION, PASS_FORWARD, 1, rows, 3).us,

@@ -56,12 +56,14 @@ struct shape {
 static struct shape shape_of(const struct case_options *c, const struct case_load *load)
 {
     const struct routing *routing = load && load->routing.ranks ? &load->routing : NULL;
+    const double nodes = ceil((double)c->num_ranks / c->ranks_per_node);
     struct shape s = { .ranks = c->num_ranks,
                        .ranks_per_node = c->ranks_per_node,
                        .tokens = (double)c->num_ranks * c->num_tokens,
                        .topk = c->num_topk,
                        .experts = c->num_experts,
-                       .groups = c->num_topk_groups };
+                       .groups = c->num_groups ? ceil((double)c->num_topk_groups * nodes / c->num_groups)
+                                               : c->num_topk_groups };
     if (c->matrix) s.tokens = 0;
     if (load && load->edges.ranks) {
         s.ranks = load->edges.ranks;
@@ -136,7 +138,7 @@ static void pilot_shrink(struct case_options *c, const struct case_load *load)
         if (!c->trace) c->num_experts = (c->num_experts + half - 1) / half * half;
         c->num_ranks = half;
     }
-    c->num_topk_groups = MIN(c->num_topk_groups, c->num_ranks / c->ranks_per_node);
+    if (!c->num_groups) c->num_topk_groups = MIN(c->num_topk_groups, c->num_ranks / c->ranks_per_node);
     const double events = estimate_case(c, NULL).events;
     const uint32_t fewer = (uint32_t)ceil(c->num_tokens * (PILOT_EVENTS / events));
     if (events > PILOT_EVENTS) c->num_tokens = MIN(c->num_tokens, MAX(fewer, PILOT_TOKENS_MIN));

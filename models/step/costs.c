@@ -502,15 +502,26 @@ static double gemm_numbers(const struct costs_options *o, enum step_op op, doubl
     return in;
 }
 
-/* The bytes that casts move.  A backward GEMM of FP8 needs its operands cast along columns.  dgrad has one
- * such operand, the gradients of the GEMM's output (BF16).  wgrad has two: these gradients and the GEMM's input (kept
- * in FP8). */
+/* How many BF16 numbers a forward pass casts for the op's GEMMs.  Rows come to experts in FP8, and the kernel of a
+ * feed-forward's gate writes FP8. */
+static double cast_numbers(const struct costs_options *o, enum step_op op, double tokens)
+{
+    double out;
+    if (op == STEP_ATTENTION) return gemm_numbers(o, op, tokens, 0, &out);
+    return op == STEP_SHARED || op == STEP_DENSE ? tokens * o->net->hidden : 0;
+}
+
+/* The bytes that casts move.  A forward GEMM of FP8 needs its input cast (DeepSeek-V3 report, section 3.3.2: online). A
+ * backward GEMM needs its operands cast along columns.  dgrad has one such operand, the gradients of the GEMM's output
+ * (BF16).  wgrad has two: these gradients and the GEMM's input (kept in FP8). */
 static struct work cast_work(const struct costs_options *o, enum step_op op, enum step_pass pass, double tokens,
                              double rows)
 {
     double out;
     const double in = gemm_numbers(o, op, tokens, rows, &out);
+    const double cast = cast_numbers(o, op, tokens);
     if (!o->fp8) return (struct work){ 0 };
+    if (pass == PASS_FORWARD) return (struct work){ .read_bytes = 2 * cast, .write_bytes = cast };
     if (pass == PASS_DGRAD) return (struct work){ .read_bytes = 2 * out, .write_bytes = out };
     return (struct work){ .read_bytes = 2 * out + in, .write_bytes = out + in };
 }
@@ -539,22 +550,36 @@ static double gated_numbers(const struct costs_options *o, enum step_op op, doub
                                : 0;
 }
 
-/* How many numbers a backward pass of latent attention moves between its GEMMs and its core: queries are rotated and
- * keys are put together again, and their gradients, with those of values, are taken apart. */
-static double latent_parts(const struct costs_options *o, double tokens)
+/* How many numbers a pass of latent attention moves between its GEMMs and its core.  Forward rotates queries, puts keys
+ * together, and takes values from between the keys, beside which a GEMM gives them.  dgrad does that again, and
+ * likewise with the gradients. */
+static double latent_parts(const struct costs_options *o, enum step_op op, enum step_pass pass, double tokens)
 {
     const struct net *n = o->net;
-    return tokens * n->heads * (2.0 * (n->rope_size + n->nope_size + n->rope_size) + n->value_size);
+    if (op != STEP_ATTENTION || !n->latent || pass == PASS_WGRAD) return 0;
+    const double parts = tokens * n->heads * (2.0 * n->rope_size + n->nope_size + n->value_size);
+    return pass == PASS_DGRAD ? 2 * parts : parts;
 }
 
-/* The output of attention's core is kept with 12 bits a number in FP8 training, because its backward pass needs it more
- * exactly (DeepSeek-V3 report, section 3.3.3: E5M6).  These are the bytes of writing it so, and of reading it back. */
-static struct work kept_work(const struct costs_options *o, enum step_op op, enum step_pass pass, double tokens)
+/* What FP8 training keeps for the backward pass (DeepSeek-V3 report, section 3.3.3): the output of attention's core
+ * with 12 bits a number (E5M6), because its backward pass needs it more exactly, and what the gate of a feed-forward
+ * reads, in FP8.  These are the bytes of writing it so, and of reading it back. */
+static struct work kept_work(const struct costs_options *o, enum step_op op, enum step_pass pass, double tokens,
+                             double rows)
 {
-    const double numbers = op == STEP_ATTENTION && o->train && o->fp8 ? tokens * o->net->heads * value_size(o) : 0;
-    if (pass == PASS_FORWARD) return (struct work){ .read_bytes = 2 * numbers, .write_bytes = 1.5 * numbers };
-    if (pass == PASS_DGRAD) return (struct work){ .read_bytes = 1.5 * numbers, .write_bytes = 2 * numbers };
+    const double twelve_bits = op == STEP_ATTENTION && o->fp8 ? tokens * o->net->heads * value_size(o) : 0;
+    const double fp8 = o->fp8 ? 2 * gated_numbers(o, op, tokens, rows) : 0;
+    const double wide = 2 * (twelve_bits + fp8), narrow = 1.5 * twelve_bits + fp8;
+    if (pass == PASS_FORWARD) return (struct work){ .read_bytes = wide, .write_bytes = narrow };
+    if (pass == PASS_DGRAD) return (struct work){ .read_bytes = narrow, .write_bytes = wide };
     return (struct work){ 0 };
+}
+
+/* The weights that dgrad transposes.  Hopper's tensor cores read FP8 along the products' sums only (PTX, wgmma: only
+ * 16-bit types can be transposed), which are a weight's columns forward and its rows in dgrad. */
+static double turned_weights(const struct costs_options *o, enum step_op op, enum step_pass pass, double experts)
+{
+    return o->fp8 && pass == PASS_DGRAD && op != STEP_HEAD ? weights_of(o, op, experts) : 0;
 }
 
 /* The bytes that a pass of training moves besides what inference does.  wgrad adds to gradients in FP32, which it reads
@@ -566,10 +591,11 @@ static struct work kept_work(const struct costs_options *o, enum step_op op, enu
 static struct work pass_work(const struct costs_options *o, enum step_op op, enum step_pass pass, double tokens,
                              double rows, double experts)
 {
-    struct work w = pass == PASS_FORWARD ? (struct work){ 0 } : cast_work(o, op, pass, tokens, rows);
-    const struct work kept = kept_work(o, op, pass, tokens);
-    w.read_bytes += kept.read_bytes;
-    w.write_bytes += kept.write_bytes;
+    struct work w = cast_work(o, op, pass, tokens, rows);
+    const struct work kept = kept_work(o, op, pass, tokens, rows);
+    const double turned = turned_weights(o, op, pass, experts), parts = latent_parts(o, op, pass, tokens);
+    w.read_bytes += kept.read_bytes + turned + 2 * parts;
+    w.write_bytes += kept.write_bytes + turned + 2 * parts;
     if (pass == PASS_FORWARD) return w;
     if (pass == PASS_WGRAD) {
         w.read_bytes += 4 * weights_of(o, op, experts);
@@ -578,9 +604,8 @@ static struct work pass_work(const struct costs_options *o, enum step_op op, enu
     }
     const double gated = gated_numbers(o, op, tokens, rows), heads = op == STEP_ATTENTION ? tokens * o->net->heads : 0;
     const double norms = op == STEP_GATE ? 2 * tokens * o->net->hidden : 0;
-    const double parts = op == STEP_ATTENTION && o->net->latent ? latent_parts(o, tokens) : 0;
-    w.read_bytes += 2 * gated + 2 * norms + 2 * parts + heads * (2 * 2 * value_size(o) + 4 * score_size(o));
-    w.write_bytes += 4 * gated + 2 * norms + 2 * parts + heads * (4 + 2) * score_size(o);
+    w.read_bytes += 2 * gated + 2 * norms + heads * (2 * 2 * value_size(o) + 4 * score_size(o));
+    w.write_bytes += 4 * gated + 2 * norms + heads * (4 + 2) * score_size(o);
     return w;
 }
 

@@ -72,6 +72,18 @@ static uint32_t dense_layers(struct reader *r, uint32_t layers)
     return dense;
 }
 
+/* Reads from how many groups of experts the gate takes a token's experts (DeepSeek-V3's n_group and topk_group). */
+static void groups_read(struct reader *r, struct net *net)
+{
+    net->groups = MAX(number(r, "n_group", 0, 1 << 16, 1), 1u);
+    net->topk_groups = number(r, "topk_group", 1, net->groups, net->groups);
+    if (net->experts % net->groups == 0 && (uint64_t)net->experts / net->groups * net->topk_groups >= net->topk) return;
+    g_autofree char *expected =
+        g_strdup_printf("a divisor of %u experts, so that topk_group of them hold %u", net->experts, net->topk);
+    g_autofree char *found = g_strdup_printf("%u", net->groups);
+    reader_refuse(r, "n_group", expected, found);
+}
+
 static void attention_read(struct reader *r, struct net *net)
 {
     net->heads = number(r, "num_attention_heads", 1, 1 << 16, -1);
@@ -111,6 +123,7 @@ struct net *net_parse(const char *source, const char *text, size_t size_bytes, G
     net->inter = size(&r, "intermediate_size");
     net->experts = number(&r, experts, 1, 1 << 16, -1);
     net->topk = number(&r, "num_experts_per_tok|experts_per_token|moe_topk", 1, net->experts, -1);
+    groups_read(&r, net);
     net->expert_inter = number(&r, "moe_intermediate_size", 1, SIZE_MAX_OF_NET, net->inter);
     net->dense_layers = r.good ? dense_layers(&r, net->layers) : 0;
     const uint32_t shared = number(&r, "n_shared_experts|num_shared_experts", 0, 1 << 10, 0);

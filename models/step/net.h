@@ -15,7 +15,9 @@ struct net {
     uint32_t hidden, vocabulary;
     uint32_t inter; /* size of a dense layer's feed-forward */
     uint32_t experts, topk, expert_inter;
-    uint32_t shared_inter; /* total size of all shared experts; 0: none */
+    uint32_t groups, topk_groups; /* the gate takes a token's experts from topk_groups of so many equal groups; equal
+                                   * numbers: from all experts */
+    uint32_t shared_inter;        /* total size of all shared experts; 0: none */
     uint32_t heads, kv_heads, head_size;
     bool latent; /* the attention is MLA, with the sizes below in place of kv_heads and head_size */
     uint32_t q_rank, kv_rank, nope_size, rope_size, value_size;

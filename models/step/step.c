@@ -93,6 +93,18 @@ static uint32_t row_numbers(const struct case_options *c, uint32_t hidden)
     return (hidden + LANES_NUMBERS - 1) / LANES_NUMBERS * LANES_NUMBERS;
 }
 
+/* Lets routing that is drawn keep to the groups of experts from which the net's gate takes a token's. --num-topk-groups
+ * means nodes, and takes precedence.  Replicas may lie in any group, so redundant experts without known loads lift the
+ * limit. */
+static void groups_settle(struct step_plan *p, const struct step_options *o, const struct case_options *c)
+{
+    const bool drawn = !p->c.trace && !p->c.traffic && !case_option_given(c, "num-topk-groups");
+    const bool known = !o->redundant || experts_unequal(p->c.routing);
+    if (!drawn) return;
+    p->c.num_groups = known ? p->net->groups : 1;
+    p->c.num_topk_groups = known && p->net->topk_groups < p->net->groups ? p->net->topk_groups : 0;
+}
+
 /* Sets the kernels' sizes from the net, and refuses options that also give them.  A trace, if there is one, gives the
  * number of experts and how many each token has. */
 static bool net_says(struct step_plan *p, const struct step_options *o, const struct case_options *c, GError **error)
@@ -104,6 +116,7 @@ static bool net_says(struct step_plan *p, const struct step_options *o, const st
     p->c.hidden = row_numbers(&p->c, p->net->hidden);
     if (!p->c.trace) p->c.num_topk = p->net->topk;
     if (!p->c.trace) p->c.num_experts = p->net->experts;
+    groups_settle(p, o, c);
     const uint32_t experts = p->net->experts + (uint32_t)o->redundant;
     if (!p->c.trace && !p->c.placement && !experts_divide(&p->c, experts, error)) return false;
     return redundant_settle(p, o, error);
@@ -195,14 +208,13 @@ static bool case_make(struct step_plan *p, const struct step_options *o, const s
         p->c.hook |= strcmp(p->c.kernel, "ll") == 0;
     p->c.num_tokens = (p->batch + p->batches - 1) / p->batches;
     case_cluster_settle(&p->c, cluster);
-    return (p->phase != STEP_TRAIN || backward_make(p, error)) && loads_make(p, error);
+    return p->phase != STEP_TRAIN || backward_make(p, error);
 }
 
-static bool memory_check(struct step_plan *p, GError **error)
+static bool memory_check(struct step_plan *p, uint32_t ranks, uint32_t experts, GError **error)
 {
-    const struct routing *routing = step_routing(p);
-    if (p->costs.work || p->phase == STEP_TRAIN) return true;
-    p->weight_bytes = costs_weight_bytes(&p->costs, routing->ranks, routing->experts);
+    if (p->work_text || p->phase == STEP_TRAIN) return true;
+    p->weight_bytes = costs_weight_bytes(&p->costs, ranks, experts);
     p->cache_bytes = costs_cache_bytes(&p->costs, p->batch);
     const double left = p->gpu->memory_gb * 1e9 - p->weight_bytes, fits = floor(left * p->batch / p->cache_bytes);
     if (p->cache_bytes <= left) return true;
@@ -214,7 +226,7 @@ static bool memory_check(struct step_plan *p, GError **error)
         "%s in the %g GB of %s, found %.1f GB of weights and %.1f GB of cache (%u token%s, context %g, %u "
         "rank%s)",
         most, p->gpu->memory_gb, p->gpu->name, p->weight_bytes / 1e9, p->cache_bytes / 1e9, p->batch,
-        p->batch == 1 ? "" : "s", p->costs.context, routing->ranks, routing->ranks == 1 ? "" : "s");
+        p->batch == 1 ? "" : "s", p->costs.context, ranks, ranks == 1 ? "" : "s");
 }
 
 static bool layers_settle(struct step_plan *p, const struct step_options *o, GError **error)
@@ -393,6 +405,9 @@ bool step_plan_make(struct step_plan *p, const struct step_options *o, const str
     if (p->batch < p->batches) return refuse(error, "batch", "at least a token for each of two batches", "1");
     if (!case_make(p, o, c, cluster, error)) return false;
     costs_settle(p, o, c, &cluster->gpu);
+    const bool known = !p->c.trace && !p->c.placement; /* before routing is drawn, which takes long for a large batch */
+    if (known && !memory_check(p, case_ranks(&p->c), p->c.num_experts, error)) return false;
+    if (!loads_make(p, error)) return false;
     if (!clocks_settle(p, o->clock, error)) return false;
     if (o->work) p->costs.work = &p->work;
     p->run.layers.ordered = p->costs.contiguous && !o->work;
@@ -411,7 +426,7 @@ bool step_plan_make(struct step_plan *p, const struct step_options *o, const str
     p->run.sync_ps = cluster->calls.host_sync_ps;
     p->run.gap_ps = (uint64_t)(p->gpu->gap_us * (double)PS_PER_US);
     p->run.contention = pressure_known(&cluster->gpu) && !o->no_contention;
-    return memory_check(p, error);
+    return memory_check(p, step_routing(p)->ranks, step_routing(p)->experts, error);
 }
 
 uint32_t step_plan_rounds(const struct step_plan *p)

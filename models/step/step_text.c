@@ -53,6 +53,7 @@ static void header_record(struct record *record, const struct step_plan *p, cons
         record_set(record, "context", "%g", p->costs.context);
     }
     record_set(record, "schedule", "%s", step_overlap_name(p->run.overlap));
+    if (net && p->c.num_groups) record_set(record, "num-groups", "%u", p->c.num_groups);
     if (net) record_set(record, "gpu", "%s", p->gpu->name);
     if (net) record_set(record, "attention-tp", "%u", p->costs.attention_tp);
     record_set(record, "spread", "%g", 100 * p->run.spread);
@@ -223,10 +224,13 @@ static void explain_append(GString *out, const struct step_plan *p, const struct
     if (p->run.loads == 1) g_string_append(out, "All layers have the routing of one.\n");
     else if (p->run.loads == a->simulated) g_string_append(out, "Each layer has a routing of its own.\n");
     else g_string_append_printf(out, "Layers have the %u routings of the trace in turns.\n", p->run.loads);
+    if (p->c.num_groups && p->c.num_topk_groups)
+        g_string_append_printf(out, "A token's experts are of %u of %u groups, as the net's gate takes them.\n",
+                               p->c.num_topk_groups, p->c.num_groups);
     if (p->costs.work) return;
     if (p->phase == STEP_TRAIN)
         g_string_append(
-            out, "Backward, a GEMM counts twice (dgrad, wgrad), and its casts to FP8; norms, gates of feed-forwards "
+            out, "Backward, a GEMM counts twice (dgrad, wgrad), with its casts to FP8; norms, gates of feed-forwards "
                  "and latent attention's up-projections count again.  Stages of a pipeline divide the time and the "
                  "GPUs alike.\n");
     g_string_append(out, p->phase == STEP_TRAIN
@@ -235,18 +239,6 @@ static void explain_append(GString *out, const struct step_plan *p, const struct
     if (p->costs.attention_tp > 1) g_string_append(out, ", the all-reduce of attention's ranks");
     g_string_append(out,
                     p->run.contention ? ".\n" : ", what kernels on one GPU take from each other's memory and clock.\n");
-}
-
-/* Says what shipped tables lack.  The factor is of the one case that was measured (tests/accuracy/steps, train), so it
- * stands only at steps of its net, GPU, format and schedule. */
-static void train_append(GString *out, const struct step_plan *p)
-{
-    g_string_append(out,
-                    "  Compute is likelier too short than too long: shipped tables lack small kernels of training.\n");
-    if (!strcmp(p->net->name, "deepseek-v3") && !strcmp(p->gpu->name, "h800") && p->costs.fp8 &&
-        p->run.overlap == STEP_TWO_BATCH)
-        g_string_append(out,
-                        "  Four such layers of 64 ranks took 1.12 times as long as predicted (DeepSeek's profile).\n");
 }
 
 void step_text_append(GString *out, const struct step_plan *p, const struct step_answer *a, const double *total_ms,
@@ -273,7 +265,9 @@ void step_text_append(GString *out, const struct step_plan *p, const struct step
         g_string_append_printf(out,
                                "  TFLOP/s, GPU    %10.0f   (the net's own arithmetic: three times the forward pass)\n",
                                step_train_tflops(p, us));
-    if (p->phase == STEP_TRAIN && !p->own) train_append(out, p);
+    if (p->phase == STEP_TRAIN && !p->own)
+        g_string_append(out, "  Compute is likelier too short than too long: shipped tables lack small kernels of "
+                             "training.\n");
     if (p->phase == STEP_DECODE && !p->costs.work)
         g_string_append_printf(out, "  TPOT            %10.2f ms   (a token of each sequence a step)\n", us / 1e3);
     g_string_append_c(out, '\n');

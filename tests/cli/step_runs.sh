@@ -43,12 +43,6 @@ for schedule in sequential two-batch; do
         $schedule.csv
 done
 $step $train --schedule two-batch --explain | sed -n '/^  TFLOP/,/^$/p; /^Under continuous/,$p'
-echo '# a measured factor is said of its own net, GPU, format and schedule only'
-other="$EPTWIN step --cluster source/models/clusters/h800-cx7.ini --num-ranks 16 $train"
-for case in '--net deepseek-v3' '--net deepseek-v3 --schedule two-batch --dtype bf16' '--net kimi-k2 --schedule two-batch' \
-            '--net deepseek-v3 --schedule two-batch --gpu h100'; do
-    $other $case --batch 64 --layers 1 --format text | grep -c -e 'too short' -e 'as long as predicted'
-done
 echo "# the user's table knows passes"
 printf 'op,gpu,dtype,shape,tokens,context,us\nup_wgrad,h800,fp8,7168,4096,16,5000\n' >own.csv
 $step $train --table own.csv --format text | grep '^up'
