@@ -34,6 +34,8 @@ struct cluster_bulk {
     uint64_t in_l2_ps;                                /* in_ps of a row that is in the L2 */
     uint64_t turn_ps;                                 /* how long a request and the wait for it keep a warp busy */
     uint64_t request_ps;                              /* the shortest time of a request, however small it is */
+    uint64_t ahead_bytes;                             /* the most of an SM's stores to peers for which its other
+                                                       * loads and words wait */
     struct cluster_passes passes;
 };
 

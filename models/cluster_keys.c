@@ -86,6 +86,8 @@ static const struct cluster_key keys[] = {
         "by the distance in units of 16 B: \"0 2 1 3 1 3 1 2 | 0 3 0 3 0 3 0 3\", in and out.  Default: none."),
     TIME("gpu", "bulk-request", SMS, true, gpu.engine.request_ps,
          "The least that a request to the engine takes, however small."),
+    KEY("gpu", "bulk-ahead", KIND_SIZE, true, gpu.engine.ahead_bytes,
+        "The most of the engine's stores to peers for which other loads and words of the SM wait.  Default: they wait for none."),
     RATE("gpu", "reduce-sm-rate", SMS, false, gpu.reduce_sm_rate_bps,
          "Sums of rows: the bytes that all warps of an SM read."),
     RATE("gpu", "reduce-made-sm-rate", SMS, true, gpu.reduce_made_sm_rate_bps,

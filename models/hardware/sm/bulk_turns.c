@@ -164,7 +164,7 @@ static void turn_add(struct bulk_engine *e, const struct bulk_turn *as)
 
 uint64_t bulk_ahead_ps(struct world_rank *rank, uint16_t sm)
 {
-    enum { AHEAD_BYTES = 6500 }; /* clocked: tests/accuracy/measured/README.md */
+    const uint64_t most_bytes = rank->world->cluster->gpu.engine.ahead_bytes;
     const struct bulk_engine *e = rank->engine ? &rank->engine[sm] : NULL;
     if (!e || !e->first || e->idle || !turn_away(e, e->first)) return 0;
     const uint64_t now_ps = sim_now_ps(rank->world->sim), first_bytes = e->first->size_bytes;
@@ -173,7 +173,7 @@ uint64_t bulk_ahead_ps(struct world_rank *rank, uint16_t sm)
     if (left_ps <= e->taken_ps) return 0; /* the engine is the limit, not the links */
     const uint64_t byte_ps = (left_ps - e->begun_ps) / first_bytes;
     const uint64_t all_ps = left_ps - now_ps + (e->away_bytes - first_bytes) * byte_ps;
-    return all_ps < AHEAD_BYTES * byte_ps ? all_ps : AHEAD_BYTES * byte_ps;
+    return all_ps < most_bytes * byte_ps ? all_ps : most_bytes * byte_ps;
 }
 
 void bulk_turn_take(struct world_worker *ww, uint16_t peer, uint32_t off_line, uint64_t size_bytes)
