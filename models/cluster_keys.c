@@ -87,7 +87,8 @@ static const struct cluster_key keys[] = {
     TIME("gpu", "bulk-request", SMS, true, gpu.engine.request_ps,
          "The least that a request to the engine takes, however small."),
     KEY("gpu", "bulk-ahead", KIND_SIZE, true, gpu.engine.ahead_bytes,
-        "The most of the engine's stores to peers for which other loads and words of the SM wait.  Default: they wait for none."),
+        "The most of the engine's stores to peers for which other loads and words of the SM wait.  Default: they wait "
+        "for none."),
     RATE("gpu", "reduce-sm-rate", SMS, false, gpu.reduce_sm_rate_bps,
          "Sums of rows: the bytes that all warps of an SM read."),
     RATE("gpu", "reduce-made-sm-rate", SMS, true, gpu.reduce_made_sm_rate_bps,

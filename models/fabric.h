@@ -111,8 +111,6 @@ enum fabric_work_kind {
 struct fabric_work {
     enum fabric_work_kind kind;
     uint16_t warps; /* how many warps work; 0: all of the worker's */
-    uint32_t place; /* SCAN of words that the real kernel has in the host's memory, 8 B each: the number of the first
-                     * word.  The model keeps these words among the rank's own */
     uint32_t rows;  /* rows of tokens or parts of rows, of which a warp works on one at a time; SCAN: loads of each
                      * lane, or words of the host's memory */
     uint8_t site;   /* enum site: the place in the kernel's code */
@@ -121,7 +119,8 @@ struct fabric_work {
     void (*run)(void *context, uint64_t argument); /* does the work in a world that stores payload; other worlds do not
                                                     * call it */
     void *context;
-    uint64_t argument;
+    uint64_t argument; /* without `run`, of a SCAN of words that the real kernel has in the host's memory, 8 B each: the
+                        * first word's number.  The model keeps these words among the rank's own */
 };
 
 /* What a kernel needs from a fabric. */
@@ -134,9 +133,8 @@ struct fabric_needs {
                              * UINT64_MAX: caches are flushed in between; 0: not known */
 };
 
-/* What a world implements: ten operations and two hints. */
+/* What a world implements: ten operations and a hint. */
 struct fabric_ops {
-    const char *name;
     uint64_t (*now_ps)(const struct fabric *f);
     int (*store)(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write);
     int (*put)(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write,
@@ -148,10 +146,9 @@ struct fabric_ops {
     void (*work)(struct fabric *f, struct fabric_worker *w, const struct fabric_work *work);
     void (*watch)(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count, uint64_t least);
     void (*wake_at)(struct fabric *f, struct fabric_worker *w, uint64_t time_ps);
-    /* Hints: a worker will soon post on this QP, or add to this word, so the world may prefetch the memory of either.
-     * NULL: the world does not prefetch. */
-    void (*queue_ahead)(const struct fabric *f, uint16_t peer, uint16_t queue);
-    void (*word_ahead)(const struct fabric *f, uint32_t word);
+    /* Hint: a worker will soon add to this word, and post on this QP unless the peer is the rank itself.  So the world
+     * may prefetch the memory of both.  NULL: the world does not prefetch. */
+    void (*ahead)(const struct fabric *f, uint32_t word, uint16_t peer, uint16_t queue);
 };
 
 struct fabric {
@@ -216,9 +213,6 @@ static inline uint64_t fabric_load(const struct fabric *f, uint32_t word)
     return __atomic_load_n(&f->words[word], __ATOMIC_ACQUIRE);
 }
 
-/* Prefetches a word of this rank that will be read soon. */
-static inline void fabric_load_ahead(const struct fabric *f, uint32_t word) { __builtin_prefetch(&f->words[word]); }
-
 static inline uint64_t fabric_now_ps(const struct fabric *f) { return f->ops->now_ps(f); }
 
 FABRIC_MUST_CHECK static inline int fabric_store(struct fabric_worker *w, const struct fabric_write *write)
@@ -249,14 +243,9 @@ static inline void fabric_signal_add(struct fabric_worker *w, uint32_t word, uin
     w->fabric->ops->signal_add(w->fabric, w, word, addend, site);
 }
 
-static inline void fabric_queue_ahead(const struct fabric *f, uint16_t peer, uint16_t queue)
+static inline void fabric_ahead(const struct fabric *f, uint32_t word, uint16_t peer, uint16_t queue)
 {
-    if (f->ops->queue_ahead) f->ops->queue_ahead(f, peer, queue);
-}
-
-static inline void fabric_word_ahead(const struct fabric *f, uint32_t word)
-{
-    if (f->ops->word_ahead) f->ops->word_ahead(f, word);
+    if (f->ops->ahead) f->ops->ahead(f, word, peer, queue);
 }
 
 /* Returns 0 once all of this rank's requests on (peer, queue) are complete: puts and signals at the peer, gets here.
@@ -286,7 +275,5 @@ static inline void fabric_wake_at(struct fabric_worker *w, uint64_t time_ps)
 {
     w->fabric->ops->wake_at(w->fabric, w, time_ps);
 }
-
-#define fabric_container_of(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
 
 #endif

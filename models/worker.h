@@ -43,7 +43,9 @@ struct worker_role {
     void (*ahead)(const struct fabric_worker *w);
 };
 
-/* One warp group of a kernel.  Embed it in the protocol's object that the worker drives, and use container_of. */
+/* One warp group of a kernel.  Embed it in the protocol's object that the worker drives, and use fabric_container_of().
+ */
+#define fabric_container_of(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
 struct fabric_worker {
     struct fabric *fabric;
     uint32_t index;     /* the worker's number among those of this rank, from 0 */

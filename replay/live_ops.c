@@ -173,7 +173,6 @@ static void live_wake_at(struct fabric *f, struct fabric_worker *w, uint64_t tim
 }
 
 const struct fabric_ops live_ops = {
-    .name = "live",
     .now_ps = live_now_ps,
     .store = live_store,
     .put = live_put,

@@ -187,7 +187,6 @@ static void recorded_wake_at(struct fabric *f, struct fabric_worker *w, uint64_t
 }
 
 static const struct fabric_ops recorded_ops = {
-    .name = "live-timeline",
     .now_ps = recorded_now_ps,
     .store = recorded_store,
     .put = recorded_put,

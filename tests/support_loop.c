@@ -385,7 +385,6 @@ static void loop_wake_at(struct fabric *f, struct fabric_worker *w, uint64_t tim
 }
 
 static const struct fabric_ops loop_ops = {
-    .name = "loop",
     .now_ps = loop_now_ps,
     .store = loop_store,
     .put = loop_put,

@@ -155,8 +155,9 @@ static void senders_run(const struct cluster *cluster, const uint16_t *peer, dou
 static struct cluster shared_cluster(void)
 {
     struct cluster c = support_cluster(2);
-    c.gpu.engine =
-        (struct cluster_bulk){ .in_rate_bps = 800000000000, .out_rate_bps = 32000000000, .put_rate_bps = 32000000000, .ahead_bytes = 6500 };
+    c.gpu.engine = (struct cluster_bulk){
+        .in_rate_bps = 800000000000, .out_rate_bps = 32000000000, .put_rate_bps = 32000000000, .ahead_bytes = 6500
+    };
     c.nvlink.bulk_rate_bps = 8000000000; /* 1 GB/s, so a row takes 1 us */
     c.nvlink.latency_ps = 10 * PS_PER_NS;
     CU_ASSERT_TRUE_FATAL(cluster_parse_cpcs("0 0 1", &c.gpu.cpcs));

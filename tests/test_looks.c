@@ -42,7 +42,7 @@ static void look(struct looker *l, bool polls)
 {
     const struct fabric_work work = { .kind = FABRIC_WORK_SCAN,
                                       .site = polls ? SITE_INTER_HOST_POLL : SITE_INTER_HOST_LOOK,
-                                      .place = l->place,
+                                      .argument = l->place,
                                       .rows = l->words };
     fabric_work(&l->worker, &work);
 }

@@ -30,7 +30,7 @@ static void wake_at(struct fabric *f, struct fabric_worker *w, uint64_t time_ps)
     wake_ps = time_ps;
 }
 
-static const struct fabric_ops ops = { .name = "clock", .now_ps = now_ps, .wake_at = wake_at };
+static const struct fabric_ops ops = { .now_ps = now_ps, .wake_at = wake_at };
 static struct fabric fabric = { .ops = &ops, .rank_count = 8 };
 
 /* A worker with a script.  Each step returns the next of its results, and then the worker describes itself by the next

@@ -460,7 +460,7 @@ static void look_charge(struct fabric_worker *w, const struct ht_look *look, uin
 {
     fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN,
                                           .site = polls ? SITE_INTER_HOST_POLL : SITE_INTER_HOST_LOOK,
-                                          .place = look->place,
+                                          .argument = look->place,
                                           .rows = words });
 }
 

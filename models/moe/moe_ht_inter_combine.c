@@ -111,7 +111,7 @@ static void returner_ahead(const struct fabric_worker *w)
 {
     const struct inter_returner *s = fabric_container_of(w, const struct inter_returner, worker);
     ht_lines_ahead(s, offsetof(struct inter_returner, part[s->rank->ht.g.nodes]));
-    if (!(s->pending & (s->pending - 1))) fabric_load_ahead(w->fabric, s->ring.head_word);
+    if (!(s->pending & (s->pending - 1))) __builtin_prefetch(w->fabric->words + s->ring.head_word);
 }
 
 static const struct worker_role returner_role = { .step = returner_step,
@@ -358,7 +358,7 @@ static void merger_ahead(const struct fabric_worker *w)
     const struct inter_merger *m = fabric_container_of(w, const struct inter_merger, worker);
     ht_lines_ahead(m, sizeof *m);
     __builtin_prefetch(&m->bits[m->upto]);
-    if (m->awaited.word) fabric_load_ahead(w->fabric, m->awaited.word);
+    if (m->awaited.word) __builtin_prefetch(w->fabric->words + m->awaited.word);
 }
 
 static const struct worker_role merger_role = { .step = merger_step,
@@ -473,7 +473,7 @@ static void merge_keeper_ahead(const struct fabric_worker *w)
     enum { LINE_WORDS = 8 };
     ht_lines_ahead(k, offsetof(struct inter_merge_keeper, upto[k->rank->ht.g.nodes]));
     for (uint32_t i = 0; i < INTER_WARPS; i += LINE_WORDS)
-        fabric_load_ahead(w->fabric, inter_word_reduced(k->rank, k->channel, i));
+        __builtin_prefetch(w->fabric->words + inter_word_reduced(k->rank, k->channel, i));
 }
 
 static const struct worker_role merge_keeper_role = { .step = merge_keeper_step,

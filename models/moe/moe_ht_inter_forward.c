@@ -164,8 +164,8 @@ static void forwarder_ahead(const struct fabric_worker *w)
     const struct inter_forwarder *d = fabric_container_of(w, const struct inter_forwarder, worker);
     ht_lines_ahead(d, offsetof(struct inter_forwarder, from[d->rank->ht.g.nodes]));
     if (d->ring.pending > 1) return;
-    fabric_load_ahead(w->fabric, d->ring.head_word);
-    fabric_load_ahead(w->fabric, inter_word_rail(d->rank, INTER_RDMA_TAIL, d->channel, 0));
+    __builtin_prefetch(w->fabric->words + d->ring.head_word);
+    __builtin_prefetch(w->fabric->words + inter_word_rail(d->rank, INTER_RDMA_TAIL, d->channel, 0));
 }
 
 static const struct worker_role forwarder_role = { .step = forwarder_step,
@@ -273,7 +273,7 @@ static void head_keeper_ahead(const struct fabric_worker *w)
     const uint32_t nodes = k->rank->ht.g.nodes;
     ht_lines_ahead(k, offsetof(struct inter_head_keeper, due[nodes]));
     for (uint32_t node = 0; node < nodes; node++)
-        fabric_load_ahead(w->fabric, inter_word_forwarded(k->rank, k->channel, node, k->behind[node]));
+        __builtin_prefetch(w->fabric->words + inter_word_forwarded(k->rank, k->channel, node, k->behind[node]));
 }
 
 static const struct worker_role head_keeper_role = { .step = head_keeper_step,
@@ -384,7 +384,7 @@ static void receiver_ahead(const struct fabric_worker *w)
 {
     const struct inter_receiver *v = fabric_container_of(w, const struct inter_receiver, worker);
     if (v->head + 1 < v->seen) return;
-    fabric_load_ahead(w->fabric, inter_word_nvl(v->rank, INTER_NVL_TAIL, v->channel, v->source, 0));
+    __builtin_prefetch(w->fabric->words + inter_word_nvl(v->rank, INTER_NVL_TAIL, v->channel, v->source, 0));
 }
 
 static const struct worker_role receiver_role = { .step = receiver_step,

@@ -137,7 +137,7 @@ static void reducer_ahead(const struct fabric_worker *w)
     const struct ht_reducer *d = fabric_container_of(w, const struct ht_reducer, worker);
     const struct ht_layout *l = &d->rank->layout;
     ht_lines_ahead(d, offsetof(struct ht_reducer, tail[l->targets]));
-    fabric_load_ahead(w->fabric, d->tail_word);
+    __builtin_prefetch(w->fabric->words + d->tail_word);
     if (d->done == d->count) return;
     const uint32_t token = token_at(d, d->done);
     __builtin_prefetch(&l->mask[token]);

@@ -186,9 +186,9 @@ static void returner_ahead(const struct fabric_worker *w)
     const struct ll_returner *t = fabric_container_of(w, const struct ll_returner, worker);
     const struct ll_rank *r = ll_returner_rank(t);
     const struct fabric *f = r->base.fabric;
-    fabric_word_ahead(f, ll_word_gate(r));
-    if (t->flagged || !t->send) __builtin_prefetch(&f->words[ll_word_flag(r, t->number)]);
-    else fabric_queue_ahead(f, (uint16_t)destination_of(t), (uint16_t)local_expert_of(t));
+    const bool flags = t->flagged || !t->send;
+    fabric_ahead(f, ll_word_gate(r), flags ? f->rank : (uint16_t)destination_of(t), (uint16_t)local_expert_of(t));
+    if (flags) __builtin_prefetch(&f->words[ll_word_flag(r, t->number)]);
 }
 
 static void returner_describe(const struct fabric_worker *w, char *text, size_t text_size)

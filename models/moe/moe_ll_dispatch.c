@@ -134,8 +134,8 @@ static void sender_ahead(const struct fabric_worker *w)
         const int32_t choice = r->experts[(uint64_t)s->token * r->g.topk + j];
         const uint32_t expert = choice == ROUTING_NONE ? 0 : (uint32_t)choice;
         __builtin_prefetch(&r->slot_counter[expert], 1);
-        fabric_word_ahead(f, ll_word_finish(r, expert));
-        fabric_queue_ahead(f, (uint16_t)(expert / r->g.local_experts), (uint16_t)(expert % r->g.local_experts));
+        fabric_ahead(f, ll_word_finish(r, expert), (uint16_t)(expert / r->g.local_experts),
+                     (uint16_t)(expert % r->g.local_experts));
     }
 }
 
@@ -191,7 +191,7 @@ static void counter_ahead(const struct fabric_worker *w)
 {
     const struct ll_counter *c = fabric_container_of(w, const struct ll_counter, worker);
     const uint32_t word = ll_word_finish(c->rank, c->worker.sm ? c->expert : c->raised);
-    fabric_word_ahead(c->worker.fabric, word);
+    fabric_ahead(w->fabric, word, w->fabric->rank, 0);
 }
 
 static const struct worker_role counter_role = { .step = counter_step, .ahead = counter_ahead };
@@ -301,7 +301,7 @@ static void receiver_ahead(const struct fabric_worker *w)
     const struct ll_rank *r = ll_receiver_rank(v);
     const struct fabric *f = r->base.fabric;
     __builtin_prefetch(&f->words[ll_word_count_at(r, v->local_expert, v->source)]);
-    fabric_word_ahead(f, ll_word_gate(r));
+    fabric_ahead(f, ll_word_gate(r), v->tell ? v->source : f->rank, v->local_expert);
     if (!v->tell) {
         __builtin_prefetch(&r->range_count[range_number(v)], 1);
         return;
@@ -309,7 +309,6 @@ static void receiver_ahead(const struct fabric_worker *w)
     __builtin_prefetch(&f->words[ll_word_finish(r, v->expert)]);
     __builtin_prefetch(&r->finish_target[v->expert]);
     __builtin_prefetch(&r->slot_counter[v->expert]);
-    fabric_queue_ahead(f, v->source, v->local_expert);
 }
 
 /* receiver_step() with masking: takes nothing from a masked rank, even if its tokens come later. */

@@ -171,7 +171,8 @@ static enum worker_step merger_step(struct fabric_worker *w)
     if (!m->reduced) {
         if (merger_awaits(m)) return WORKER_WAIT;
         if (pass->node != r->ht.g.node)
-            fabric_queue_ahead(w->fabric, (uint16_t)v2_rail(r, pass->node), v2_queue(r, m->channel));
+            fabric_ahead(w->fabric, v2_word_private(r, V2_FINISHED), (uint16_t)v2_rail(r, pass->node),
+                         v2_queue(r, m->channel));
         const uint64_t bytes = r->ht.combine_slot.row_bytes;
         fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_REDUCE,
                                               .rows = 1,
@@ -208,7 +209,7 @@ static void merger_ahead(const struct fabric_worker *w)
     ht_lines_ahead(m, sizeof *m);
     __builtin_prefetch(merger_pass(m));
     __builtin_prefetch(m->from, 1);
-    fabric_load_ahead(w->fabric, v2_word(m->rank, V2_COMBINE_UP, m->channel, 0));
+    __builtin_prefetch(w->fabric->words + v2_word(m->rank, V2_COMBINE_UP, m->channel, 0));
 }
 
 static const struct worker_role merger_role = { .step = merger_step,

@@ -176,7 +176,7 @@ void nic_qp_give_back(struct world_rank *rank, uint16_t peer, uint16_t queue);
 /* Frees what the QPs of a rank hold. */
 void nic_qps_clear(struct world_rank *rank);
 /* Prefetches the QP, if there is one. */
-void nic_queue_ahead(const struct fabric *f, uint16_t peer, uint16_t queue);
+void nic_queue_ahead(const struct world_rank *rank, uint16_t peer, uint16_t queue);
 
 /* Makes a request of a put or of a signal. */
 struct request *world_request_write(struct world_rank *source, const struct fabric_write *write, const struct loop *p);

@@ -68,9 +68,8 @@ void nic_qp_give_back(struct world_rank *rank, uint16_t peer, uint16_t queue)
     *place = 0;
 }
 
-void nic_queue_ahead(const struct fabric *f, uint16_t peer, uint16_t queue)
+void nic_queue_ahead(const struct world_rank *rank, uint16_t peer, uint16_t queue)
 {
-    const struct world_rank *rank = fabric_container_of(f, const struct world_rank, fabric);
     qp_look_ahead(rank->world, *qp_place(rank, peer, queue));
 }
 

@@ -657,8 +657,14 @@ static void gpu_work(struct fabric *f, struct fabric_worker *worker, const struc
     else rows_work(f, worker, work);
 }
 
+static void gpu_ahead(const struct fabric *f, uint32_t word, uint16_t peer, uint16_t queue)
+{
+    const struct world_rank *rank = fabric_container_of(f, const struct world_rank, fabric);
+    world_word_look_far(rank, word);
+    if (peer != f->rank) nic_queue_ahead(rank, peer, queue);
+}
+
 static const struct fabric_ops gpu_fabric_ops = {
-    .name = "sim-gpu",
     .now_ps = world_now_ps,
     .store = gpu_store,
     .put = gpu_put,
@@ -669,8 +675,7 @@ static const struct fabric_ops gpu_fabric_ops = {
     .work = gpu_work,
     .watch = world_watch,
     .wake_at = world_wake_at,
-    .queue_ahead = nic_queue_ahead,
-    .word_ahead = world_word_ahead,
+    .ahead = gpu_ahead,
 };
 
 static void gpu_init(struct world *w)

@@ -269,7 +269,6 @@ static void host_work(struct fabric *f, struct fabric_worker *worker, const stru
 }
 
 static const struct fabric_ops host_fabric_ops = {
-    .name = "sim-host",
     .now_ps = world_now_ps,
     .store = host_store,
     .put = host_put,

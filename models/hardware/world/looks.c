@@ -46,7 +46,7 @@ uint64_t looks_take(struct looks **of_rank, uint32_t workers, const struct clust
                     const struct fabric_worker *worker, const struct fabric_work *work, const struct loop *p,
                     uint64_t start_ps)
 {
-    const uint32_t line = work->place / LINE_WORDS;
+    const uint32_t line = (uint32_t)(work->argument / LINE_WORDS);
     const uint64_t words_ps = work->rows * node->host_look_ps;
     struct looks *looks = looks_of(of_rank, workers, line);
     struct look *look = &looks->look[worker->index];

@@ -144,7 +144,6 @@ static void recorded_watch(struct fabric *f, struct fabric_worker *worker, uint3
 }
 
 const struct fabric_ops recording_ops = {
-    .name = "sim-timeline",
     .now_ps = world_now_ps,
     .store = recorded_store,
     .put = recorded_put,

@@ -416,11 +416,6 @@ void world_word_look_near(const struct world_rank *rank, uint32_t word)
     } else if (head & WATCH_COUNTER) __builtin_prefetch(&rank->counter[head & WATCH_NUMBER], 1);
 }
 
-void world_word_ahead(const struct fabric *f, uint32_t word)
-{
-    world_word_look_far(fabric_container_of(f, const struct world_rank, fabric), word);
-}
-
 /* Calls `look` for each change of a train, to prefetch what the change will read. */
 static void changes_look(const struct sim *sim, const struct sim_event *event,
                          void (*look)(const struct world_rank *rank, uint32_t word))

@@ -71,7 +71,6 @@ void world_watch(struct fabric *f, struct fabric_worker *w, uint32_t word, uint3
 /* Prefetches what world_word_deliver() reads first (far), and then the workers that it wakes (near). */
 void world_word_look_far(const struct world_rank *rank, uint32_t word);
 void world_word_look_near(const struct world_rank *rank, uint32_t word);
-void world_word_ahead(const struct fabric *f, uint32_t word);
 /* Both deliver a value to a word at time_ps: world_word_event() by an event, world_word_schedule() without one if
  * possible. */
 void world_word_event(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps);
