@@ -1,8 +1,9 @@
 /* tune_step.c - finds the options of a step that give the most tokens a second: see tune.h.  Points are those of a
  * sweep's plan.
  *
- * The search begins at each schedule, with the first values of the other names.  It changes one name at a time to
- * its best value, the schedule last, until nothing improves.  Then it takes fewer SMs, as far as the slack allows. */
+ * The search begins at each schedule, with the first values that the user gives for the other names, or with all of the
+ * SMs to choose among, which kernels have by default.  It changes one name at a time to its best value, the schedule
+ * last, until nothing improves.  Then it takes fewer SMs, as far as the slack allows. */
 #include "models/predict/tune.h"
 
 #include <math.h>
@@ -17,7 +18,7 @@ struct search {
     const struct sweep_plan *plan;
     const struct tune_step_options *options;
     struct sweep_results *results;
-    uint64_t best;
+    uint64_t first, best; /* points: where the search begins, what it has found */
 };
 
 /* ---- points ---- */
@@ -125,7 +126,7 @@ static bool search_run(struct search *s, GError **error)
     const int schedule = name_find(s, "schedule");
     const uint32_t starts = schedule >= 0 ? name_at(s, (uint32_t)schedule)->count : 1;
     for (uint32_t i = 0; i < starts; i++) {
-        uint64_t point = schedule >= 0 ? point_with(s, 0, (uint32_t)schedule, i) : 0;
+        uint64_t point = schedule >= 0 ? point_with(s, s->first, (uint32_t)schedule, i) : s->first;
         if (!descend(s, &point, schedule, error)) return false;
         if (i == 0 || merit_of(s, point) > merit_of(s, s->best)) s->best = point;
     }
@@ -147,7 +148,7 @@ static bool search_run(struct search *s, GError **error)
 static void point_cells(const struct search *s, uint64_t point, struct text_table *table)
 {
     const double us = metric_of(s, point, "slowest_us"), tokens = metric_of(s, point, "tokens_per_s_gpu");
-    const double first = metric_of(s, 0, "tokens_per_s_gpu");
+    const double first = metric_of(s, s->first, "tokens_per_s_gpu");
     if (isnan(us)) {
         for (int i = 0; i < 3; i++) text_table_cell(table, "-");
         return;
@@ -172,8 +173,8 @@ static void names_append(const struct search *s, GString *out)
     g_string_append(format, "rrr");
     g_autoptr(text_table) table = text_table_new(format->str, (const char *const *)titles->pdata);
     for (int tuned = 0; tuned < 2; tuned++) {
-        const uint64_t point = tuned ? s->best : 0;
-        text_table_cell(table, "%s", tuned ? "tuned" : "first values");
+        const uint64_t point = tuned ? s->best : s->first;
+        text_table_cell(table, "%s", tuned ? "tuned" : "to begin with");
         for (guint n = 0; n < s->plan->names->len; n++)
             text_table_cell(table, "%s", sweep_plan_value(s->plan, point, n));
         point_cells(s, point, table);
@@ -208,7 +209,8 @@ static bool words_append(struct search *s, GString *out, GError **error)
         sweep_results_points(s->results), sweep_plan_points(s->plan));
     names_append(s, out);
     for (guint n = 0; n < s->plan->names->len; n++) name_append(s, n, out);
-    g_string_append(out, "\ngain: against the first values\n\nto paste after the other options\n ");
+    g_string_append(out, "\ngain: against the values to begin with, the first ones given and else the defaults\n\nto "
+                         "paste after the other options\n ");
     for (guint n = 0; n < s->plan->names->len; n++)
         g_string_append_printf(out, " --%s %s", name_at(s, n)->name, sweep_plan_value(s->plan, s->best, n));
     g_string_append_c(out, '\n');
@@ -230,7 +232,8 @@ static bool choices_check(const struct sweep_plan *plan, GError **error)
     return true;
 }
 
-static bool open_add(struct sweep_plan *plan, const struct tune_step_options *options, GError **error)
+/* Adds the names to choose among that the user leaves open.  *sms_open: num-sms is one of them. */
+static bool open_add(struct sweep_plan *plan, const struct tune_step_options *options, bool *sms_open, GError **error)
 {
     const char *phase = plan->step.phase ? plan->step.phase : step_phase_name(STEP_DECODE);
     const bool decode = strcmp(phase, step_phase_name(STEP_DECODE)) == 0;
@@ -247,15 +250,22 @@ static bool open_add(struct sweep_plan *plan, const struct tune_step_options *op
         return false;
     if (ll || plan->base.num_sms || sweep_plan_find(plan, "num-sms") || sweep_plan_find(plan, "kernel")) return true;
     g_autofree char *sms = g_strdup_printf("%d:%u:%d", SMS_LEAST, options->max_sms + 1, SMS_STEP);
+    *sms_open = true;
     return sweep_plan_add(plan, "num-sms", false, sms, error);
 }
 
 bool tune_step(struct sweep_plan *plan, const struct tune_step_options *options, GString *out, GError **error)
 {
-    if (!open_add(plan, options, error) || !sweep_plan_settle(plan, error) || !choices_check(plan, error)) return false;
+    bool sms_open = false;
+    if (!open_add(plan, options, &sms_open, error) || !sweep_plan_settle(plan, error) || !choices_check(plan, error))
+        return false;
     if (plan->names->len == 0)
         return error_input(error, "expected an option with several values to choose among, found none");
     g_autoptr(sweep_results) results = sweep_results_new(plan);
     struct search s = { .plan = plan, .options = options, .results = results };
+    if (sms_open) {
+        const uint32_t sms = (uint32_t)name_find(&s, "num-sms");
+        s.first = point_with(&s, 0, sms, name_at(&s, sms)->count - 1);
+    }
     return search_run(&s, error) && words_append(&s, out, error);
 }
