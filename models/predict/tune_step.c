@@ -209,7 +209,7 @@ static bool words_append(struct search *s, GString *out, GError **error)
         sweep_results_points(s->results), sweep_plan_points(s->plan));
     names_append(s, out);
     for (guint n = 0; n < s->plan->names->len; n++) name_append(s, n, out);
-    g_string_append(out, "\ngain: against the values to begin with, the first ones given and else the defaults\n\nto "
+    g_string_append(out, "\ngain: against the values to begin with\n\nto "
                          "paste after the other options\n ");
     for (guint n = 0; n < s->plan->names->len; n++)
         g_string_append_printf(out, " --%s %s", name_at(s, n)->name, sweep_plan_value(s->plan, s->best, n));
