@@ -293,6 +293,16 @@ void validate_jobs_number(struct validate_table *table)
     }
 }
 
+/* Refuses a record, whose rows have a metric each and which says of itself what made it. */
+static bool text_is_table(const char *path, const char *text, GError **error)
+{
+    static const char kind[] = "# kind: ";
+    if (!g_str_has_prefix(text, kind)) return true;
+    const char *made_by = text + strlen(kind);
+    return error_input(error, "%s: expected a table of measured rows, found a record of eptwin %.*s", path,
+                       (int)MIN(strcspn(made_by, "\r\n"), 20), made_by);
+}
+
 static bool table_columns_check(const struct validate_table *table, GError **error)
 {
     const char *problem = NULL;
@@ -321,7 +331,7 @@ struct validate_table *validate_table_parse(const char *path, const char *text, 
         .cell = g_ptr_array_new(),
         .row = g_array_new(FALSE, FALSE, sizeof(struct validate_row)),
     };
-    bool good = reader_parse(&reader, text, size_bytes, error);
+    bool good = text_is_table(path, text, error) && reader_parse(&reader, text, size_bytes, error);
     table->row_count = reader.row->len;
     table->row = (struct validate_row *)(void *)g_array_free(reader.row, FALSE);
     g_strfreev(reader_cells_take(&reader));

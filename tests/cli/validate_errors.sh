@@ -74,3 +74,8 @@ run cases.csv --cluster $cluster --num-ranks 2 --num-tokens 4 --hidden 512
 echo '# no row could be predicted: no table'
 printf 'num-ranks,kernel,phase,measured_us\n8,ll,dispatch,0\n' >zero.csv
 $EPTWIN validate zero.csv --cluster h200 --output zero.out; echo "status $?"
+
+echo '# a record is no table'
+$EPTWIN simulate --cluster $cluster --num-ranks 2 --num-tokens 8 --hidden 512 --num-experts 8 --num-topk 2 --output predicted.csv
+run predicted.csv
+$EPTWIN diagnose predicted.csv --cluster $cluster; echo "exit $?"
