@@ -19,16 +19,12 @@
 
 static command_function list_run, show_run, check_run, backends_run, keys_run;
 
-static const struct subcommand {
-    const char *name;
-    command_function *run;
-    const char *arguments, *purpose, *details; /* details NULL: the subcommand prints its own help */
-} subcommands[] = {
-    { "list", list_run, "", "name every cluster file that ships with eptwin",
+static const struct subcommand subcommands[] = {
+    { "list", list_run, "name every cluster file that ships with eptwin", "",
       "One line each: the name that --cluster takes, the machine, and the file.  The files of the first folder that\n"
       "has a name count: the source tree's, then the executable's, then PREFIX/share/eptwin/clusters.\n" },
-    { "show", show_run, "FILE [NODES] [--svg OUT] [--mark NAME]...",
-      "draw a cluster's node and network, with the rates along each way",
+    { "show", show_run, "draw a cluster's node and network, with the rates along each way",
+      "FILE [NODES] [--svg OUT] [--mark NAME]...",
       "Which NIC each GPU uses and over what, what hangs on each switch and how far it is oversubscribed, and one way\n"
       "of each kind between two GPUs.  NODES: how many (default: as the file says, or enough for every kind of way).\n"
       "\n"
@@ -38,32 +34,27 @@ static const struct subcommand {
       "--mark NAME  draw strongly what a result names: leaf0-spine1, n0.nic0, nic_tx, bisection, ... (may be "
       "repeated)\n"
       "\n  eptwin cluster show h800-cx7\n  eptwin cluster show gh200-alps 64 --svg alps.svg --mark leaf0-leaf3\n" },
-    { "check", check_run, "FILE...", "read cluster files and refuse what cannot be",
+    { "check", check_run, "read cluster files and refuse what cannot be", "FILE...",
       "Values, sections, links that dangle or stand twice, NICs that nothing reaches: file and line of the first.\n"
       "Of a file that is good, keys that change nothing on as many nodes as it says are noted.\n" },
-    { "new", cluster_new_run, "", "write a commented cluster file of a machine from a few options", NULL },
-    { "keys", keys_run, "[SECTION | SECTION.KEY | all | --man]", "explain the keys of cluster files",
+    { "new", cluster_new_run, "write a commented cluster file of a machine from a few options", "", NULL },
+    { "keys", keys_run, "explain the keys of cluster files", "[SECTION | SECTION.KEY | all | --man]",
       "Without a word, the form of a cluster file and the keys that matter first.  --man: all keys as the manual page\n"
       "eptwin-cluster(5).\n"
       "\n  eptwin cluster keys nic\n  eptwin cluster keys nic.rate\n" },
-    { "backends", backends_run, "", "list what --backend takes: who posts to NICs, and at what cost",
+    { "backends", backends_run, "list what --backend takes: who posts to NICs, and at what cost", "",
       "One row each: who posts, times of a request, of a doorbell and to a thread of the host, and where the numbers\n"
       "come from.  Without --backend, a cluster file's [nic] says all that itself.\n" },
+    { 0 },
 };
 
-static void help_print(FILE *out)
-{
-    fputs("eptwin cluster - cluster files: the machines that eptwin can predict\n\n"
-          "  eptwin cluster SUBCOMMAND --help      explain a subcommand\n\n",
-          out);
-    for (size_t i = 0; i < G_N_ELEMENTS(subcommands); i++)
-        fprintf(out, "%-10s%s\n", subcommands[i].name, subcommands[i].purpose);
-    fputs("\nWherever a command takes --cluster, it takes a name from the list or a file of your own: copy the\n"
-          "nearest one and change what differs.  Exit status: 0 success, 1 the run failed, 2 bad input.\n\n"
-          "  eptwin cluster list\n"
-          "  eptwin cluster show h800-cx7\n",
-          out);
-}
+static const char begin[] = "eptwin cluster - cluster files: the machines that eptwin can predict\n\n"
+                            "  eptwin cluster SUBCOMMAND --help      explain a subcommand\n\n";
+static const char end[] =
+    "\nWherever a command takes --cluster, it takes a name from the list or a file of your own: copy the\n"
+    "nearest one and change what differs.  Exit status: 0 success, 1 the run failed, 2 bad input.\n\n"
+    "  eptwin cluster list\n"
+    "  eptwin cluster show h800-cx7\n";
 
 /* Lists the shipped files.  If one is broken, prints its error on standard error and goes on with the others. */
 static int list_run(int argc, char **argv)
@@ -215,24 +206,5 @@ static int backends_run(int argc, char **argv)
 
 int command_cluster(int argc, char **argv)
 {
-    const char *const name = argc > 1 ? argv[1] : "", *const next = argc > 2 ? argv[2] : "";
-    if (!strcmp(name, "--help") || !strcmp(name, "-h")) {
-        help_print(stdout);
-        return EXIT_OK;
-    }
-    for (size_t i = 0; i < G_N_ELEMENTS(subcommands); i++) {
-        const struct subcommand *s = &subcommands[i];
-        if (strcmp(name, s->name) != 0) continue;
-        if (!s->details || (strcmp(next, "--help") != 0 && strcmp(next, "-h") != 0)) return s->run(argc - 1, argv + 1);
-        printf("Usage: eptwin cluster %s%s%s\n\n%c%s.\n\n%s", s->name, *s->arguments ? " " : "", s->arguments,
-               g_ascii_toupper(*s->purpose), s->purpose + 1, s->details);
-        return EXIT_OK;
-    }
-    if (argc < 2) {
-        help_print(stderr);
-        return EXIT_BAD_INPUT;
-    }
-    const char *names[G_N_ELEMENTS(subcommands) + 1] = { NULL };
-    for (size_t i = 0; i < G_N_ELEMENTS(subcommands); i++) names[i] = subcommands[i].name;
-    return command_line_unknown("eptwin cluster", "subcommand", name, names);
+    return command_group_run(&(struct command_group){ "cluster", begin, end, subcommands }, argc, argv);
 }

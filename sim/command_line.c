@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HELP_COLUMNS = 100, HELP_OPTION_COLUMNS = 30, OPTIONS_MAX = 256 };
+enum { HELP_COLUMNS = 100, HELP_OPTION_COLUMNS = 30, OPTIONS_MAX = 256, SUBCOMMANDS_MAX = 16 };
 
 /* ---- help ---- */
 
@@ -202,6 +202,33 @@ int command_line_unknown(const char *program, const char *what, const char *foun
     fprintf(stderr, "%s: unknown %s '%s', expected one that %s --help lists%s%s%s\n", program, what, shown, program,
             nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
     return EXIT_BAD_INPUT;
+}
+
+/* ---- groups ---- */
+
+static void group_help(const struct command_group *group, FILE *out)
+{
+    fputs(group->begin, out);
+    for (const struct subcommand *s = group->subcommands; s->name; s++) fprintf(out, "%-10s%s\n", s->name, s->purpose);
+    fputs(group->end, out);
+}
+
+static bool is_help(const char *word) { return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0; }
+
+int command_group_run(const struct command_group *group, int argc, char **argv)
+{
+    const char *const name = argc > 1 ? argv[1] : "", *names[SUBCOMMANDS_MAX + 1] = { NULL };
+    const struct subcommand *s = group->subcommands;
+    for (size_t i = 0; s->name && strcmp(name, s->name) != 0; s++, i++) names[i] = s->name;
+    if (s->name && (!s->details || argc < 3 || !is_help(argv[2]))) return s->run(argc - 1, argv + 1);
+    if (s->name)
+        printf("Usage: eptwin %s %s%s%s\n\n%c%s.\n\n%s", group->name, s->name, *s->arguments ? " " : "", s->arguments,
+               g_ascii_toupper(*s->purpose), s->purpose + 1, s->details);
+    else if (argc < 2 || is_help(name)) group_help(group, argc < 2 ? stderr : stdout);
+    if (s->name || is_help(name)) return EXIT_OK;
+    if (argc < 2) return EXIT_BAD_INPUT;
+    g_autofree char *program = g_strconcat("eptwin ", group->name, NULL);
+    return command_line_unknown(program, "subcommand", name, names);
 }
 
 /* ---- parsing ---- */

@@ -42,6 +42,21 @@ int command_line_unknown(const char *program, const char *what, const char *foun
 typedef struct ranges ranges;
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(ranges, ranges_free)
 
+/* A subcommand, and its line in the group's --help.  If details are given, --help after it prints them below the
+ * arguments and the purpose.  Otherwise the subcommand prints its own help. */
+struct subcommand {
+    const char *name;
+    command_function *run;
+    const char *purpose, *arguments, *details;
+};
+/* A command of subcommands, of which the last has no name.  --help prints `begin`, the list and `end`. */
+struct command_group {
+    const char *name, *begin, *end;
+    const struct subcommand *subcommands;
+};
+/* Runs the subcommand that argv[1] names, with argv from there on.  Returns its exit status. */
+int command_group_run(const struct command_group *group, int argc, char **argv);
+
 /* Entries that several commands have. */
 #define COMMAND_LINE_OUTPUT(variable, text) \
     { \
