@@ -168,15 +168,10 @@ struct fabric {
     struct worker_roles roles;
 };
 
-static inline uint8_t fabric_role(struct fabric *f, const struct worker_role *role)
-{
-    return worker_role_number(&f->roles, role);
-}
-
 /* Returns a worker of this role on the fabric's rank, with one warp. */
 static inline struct fabric_worker fabric_worker_of(struct fabric *f, const struct worker_role *role)
 {
-    return (struct fabric_worker){ .fabric = f, .role = fabric_role(f, role), .warps = 1 };
+    return (struct fabric_worker){ .fabric = f, .role = worker_role_number(&f->roles, role), .warps = 1 };
 }
 
 static inline const struct worker_role *fabric_worker_role(const struct fabric_worker *w)

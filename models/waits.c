@@ -188,7 +188,7 @@ struct fabric_worker **waits_wrap(struct waits *waits, struct fabric_worker *con
     for (uint32_t i = 0; i < count; i++) {
         struct waiter *w = &waits->waiter[i];
         *w = (struct waiter){ .worker = *worker[i], .inner = worker[i], .waits = waits };
-        w->worker.role = fabric_role(w->worker.fabric, &waiter_role);
+        w->worker.role = worker_role_number(&w->worker.fabric->roles, &waiter_role);
         waits->pointer[i] = &w->worker;
     }
     return count ? waits->pointer : none;

@@ -51,7 +51,7 @@ struct fabric_worker {
     uint32_t index;     /* the worker's number among those of this rank, from 0 */
     uint16_t sm;        /* the SM that it runs on */
     uint8_t warps;      /* how many warps of that SM it has */
-    uint8_t role : 6;   /* number of its role, from fabric_role(), below WORKER_ROLES_MAX */
+    uint8_t role : 6;   /* number of its role, from worker_role_number(), below WORKER_ROLES_MAX */
     uint8_t moment : 2; /* enum worker_moment: what happens when it ends */
 };
 _Static_assert(sizeof(struct fabric_worker) <= 16, "large worlds have millions");

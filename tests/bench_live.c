@@ -77,7 +77,7 @@ static void bench_steps(struct bench *b)
     for (uint32_t run = 0; run < RUNS; run++) {
         for (uint32_t i = 0; i < WORKERS; i++) {
             worker[i] = b->worker;
-            worker[i].role = fabric_role(worker[i].fabric, i ? &idle_role : &round_role);
+            worker[i].role = worker_role_number(&worker[i].fabric->roles, i ? &idle_role : &round_role);
             workers[i] = &worker[i];
         }
         rounds_left = ROUNDS;

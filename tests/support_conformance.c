@@ -317,7 +317,7 @@ static void suite_begin(struct suite *s, uint32_t worker_count)
             p->ops = g_array_new(FALSE, FALSE, sizeof(struct op));
             p->worker = (struct fabric_worker){
                 .fabric = f,
-                .role = fabric_role(f, &program_role),
+                .role = worker_role_number(&f->roles, &program_role),
                 .index = i,
                 .sm = (uint16_t)i,
                 .warps = 1,

@@ -46,7 +46,7 @@ static void kernel_begin(struct bench *b, uint32_t rank)
     struct meeting *m = &b->meeting[rank];
     *m = (struct meeting){ .worker = { .fabric = world_fabric(b->world, rank), .warps = 1 },
                            .kernel = b->begun[rank]++ };
-    m->worker.role = fabric_role(m->worker.fabric, &meeting_role);
+    m->worker.role = worker_role_number(&m->worker.fabric->roles, &meeting_role);
     b->worker[rank] = &m->worker;
     fabric_watch(&m->worker, 0, 1, 0);
     world_kernel_begin(b->world, rank, &b->worker[rank], 1);

@@ -60,7 +60,10 @@ static const struct worker_role scripted_role = { .step = scripted_step, .descri
 static struct scripted scripted(uint32_t index, const enum worker_step *result, const char *const *words)
 {
     return (struct scripted){
-        { .fabric = &fabric, .role = fabric_role(&fabric, &scripted_role), .index = index }, result, words, 0
+        { .fabric = &fabric, .role = worker_role_number(&fabric.roles, &scripted_role), .index = index },
+        result,
+        words,
+        0
     };
 }
 

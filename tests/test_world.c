@@ -216,7 +216,7 @@ static bool stage_launch(struct stage *s, struct world *world)
         struct player *p = &s->player[i];
         p->at = 0;
         p->worker.fabric = world_fabric(world, p->rank);
-        p->worker.role = fabric_role(p->worker.fabric, &player_role);
+        p->worker.role = worker_role_number(&p->worker.fabric->roles, &player_role);
         worker[p->rank][count[p->rank]++] = &p->worker;
         for (uint32_t o = 0; o < OPERATIONS_MAX; o++)
             if (p->operation[o].verb == WAIT && s->counts) fabric_watch(&p->worker, p->operation[o].word, 1, 1);
@@ -905,7 +905,7 @@ static void two_kernels_launch(void *context, uint32_t rank, uint32_t kernel, st
         if (p->rank != rank || seen++ != kernel) continue;
         p->worker.index = 0;
         p->worker.fabric = world_fabric(two->world, (uint16_t)rank);
-        p->worker.role = fabric_role(p->worker.fabric, &player_role);
+        p->worker.role = worker_role_number(&p->worker.fabric->roles, &player_role);
         for (uint32_t o = 0; o < OPERATIONS_MAX; o++)
             if (p->operation[o].verb == WAIT) fabric_watch(&p->worker, p->operation[o].word, 1, 0);
         two->worker[rank] = &p->worker;

@@ -19,7 +19,7 @@ void coll_worker_add(struct coll_rank *r, struct fabric_worker *w, const struct 
         launch->worker = grown;
     }
     w->fabric = r->fabric;
-    w->role = fabric_role(r->fabric, role);
+    w->role = worker_role_number(&r->fabric->roles, role);
     w->index = launch->worker_count;
     w->sm = (uint16_t)sm;
     w->warps = (uint8_t)warps;

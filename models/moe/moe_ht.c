@@ -380,7 +380,7 @@ void ht_kernel_add(struct ht_rank *h, struct fabric_worker *w, const struct work
 {
     assert(h->kernel.worker_count < h->worker_max && warps > 0 && warps <= UINT8_MAX);
     w->fabric = h->base.fabric;
-    w->role = fabric_role(w->fabric, role);
+    w->role = worker_role_number(&w->fabric->roles, role);
     w->index = h->kernel.worker_count;
     w->sm = (uint16_t)sm;
     w->warps = (uint8_t)warps;

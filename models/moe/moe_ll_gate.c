@@ -8,7 +8,7 @@ void ll_worker_add(struct ll_rank *r, struct fabric_worker *w, const struct work
 {
     assert(r->kernel.worker_count < ll_workers_max(&r->g) && warps > 0 && warps <= UINT8_MAX);
     w->fabric = r->base.fabric;
-    w->role = fabric_role(w->fabric, role);
+    w->role = worker_role_number(&w->fabric->roles, role);
     w->index = r->kernel.worker_count;
     w->sm = (uint16_t)sm;
     w->warps = (uint8_t)warps;

@@ -132,7 +132,7 @@ static bool stream_run(struct live_world *world, struct stream *s, struct sink *
 {
     struct fabric *f = live_world_fabric(world);
     s->worker = fabric_worker_of(f, &stream_role);
-    k->worker = (struct fabric_worker){ .fabric = f, .role = fabric_role(f, &sink_role), .index = 1 };
+    k->worker = (struct fabric_worker){ .fabric = f, .role = worker_role_number(&f->roles, &sink_role), .index = 1 };
     struct fabric_worker *workers[2];
     uint32_t count = 0;
     if (s->peer_count) workers[count++] = &s->worker;
@@ -342,10 +342,10 @@ static bool stream_beside(struct measure *m, struct stream s, const struct alone
     s.done_value = m->serial;
     s.deliver = true;
     s.worker = fabric_worker_of(f, &stream_role);
-    struct sink k = { .worker = { .fabric = f, .role = fabric_role(f, &sink_role), .index = 1 },
+    struct sink k = { .worker = { .fabric = f, .role = worker_role_number(&f->roles, &sink_role), .index = 1 },
                       .last = f->rank_count,
                       .done_value = m->serial };
-    struct beside b = { .worker = { .fabric = f, .role = fabric_role(f, &beside_role), .index = 2 },
+    struct beside b = { .worker = { .fabric = f, .role = worker_role_number(&f->roles, &beside_role), .index = 2 },
                         .stream = &s,
                         .sink = &k };
     struct fabric_worker *workers[] = { &s.worker, &k.worker, &b.worker };
