@@ -117,7 +117,7 @@ void step_record(struct record *record, const struct step_plan *p, const struct 
     shown_record(record, a);
 }
 
-static void ops_append(GString *out, const struct step_answer *a)
+static void ops_append(GString *out, const struct step_answer *a, bool clock)
 {
     static const char *const titles[] = { "kernel", "a rank", "us each", "alone", "waiting", "least", "most", "from" };
     struct text_table *table = text_table_new("lrrrrrrl", titles);
@@ -134,16 +134,20 @@ static void ops_append(GString *out, const struct step_answer *a)
     }
     text_table_append(table, out);
     text_table_free(table);
+    g_string_append_printf(out,
+                           "\nUs each: from begin to end, waiting included; the mean, least and most of all "
+                           "ranks.\nAlone: no other kernel runs on the GPU, and all ranks begin at once%s.\n",
+                           clock ? "; compute at the clock of continuous load" : "");
 }
 
 static void parts_append(GString *out, const struct step_answer *a, double step_us)
 {
     static const char *const meaning[STEP_PARTS] = {
-        [PART_COMPUTE] = "compute kernels run",
-        [PART_WIRE] = "communication that no compute hides: as long as it takes alone",
-        [PART_WAITING] = "the same, while another rank has not begun that kernel, or its rows come that much later",
-        [PART_CONTENTION] = "the same, longer than alone: beside other kernels, or at a lower clock",
-        [PART_SMS] = "the same, while another kernel holds its SMs",
+        [PART_COMPUTE] = "compute runs",
+        [PART_WIRE] = "only communication runs: as long as it takes alone",
+        [PART_WAITING] = "only communication runs, while a rank has not begun it or its rows come late",
+        [PART_CONTENTION] = "only communication runs, longer than alone: beside other kernels, or at a lower clock",
+        [PART_SMS] = "only communication is there, and another kernel holds its SMs",
         [PART_HOST] = "no kernel runs: from one to the next, launches, host waits, the end of other ranks",
     };
     static const char *const titles[] = { "of the step, mean over ranks", "ms", "%", "" };
@@ -273,6 +277,6 @@ void step_text_append(GString *out, const struct step_plan *p, const struct step
     g_string_append_c(out, '\n');
     parts_append(out, a, us);
     g_string_append_c(out, '\n');
-    ops_append(out, a);
+    ops_append(out, a, p->costs.clock_ghz > 0);
     if (explain) explain_append(out, p, a);
 }
