@@ -32,6 +32,8 @@ TEST("nets that ship have the parameters that their makers say")
         CU_ASSERT_EQUAL(n->dense_layers, nets[i].dense);
         CU_ASSERT_EQUAL(n->experts, nets[i].experts);
         CU_ASSERT_EQUAL(n->topk, nets[i].topk);
+        CU_ASSERT_EQUAL(n->window_layers, strcmp(nets[i].name, "gpt-oss-120b") == 0 ? 18 : 0);
+        CU_ASSERT_EQUAL(n->topk_groups, strcmp(nets[i].name, "deepseek-v3") == 0 ? 4 : 1);
         const double sparse = n->layers - n->dense_layers;
         const double all =
             (double)n->layers * (double)net_attention_weights(n) + n->dense_layers * (double)net_dense_weights(n) +
@@ -201,10 +203,31 @@ TEST("bytes of the cache")
     CU_ASSERT_DOUBLE_EQUAL(costs_cache_bytes(&o, 3), 3 * 100 * 2 * 64, 0);
     o.attention_tp = 8;
     CU_ASSERT_DOUBLE_EQUAL(costs_cache_bytes(&o, 3), 2 * 3 * 100 * 2 * 64, 0);
+    net.window = 20, net.window_layers = 1; /* one of two layers keeps a window */
+    CU_ASSERT_DOUBLE_EQUAL(costs_cache_bytes(&o, 3), 2 * 3 * (100 + 20) * 64, 1e-9);
+    net.window_layers = 0;
     net.latent = true;
     CU_ASSERT_DOUBLE_EQUAL(costs_cache_bytes(&o, 3), 8 * 3 * 100 * 2 * 32, 0);
     o.prefill = true;
     CU_ASSERT_DOUBLE_EQUAL(costs_cache_bytes(&o, 200), 8 * 2 * 100 * 2 * 32, 0);
+}
+
+/* The core of one head of 8 values, for one token of a sequence of 100, in a net where one of two layers sees a window
+ * of 20. */
+TEST("attention within a window")
+{
+    const struct net net = {
+        .hidden = 8, .heads = 1, .kv_heads = 1, .head_size = 8, .layers = 2, .window = 20, .window_layers = 1
+    };
+    const struct step_gpu gpu = { .name = (char *)"x", .bf16_tflops = 1e-6, .gemm_share = 1, .tables_memory_gbs = 1 };
+    struct costs_options o = {
+        .net = &net, .gpu = &gpu, .attention_tp = 1, .context = 100, .sms = 4, .read_gbs = 1e9, .write_gbs = 1e9
+    };
+    const struct costs_rows none = { 0, 0, 0 };
+    const double gemms = 2 * 4 * 64;
+    CU_ASSERT_DOUBLE_EQUAL(costs_of(&o, STEP_ATTENTION, PASS_FORWARD, 1, none, 1).us, gemms + 2 * 60 * 16, 1e-3);
+    o.prefill = true; /* its first tokens see fewer: 50 of 100 on average, and 18 of 20 */
+    CU_ASSERT_DOUBLE_EQUAL(costs_of(&o, STEP_ATTENTION, PASS_FORWARD, 1, none, 1).us, gemms + 2 * 34 * 16, 1e-3);
 }
 
 /* Ten tokens, two heads of 8 values, and 3 experts with 32 weights each in their second GEMM.  Without a context the

@@ -39,10 +39,32 @@ static double value_size(const struct costs_options *o)
     return o->prefill ? n->value_size : n->kv_rank;
 }
 
+/* The mean over layers of a value that is `whole` where a token sees its sequence, and `window` where it sees a window.
+ */
+static double layers_mean(const struct costs_options *o, double whole, double window)
+{
+    if (!o->net->window_layers) return whole;
+    const double share = (double)o->net->window_layers / o->net->layers;
+    return (1 - share) * whole + share * window;
+}
+
+/* How many tokens of a sequence a layer keeps. */
+static double kept_tokens(const struct costs_options *o)
+{
+    return layers_mean(o, o->context, fmin(o->context, o->net->window));
+}
+
+/* How many tokens a token sees.  In prefill, which is causal, it is the mean over the sequence. */
+static double seen_tokens(const struct costs_options *o)
+{
+    const double window = fmin(o->context, o->net->window);
+    if (!o->prefill) return kept_tokens(o);
+    return layers_mean(o, o->context / 2, window - window * window / 2 / o->context);
+}
+
 static double core_flops(const struct costs_options *o, double tokens)
 {
-    const double seen = o->prefill ? o->context / 2 : o->context; /* causal: a token sees half, on average */
-    return 2 * tokens * seen * o->net->heads * (score_size(o) + value_size(o));
+    return 2 * tokens * seen_tokens(o) * o->net->heads * (score_size(o) + value_size(o));
 }
 
 /* The bytes that a GPU keeps of a token of its group's sequences, in one layer.  A GPU has the keys and values of its
@@ -60,7 +82,7 @@ static struct work attention_work(const struct costs_options *o, double tokens)
     const double tp = o->attention_tp, rows = tokens * tp;
     struct work w = gemm_work(o, rows, (double)net_attention_weights(n) / tp, n->hidden, n->hidden);
     w.flops += core_flops(o, tokens);
-    w.read_bytes += (o->prefill ? rows : rows * o->context) * cached_bytes(o);
+    w.read_bytes += (o->prefill ? rows : rows * kept_tokens(o)) * cached_bytes(o);
     w.write_bytes += rows * cached_bytes(o);
     w.kernels = 5;
     return w;
@@ -673,5 +695,5 @@ double costs_weight_bytes(const struct costs_options *o, uint32_t ranks, uint32_
 double costs_cache_bytes(const struct costs_options *o, double tokens)
 {
     const double sequences = (o->prefill ? tokens / o->context : tokens) * o->attention_tp;
-    return sequences * o->context * o->net->layers * cached_bytes(o);
+    return sequences * kept_tokens(o) * o->net->layers * cached_bytes(o);
 }

@@ -84,6 +84,19 @@ static void groups_read(struct reader *r, struct net *net)
     reader_refuse(r, "n_group", expected, found);
 }
 
+/* Reads how many layers see only a window of a sequence (gpt-oss). */
+static void window_read(struct reader *r, struct net *net)
+{
+    const json_t *types = json_object_get(r->config, "layer_types"), *type;
+    size_t i;
+    json_array_foreach((json_t *)types, i, type)
+    {
+        const char *name = json_string_value(type);
+        if (i < net->layers && name && strcmp(name, "sliding_attention") == 0) net->window_layers++;
+    }
+    if (net->window_layers) net->window = size(r, "sliding_window");
+}
+
 static void attention_read(struct reader *r, struct net *net)
 {
     net->heads = number(r, "num_attention_heads", 1, 1 << 16, -1);
@@ -130,6 +143,7 @@ struct net *net_parse(const char *source, const char *text, size_t size_bytes, G
     const uint64_t shared_inter = number(&r, "shared_expert_intermediate_size", 0, SIZE_MAX_OF_NET, 0);
     net->shared_inter = (uint32_t)MIN(shared_inter ? shared_inter : (uint64_t)shared * net->expert_inter, UINT32_MAX);
     attention_read(&r, net);
+    window_read(&r, net);
     if (r.good) return net;
     net_free(net);
     return NULL;

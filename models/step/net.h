@@ -19,7 +19,8 @@ struct net {
                                    * numbers: from all experts */
     uint32_t shared_inter;        /* total size of all shared experts; 0: none */
     uint32_t heads, kv_heads, head_size;
-    bool latent; /* the attention is MLA, with the sizes below in place of kv_heads and head_size */
+    uint32_t window, window_layers; /* in so many layers a token sees only the last `window` tokens */
+    bool latent;                    /* the attention is MLA, with the sizes below in place of kv_heads and head_size */
     uint32_t q_rank, kv_rank, nope_size, rope_size, value_size;
 };
 
