@@ -327,6 +327,11 @@ static bool differ_settle(struct step_plan *p, const struct step_options *o, GEr
                   "neither");
 }
 
+static bool tp_fits(const struct step_plan *p, uint32_t ranks)
+{
+    return p->costs.attention_tp <= p->net->heads && ranks % p->costs.attention_tp == 0;
+}
+
 static bool tp_refuse(const struct step_plan *p, GError **error)
 {
     g_autofree char *found = g_strdup_printf("%u", p->costs.attention_tp);
@@ -405,14 +410,14 @@ bool step_plan_make(struct step_plan *p, const struct step_options *o, const str
     if (p->batch < p->batches) return refuse(error, "batch", "at least a token for each of two batches", "1");
     if (!case_make(p, o, c, cluster, error)) return false;
     costs_settle(p, o, c, &cluster->gpu);
-    const bool known = !p->c.trace && !p->c.placement; /* before routing is drawn, which takes long for a large batch */
+    const bool known = !p->c.trace && !p->c.placement && tp_fits(p, case_ranks(&p->c));
+    /* Before routing is drawn, which takes long for a large batch. */
     if (known && !memory_check(p, case_ranks(&p->c), p->c.num_experts, error)) return false;
     if (!loads_make(p, error)) return false;
     if (!clocks_settle(p, o->clock, error)) return false;
     if (o->work) p->costs.work = &p->work;
     p->run.layers.ordered = p->costs.contiguous && !o->work;
-    if (p->costs.attention_tp > p->net->heads || step_routing(p)->ranks % p->costs.attention_tp)
-        return tp_refuse(p, error);
+    if (!tp_fits(p, step_routing(p)->ranks)) return tp_refuse(p, error);
     p->costs.sms = cluster->gpu.sms;
     if (o->leave_sms >= (int)p->costs.sms) return leave_refuse(o->leave_sms, p->costs.sms, error);
     if (o->leave_sms >= 0) p->costs.leave_sms = (uint32_t)o->leave_sms;

@@ -25,6 +25,7 @@ run $here $ds --kernel p2p
 run $here $ds --batch -1
 run $here $ds --batch 1 --schedule stages
 run $here $ds --batch 4000
+run $here $ds --batch 1000000
 run $here $ds --layers 59
 run $here $ds --layers some
 run $here $ds --attention-tp 3
