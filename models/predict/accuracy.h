@@ -22,7 +22,8 @@ struct accuracy {
  * times that are no backend's, or "node" where all ranks are on one node. */
 const char *accuracy_poster(const struct case_options *c, const struct record *record, const struct cluster *cluster);
 
-/* Finds the errors of a phase.  kernel is a name of --kernel, and poster is as accuracy_poster() names it.  Returns
+/* Finds the errors of a phase.  kernel is a name of --kernel, and poster is as accuracy_poster() names it.  Errors of
+ * whole steps are those of kernel "step" and poster "any".  Returns
  * false, with rows 0, if fewer than 5 rows were measured on all machines together. */
 bool accuracy_find(const struct cluster *cluster, const char *kernel, const char *phase, const char *poster,
                    struct accuracy *accuracy);

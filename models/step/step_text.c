@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <math.h>
 #include <string.h>
+#include "models/predict/accuracy.h"
 #include "reports/text_table.h"
 #include "sim/stats.h"
 
@@ -245,6 +246,19 @@ static void explain_append(GString *out, const struct step_plan *p, const struct
                     p->run.contention ? ".\n" : ", what kernels on one GPU take from each other's memory and clock.\n");
 }
 
+/* Says how far measured steps of this phase were from their predictions. */
+static void error_append(GString *out, const struct step_plan *p)
+{
+    struct accuracy accuracy;
+    accuracy_find(p->run.cluster, "step", step_phase_name(p->phase), "any", &accuracy);
+    if (accuracy.rows)
+        g_string_append_printf(out,
+                               "  off by          %10.0f %%    (of %u measured %s steps, 9 of 10 were predicted within "
+                               "that)\n",
+                               accuracy.p90_pct, accuracy.rows, step_phase_name(p->phase));
+    else g_string_append_printf(out, "  off by          %10s      (fewer than 5 such steps were measured)\n", "-");
+}
+
 void step_text_append(GString *out, const struct step_plan *p, const struct step_answer *a, const double *total_ms,
                       bool explain)
 {
@@ -274,6 +288,7 @@ void step_text_append(GString *out, const struct step_plan *p, const struct step
                              "training.\n");
     if (p->phase == STEP_DECODE && !p->costs.work)
         g_string_append_printf(out, "  TPOT            %10.2f ms   (a token of each sequence a step)\n", us / 1e3);
+    if (!p->costs.work) error_append(out, p);
     g_string_append_c(out, '\n');
     parts_append(out, a, us);
     g_string_append_c(out, '\n');
