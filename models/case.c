@@ -127,7 +127,7 @@ static const struct field field_table[] = {
     COUNT("num-experts", num_experts, WORK | MAKES | ROUTES, 1, 1 << 20, 0,
           "Experts of all ranks (default 288 for ll, else 256, or the trace's)"),
     COUNT("num-topk-groups", num_topk_groups, WORK | MAKES | ROUTES | DRAWS, 0, 65535, 0,
-          "Nodes that the experts of a token lie on (default: at most 4)"),
+          "Nodes that the experts of a token lie on (default: at most 4; step: as its net's gate takes them)"),
     COUNT("num-ranks", num_ranks, WORK | MAKES | ROUTES, 1, 65535, 0,
           "GPUs (default 8, or the trace's; of a trace: the first N)"),
     COUNT("ranks-per-node", ranks_per_node, MAKES | ROUTES, 1, 65535, 0,
