@@ -4,8 +4,6 @@
 #include <string.h>
 
 #include "reports/fit_cluster.h"
-#include "reports/fit_gpu.h"
-#include "reports/fit_records.h"
 #include "reports/record.h"
 #include "reports/whole_file.h"
 #include "sim/command.h"

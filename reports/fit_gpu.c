@@ -1,6 +1,6 @@
 /* fit_gpu.c - a table that says which rows of GPUs become which key of a cluster file, and the code that applies it.
  * Knows the names of keys and rows; knows no GPU and no file. */
-#include "reports/fit_gpu.h"
+#include "reports/fit_cluster.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* fit_records.c - one measurement of a machine from several: the median of each row. */
-#include "reports/fit_records.h"
+#include "reports/fit_cluster.h"
 
 #include <math.h>
 #include <string.h>

@@ -11,7 +11,6 @@
 #include "reports/fit.h"
 #include "reports/fit_cluster.h"
 #include "reports/fit_puts.h"
-#include "reports/fit_records.h"
 #include "reports/record.h"
 #include "sim/rng.h"
 #include "tests/unit.h"

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "reports/fit_cluster.h"
-#include "reports/fit_gpu.h"
 #include "reports/record.h"
 #include "reports/report.h"
 
