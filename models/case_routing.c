@@ -48,6 +48,9 @@ static bool routing_of_generator(const struct case_options *c, struct routing *r
 {
     g_autofree uint32_t *tokens = NULL;
     uint32_t most = c->num_tokens;
+    if (c->num_topk_groups > case_groups(c))
+        return error_input(error, "num-topk-groups: expected at most the %u nodes, found %u", case_groups(c),
+                           c->num_topk_groups);
     if (c->tokens_per_rank) {
         tokens = tokens_parse(c, error);
         if (!tokens) return false;

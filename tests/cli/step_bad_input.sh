@@ -59,6 +59,7 @@ record '# gpu: NVIDIA H100\n' 'clock,all,clock_ghz,1.98,GHz\n'
 record '# gpu: A100\n' 'gemm dtype=fp8 rows=64 k=7168 n=36864,all,time_us,100,us\n'
 run $here $ds --leave-sms 132
 run $here $ds --num-topk 4
+run $here $ds --num-topk-groups 3
 run $here $ds --num-tokens 64
 run --cluster source/models/clusters/h800-cx7.ini --num-ranks 12 $ds
 $EPTWIN trace generate short.ept --num-ranks 16 --num-tokens 64
