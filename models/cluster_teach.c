@@ -68,14 +68,8 @@ static const char *const first[] = {
 
 static const char *kind_text(const struct cluster_key *key)
 {
-    static const char *const text[] = {
-        [KIND_TIME] = "time",       [KIND_RATE] = "rate",         [KIND_SIZE] = "size",
-        [KIND_FRAME] = "size",      [KIND_MTU] = "size",          [KIND_COUNT] = "count",
-        [KIND_NICS] = "count",      [KIND_POSTING] = "gpu|proxy", [KIND_CURVE] = "times by size",
-        [KIND_FLAG] = "yes|no",     [KIND_FACTOR] = "ratio",      [KIND_SHARE] = "share",
-        [KIND_INTERVAL] = "time",   [KIND_PIECE] = "size",        [KIND_CPCS] = "numbers",
-        [KIND_NICS_OF] = "numbers", [KIND_PASSES] = "digits"
-    };
+#define FORM(name, form, expected) form,
+    static const char *const text[] = { CLUSTER_KINDS(FORM) };
     return key->kind == KIND_CHOICE ? key->choices : text[key->kind];
 }
 

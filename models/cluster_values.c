@@ -280,25 +280,7 @@ bool cluster_value_parse(enum cluster_kind kind, const char *choices, const char
 
 const char *cluster_value_expected(enum cluster_kind kind)
 {
-    static const char *const expected[] = {
-        [KIND_TIME] = "a time from 0 to 10 s such as \"870 ns\" (ps, ns, us, ms)",
-        [KIND_RATE] = "a rate from 1 Mbit/s to 1000 TB/s such as \"45 GB/s\" (KB, MB, GB, TB/s, Mbit, Gbit, Tbit/s)",
-        [KIND_SIZE] = "a size up to 1000 GB such as \"64 KB\" (B, KB, KiB, MB, MiB, GB)",
-        [KIND_FRAME] = "a size up to 4096 B such as \"26 B\" (B, KB, KiB)",
-        [KIND_MTU] = "a size from 64 to 65536 B such as \"4096 B\" (B, KB, KiB)",
-        [KIND_COUNT] = "a whole number from 1 to 65535",
-        [KIND_NICS] = "a whole number from 0 to 65535",
-        [KIND_POSTING] = "\"gpu\" or \"proxy\"",
-        [KIND_CURVE] = "times, not falling, at rising sizes such as \"27 us at 1024 B, 130 us at 14336 B\"",
-        [KIND_FLAG] = "\"yes\" or \"no\"",
-        [KIND_FACTOR] = "a factor from 1 to 1000 such as \"2:1\"",
-        [KIND_SHARE] = "a share above 0 and up to 1 such as \"0.01\" or \"1/256\"",
-        [KIND_INTERVAL] = "a time from 100 ns to 10 s such as \"50 us\" (ns, us, ms)",
-        [KIND_PIECE] = "a size from 1 KB to 1000 GB such as \"2 MB\" (KB, KiB, MB, MiB, GB)",
-        [KIND_PASSES] = "eight digits in and eight out, such as \"0 2 1 3 1 3 1 2 | 0 3 0 3 0 3 0 3\"",
-        [KIND_NICS_OF] = "the number of each GPU's NIC, such as \"0 0 1 1\"",
-        [KIND_CPCS] = "numbers of CPCs below 32, of at most 128 pairs of SMs, such as \"8 16 0-7 | 8-15\" "
-                      "or, two GPUs of three so, \"2x 0-7 / 0 0-6\"",
-    };
+#define EXPECTED(name, form, expected) expected,
+    static const char *const expected[] = { CLUSTER_KINDS(EXPECTED) };
     return expected[kind];
 }
