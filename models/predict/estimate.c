@@ -19,7 +19,7 @@ static const struct kernel_cost {
     double rank_bytes, pair_bytes, place_bytes;
 } costs[] = {
     /* clang-format off: a line a kernel */
-    { "ll", 0, 2.4, 0, 11, 40e3, 375, 12 },        { "normal", 13.4, 2.3, 0, 0, 580e3, 9300, 8 },
+    { "ll", 0, 2.4, 0, 11, 40e3, 375, 12 },        { "normal", 15.5, 0.8, 4000, 0, 580e3, 9300, 8 },
     { "v2", 4.4, 1.3, 6500, 170, 1.1e6, 44e3, 8 }, { "one-sided", 0, 1.7, 5, 0, 300e3, 0, 40 },
     { "two-sided", 0, 1.7, 5, 0, 300e3, 0, 40 },   { "mori", 0, 4, 5000, 0, 2e6, 0, 40 },
     { "mori-ll", 0, 4, 5000, 0, 2e6, 0, 40 },      { "mega-moe", 0, 3, 25000, 0, 1e6, 0, 40 },
@@ -84,6 +84,16 @@ static double different(double places, double topk)
     return places > 0 ? places * (1 - pow(1 - 1 / places, topk)) : 0;
 }
 
+/* How many times as many events a token makes.  With few tokens, each warp of a normal kernel between nodes that sums
+ * is a worker of its own (mergers_launch() in moe_ht_inter_combine.c). */
+static double few_factor(const struct case_options *c, const struct shape *s, double nodes)
+{
+    enum { ROUNDS = 4, WARPS = 24 };
+    const double channels = (c->num_sms ? c->num_sms : CASE_SMS_DEFAULT) / 2.0;
+    const bool few = nodes > 1 && s->tokens / s->ranks <= ROUNDS * WARPS / nodes * channels;
+    return few && strcmp(c->kernel, "normal") == 0 ? 1.6 : 1;
+}
+
 struct estimate estimate_case(const struct case_options *given, const struct case_load *load)
 {
     struct case_options c = case_resolved(given);
@@ -94,8 +104,8 @@ struct estimate estimate_case(const struct case_options *given, const struct cas
     const double to_nodes = different(far, s.topk) * (nodes > 1 ? (nodes - 1) / nodes : 0);
     const double to_ranks = ll ? s.topk : different(far * fmin(s.ranks_per_node, s.ranks), s.topk);
     const double pairs = ll ? s.ranks * s.experts : s.messages ? s.messages : s.ranks * s.ranks;
-    double events = s.tokens * (cost->token_node * to_nodes + cost->token_rank * to_ranks) + cost->rank * s.ranks +
-                    cost->pair * pairs;
+    double events = s.tokens * (cost->token_node * to_nodes + cost->token_rank * to_ranks) * few_factor(&c, &s, nodes) +
+                    cost->rank * s.ranks + cost->pair * pairs;
     if (strcmp(c.kernel, "p2p") == 0) events *= c.messages;
     if (g_strcmp0(c.launch, "loop") == 0) events *= 2;
     const double bytes =
