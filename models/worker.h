@@ -29,7 +29,7 @@ enum worker_moment {
     WORKER_PLAIN,
     WORKER_COUNTS, /* once all workers with this moment have ended, the host knows how many rows will come */
     WORKER_CLOSES, /* the next kernel may be launched before this worker ends, once all workers without this moment
-                    * have ended and this one has sent its last signal */
+                    * have ended */
 };
 
 /* A warp role: what is common to all workers that have it.  It never changes. */

@@ -8,7 +8,8 @@
 #include "tests/unit.h"
 
 static const struct cluster machine = {
-    .gpu = { .launch_ps = 3 * PS_PER_US, .begin_ps = PS_PER_US, .setup_ps = PS_PER_US / 2 },
+    .gpu = { .launch_ps = 3 * PS_PER_US, .begin_ps = PS_PER_US, .setup_ps = PS_PER_US / 2, .poll_ps = PS_PER_US / 2 },
+    .node.release_system_ps = PS_PER_US,
     .calls.host_sync_ps = 50 * PS_PER_US
 };
 
@@ -36,11 +37,12 @@ static void follow(uint64_t let_us, bool host_waits, uint64_t time_ps, uint64_t 
     CU_ASSERT_EQUAL(span.awaits_ps, awaits_ps);
 }
 
-/* The second kernel lasts from 93 us to 110.5 us.  It may begin from 92 us on, which takes 1 us.  The first ends at
- * 100 us.  The second goes on 0.5 us later, and its workers take 10 us. */
+/* The second kernel lasts from 93 us to 110.5 us.  All workers but the one that closes are done at 90 us.
+ * The kernel may begin two polls of 0.5 us and a release later.  The first ends at 100 us.  The second goes on 0.5 us
+ * later, and its workers take 10 us. */
 TEST("waits for the end")
 {
-    follow(92, false, 17 * PS_PER_US + PS_PER_US / 2, 110 * PS_PER_US + PS_PER_US / 2, 7 * PS_PER_US);
+    follow(90, false, 17 * PS_PER_US + PS_PER_US / 2, 110 * PS_PER_US + PS_PER_US / 2, 7 * PS_PER_US);
 }
 
 TEST("is set up behind the end")

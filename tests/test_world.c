@@ -458,20 +458,6 @@ TEST("bulk halves")
                                  * the second row 200 */
 }
 
-/* A worker that closes its kernel lets the next one begin once it has signalled, and not when it ends. */
-TEST("the last signal lets the next kernel begin")
-{
-    for (int closes = 0; closes < 2; closes++) {
-        g_autofree struct stage *s = stage_new(2, 2);
-        PLAY(s, 0, 1, SIGNALS(1, 0), WAITS(0));
-        PLAY(s, 1, 1, WAITS(0), SIGNALS(0, 0));
-        s->player[0].worker.moment = closes ? WORKER_CLOSES : WORKER_PLAIN;
-        stage_run(s);
-        CU_ASSERT(s->result[0].time_ps > 3000000); /* launch 1000 + two ways of 1000 */
-        CU_ASSERT_EQUAL(s->result[0].let_ps, closes ? 1010000 : s->result[0].time_ps); /* launch 1000 + step 10 */
-    }
-}
-
 /* A buffer in shared memory may not begin at a 128-byte line.  Then links carry less, both out of a GPU and into the
  * peer. */
 TEST("bulk sectors")

@@ -23,7 +23,12 @@ void span_add(struct span *span, struct world_result *result, bool follows, bool
         span->awaits_ps = span->end_ps - MIN(begin_ps, span->end_ps);
         span->end_ps = span->let_ps = end_ps;
     } else {
-        *span = (struct span){ .end_ps = result->time_ps, .let_ps = result->let_ps, .counts_ps = result->counts_ps };
+        /* The SMs meet.  Then the first SM reads the phase of the closing barrier and signals the peers with a release.
+         * Then the next kernel may begin, because only one thread waits for the peers (DeepEP dd758ca,
+         * nvlink_barrier_wo_local_sync()). */
+        const uint64_t signalled_ps = 2 * gpu->poll_ps + gpu->scan_row_ps + cluster->node.release_system_ps;
+        const uint64_t let_ps = MIN(result->let_ps + signalled_ps, result->time_ps);
+        *span = (struct span){ .end_ps = result->time_ps, .let_ps = let_ps, .counts_ps = result->counts_ps };
     }
 }
 

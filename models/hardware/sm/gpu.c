@@ -532,7 +532,6 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
     if (p->host_stored) gpu_lane_end_from(ww, start, start + w->cluster->node.host_fence_ps);
     ww->unfenced = false;
     const uint64_t done_ps = later(p->apart ? fenced_ps : 0, ww->cursor_ps);
-    if (worker->moment == WORKER_CLOSES) rank->let_ps = later(rank->let_ps, done_ps);
     const uint64_t own_ps = p->to_host ? w->transport.proxy_ps : gpu->poll_ps;
     uint64_t visible_ps =
         done_ps + bulk_ahead_ps(rank, ww->sm) + (path == FABRIC_SELF ? own_ps : w->cluster->nvlink.latency_ps);
