@@ -43,9 +43,11 @@ struct worker_role {
     void (*ahead)(const struct fabric_worker *w);
 };
 
-/* One warp group of a kernel.  Embed it in the protocol's object that the worker drives, and use fabric_container_of().
- */
+/* The object of this type whose member the pointer points to. */
 #define fabric_container_of(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
+
+/* One warp group of a kernel.  Embed it in the protocol's object that the worker drives.  fabric_container_of() finds
+ * that object again. */
 struct fabric_worker {
     struct fabric *fabric;
     uint32_t index;     /* the worker's number among those of this rank, from 0 */

@@ -39,6 +39,7 @@ int command_line_fail(const char *name, GError *error);
  * (NULL-terminated).  Returns EXIT_BAD_INPUT. */
 int command_line_unknown(const char *program, const char *what, const char *found, const char *const *names);
 
+/* Lets g_auto(ranges) free the numbers of a range.  sim/ranges.h does not know GLib. */
 typedef struct ranges ranges;
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(ranges, ranges_free)
 
