@@ -1,9 +1,10 @@
 /* tune_step.c - finds the options of a step that give the most tokens a second: see tune.h.  Points are those of a
  * sweep's plan.
  *
- * The search begins at each schedule, with the first values that the user gives for the other names, or with all of the
- * SMs to choose among, which kernels have by default.  It changes one name at a time to its best value, the schedule
- * last, until nothing improves.  Then it takes fewer SMs, as far as the slack allows. */
+ * The search begins at each schedule, with the first of the values that the user gives for each other name.  If the
+ * user gives no numbers of SMs, it begins with the largest, which is the kernels' default.  It changes one name at a
+ * time to its best value, the schedule last, until nothing improves.  Then it takes fewer SMs, as far as the slack
+ * allows. */
 #include "models/predict/tune.h"
 
 #include <math.h>
