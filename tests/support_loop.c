@@ -485,6 +485,16 @@ static void rank_advance(struct loop *loop, uint32_t rank, loop_next *next, void
 /* Whether the worker asked for a time that has not come yet. */
 static bool slot_waits(const struct slot *slot) { return !slot->done && slot->wake_ps != UINT64_MAX; }
 
+/* Asks a worker what it waits for, as worlds do when they write a timeline or give up on a run.  waits: it has just
+ * found that it must wait, so it can say for what.  Before a step, what it waited for may have come. */
+static void worker_ask(struct loop *loop, uint32_t rank, uint32_t worker, bool waits)
+{
+    char text[256] = "something";
+    fabric_worker_describe(loop->rank[rank].slot[worker].worker, text, sizeof text);
+    if (waits && (!text[0] || strstr(text, "-1") || strstr(text, "4294967295")))
+        breach(loop, "a worker that waits does not say for what", rank, worker);
+}
+
 static void worker_step(struct loop *loop, uint32_t rank, uint32_t worker)
 {
     struct loop_rank *r = &loop->rank[rank];
@@ -496,6 +506,7 @@ static void worker_step(struct loop *loop, uint32_t rank, uint32_t worker)
     trace(loop, (uint64_t)rank << 32 | worker);
     slot->stepped_ps = clock_ps(loop);
     slot->wake_ps = UINT64_MAX;
+    worker_ask(loop, rank, worker, false);
     const enum worker_step step = fabric_worker_step(slot->worker);
     loop->current = NULL;
     if (step == WORKER_DONE) {
@@ -504,6 +515,8 @@ static void worker_step(struct loop *loop, uint32_t rank, uint32_t worker)
         r->left--;
     } else if (step == WORKER_MORE || slot->refused) {
         slot_wake(loop, rank, worker);
+    } else {
+        worker_ask(loop, rank, worker, true);
     }
     if (slot_waits(slot) && slot->wake_ps < loop->wake_ps) loop->wake_ps = slot->wake_ps;
 }

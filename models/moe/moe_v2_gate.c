@@ -108,12 +108,17 @@ static bool gate_flush(struct v2_gate *k)
 }
 
 /* Whether the rank's stores to itself have arrived.  They have arrived when its own word of the barrier has. */
+static bool self_arrived(const struct v2_gate *k)
+{
+    return k->told_self && ht_word(&k->rank->ht, k->nvl.word + k->nvl.number) >= k->nvl.round;
+}
+
 static bool gate_self(struct v2_gate *k)
 {
     const struct ht_rank *h = &k->rank->ht;
     if (!k->told_self)
         k->told_self = ht_word_send(&k->worker, h, h->g.rank, 0, k->nvl.word + k->nvl.number, k->nvl.round);
-    return k->told_self && ht_word(h, k->nvl.word + k->nvl.number) >= k->nvl.round;
+    return self_arrived(k);
 }
 
 static bool gate_close(struct v2_gate *k)
@@ -141,13 +146,18 @@ static void gate_describe(const struct fabric_worker *w, char *text, size_t text
     const int nvl = ht_barrier_missing(w->fabric, &k->nvl, r->ht.epoch);
     const int rdma = ht_barrier_missing(w->fabric, &k->rdma, r->ht.epoch);
     const char *end = k->stage <= GATE_COME ? "begin" : "end";
-    const uint32_t from = k->from_count ? k->next % k->from_count : 0;
+    const bool barrier = k->stage != GATE_CLOSE || (k->kind != V2_COMBINE_OUT && nvl >= 0);
     if (k->stage == GATE_WORKERS) snprintf(text, text_size, "the end of the kernel waits for its own workers");
     else if (k->stage == GATE_FLUSH) snprintf(text, text_size, "the end of the kernel waits for its puts");
-    else if (k->stage == GATE_CLOSE && (k->kind == V2_COMBINE_OUT || nvl < 0))
-        snprintf(text, text_size, "the end of the kernel waits for channel %u of rank %u", k->next / k->from_count,
+    else if (barrier)
+        snprintf(text, text_size, "the %s of the kernel waits for rank %d in a barrier", end, nvl >= 0 ? nvl : rdma);
+    else if (!k->from_count || (k->kind != V2_COMBINE_OUT && !self_arrived(k)))
+        snprintf(text, text_size, "the end of the kernel waits for its own stores");
+    else {
+        const uint32_t channel = k->next / k->from_count, from = k->next % k->from_count;
+        snprintf(text, text_size, "the end of the kernel waits for channel %u of rank %u", channel,
                  k->kind < V2_OUT ? v2_neighbour(r, from) : v2_rail(r, from));
-    else snprintf(text, text_size, "the %s of the kernel waits for rank %d in a barrier", end, nvl >= 0 ? nvl : rdma);
+    }
 }
 
 static const struct worker_role gate_role = { .step = gate_step, .describe = gate_describe };
