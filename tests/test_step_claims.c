@@ -1,7 +1,8 @@
 /* test_step_claims.c - the causes that a step's answer names are claims, which second predictions test.
  *
  * A slow GPU must be named.  Without it, the step must be shorter by about the waiting that it was said to cause.
- * Ranks with equal tokens must not wait for tokens, and ranks with equal GPUs not for clocks.  Without memory pressure,
+ * Ranks with equal tokens must not wait for tokens, and ranks with equal GPUs not for clocks, even if kernels draw
+ * their times.  Without memory pressure,
  * the step must be shorter by about the contention that then disappears.  If GPUs also keep the clock at which the
  * tables were measured, hardly any contention must be left.  Graphs must save the time that launches were said to take.
  * NICs that are twice as fast must shorten time on the wire, but no computation.  Balance must pay if ranks were said
@@ -131,6 +132,23 @@ TEST("equal tokens and GPUs")
         const struct said said = say(steps[i], "routing=round"), skewed = say(steps[i], "routing=zipf:0.8");
         between(steps[i], "waiting for tokens", said.late[LATE_TOKENS], 0, 0);
         between(steps[i], "waiting for clocks", said.late[LATE_CLOCK] + skewed.late[LATE_CLOCK], 0, 0);
+        between(steps[i], "waiting for jitter", said.late[LATE_JITTER] + skewed.late[LATE_JITTER], 0, 0);
+    }
+}
+
+/* Compute kernels that draw their times on GPUs of one speed must be named as such.  Without jitter, what of the step
+ * is not compute must be shorter by about the waiting that jitter adds.  In two batches, jitter also changes what of
+ * the communication compute hides. */
+TEST("jitter")
+{
+    for (size_t i = 0; i < G_N_ELEMENTS(steps); i++) {
+        const struct said equal = say(steps[i], "routing=round"), said = say(steps[i], "routing=round jitter=10");
+        const double rest = said.all - said.part[PART_COMPUTE] - equal.all + equal.part[PART_COMPUTE];
+        const double waiting = said.part[PART_WAITING] - equal.part[PART_WAITING];
+        between(steps[i], "waiting for clocks", said.late[LATE_CLOCK], 0, 0);
+        between(steps[i], "share of waiting for jitter", said.late[LATE_JITTER] / said.waited, 0.65, 1);
+        if (!strstr(steps[i], "two-batch"))
+            between(steps[i], "what jitter costs, in its exposed waiting", rest / waiting, 0.6, 1.1);
     }
 }
 

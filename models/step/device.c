@@ -96,14 +96,19 @@ static const struct step_cost *cost_of(const struct device *d, uint32_t rank, ui
     return d->options.cost(d->options.context, rank, kernel);
 }
 
-/* How long the kernel takes alone on this rank, with jitter.  `speed` affects only the share that depends on the
- * clock, `slow` the whole time. */
-static double work_ps(const struct device *d, uint32_t rank, uint32_t kernel)
+/* `speed` affects only the share of the time that depends on the clock, `slow` the whole time. */
+double device_clocked_us(const struct device *d, uint32_t rank, uint32_t kernel)
 {
     const struct step_cost *cost = cost_of(d, rank, kernel);
     const double speed = d->options.speed ? d->options.speed[rank] : 1;
     const double slow = d->options.slow ? d->options.slow[rank] : 1;
-    double us = slow * cost->us * (1 - cost->clock_share + cost->clock_share / speed);
+    return slow * cost->us * (1 - cost->clock_share + cost->clock_share / speed);
+}
+
+/* How long the kernel takes alone on this rank, with jitter. */
+static double work_ps(const struct device *d, uint32_t rank, uint32_t kernel)
+{
+    double us = device_clocked_us(d, rank, kernel);
     if (d->options.jitter > 0) {
         struct rng rng;
         rng_seed(&rng, d->options.seed ^ ((uint64_t)(rank + 1) << 32 | kernel));

@@ -13,6 +13,7 @@ const char *step_part_name(enum step_part part)
 const char *step_late_name(enum step_late late)
 {
     static const char *const name[STEP_LATES] = { "more tokens or less full tiles", "a GPU that ran slower",
+                                                  "compute kernels that happened to take longer (--jitter)",
                                                   "kernels beside their own", "communication that ended late" };
     return name[late];
 }
@@ -180,16 +181,17 @@ static bool is_beside(const struct summing *s, uint32_t rank, uint32_t kernel)
     return false;
 }
 
-/* Adds by how much a compute kernel took longer on rank `late` than in the mean of all ranks, in three respects: its
- * work, the time that the rank's GPU adds, and the time that other kernels on this GPU add. */
+/* Adds by how much a compute kernel took longer on rank `late` than in the mean of all ranks, in four respects: its
+ * work, and the time that the rank's GPU, jitter and other kernels on this GPU add. */
 static void compute_excess_add(const struct summing *s, uint32_t k, uint32_t late, double more_us[STEP_LATES])
 {
     for (uint32_t r = 0; r < s->ranks; r++) {
         const struct step_span span = step_run_span(s->run, r, k);
         const double share = (r == late) - 1.0 / s->ranks, alone_us = step_run_alone_us(s->run, r, k);
-        const double own_us = step_run_own_us(s->run, r, k);
+        const double clocked_us = step_run_clocked_us(s->run, r, k), own_us = step_run_own_us(s->run, r, k);
         more_us[LATE_TOKENS] += share * alone_us;
-        more_us[LATE_CLOCK] += share * (own_us - alone_us);
+        more_us[LATE_CLOCK] += share * (clocked_us - alone_us);
+        more_us[LATE_JITTER] += share * (own_us - clocked_us);
         more_us[LATE_BESIDE] += share * (span.end_us - span.begin_us - own_us);
     }
 }
@@ -250,13 +252,13 @@ static void late_divide(const struct summing *s, uint32_t kernel, uint32_t late)
 static void slowness_find(struct summing *s)
 {
     for (uint32_t r = 0; r < s->ranks; r++) {
-        double own_us = 0, alone_us = 0;
+        double clocked_us = 0, alone_us = 0;
         for (uint32_t k = 0; k < s->kernels; k++) {
             if (is_comm(s, k)) continue;
-            own_us += step_run_own_us(s->run, r, k);
+            clocked_us += step_run_clocked_us(s->run, r, k);
             alone_us += step_run_alone_us(s->run, r, k);
         }
-        s->slowness[r] = alone_us > 0 ? own_us / alone_us : 1;
+        s->slowness[r] = alone_us > 0 ? clocked_us / alone_us : 1;
     }
 }
 

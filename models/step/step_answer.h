@@ -23,7 +23,7 @@ enum step_part { PART_COMPUTE, PART_WIRE, PART_WAITING, PART_CONTENTION, PART_SM
 const char *step_part_name(enum step_part part);
 
 /* Why a rank that others wait for is late. */
-enum step_late { LATE_TOKENS, LATE_CLOCK, LATE_BESIDE, LATE_ARRIVAL, STEP_LATES };
+enum step_late { LATE_TOKENS, LATE_CLOCK, LATE_JITTER, LATE_BESIDE, LATE_ARRIVAL, STEP_LATES };
 const char *step_late_name(enum step_late late);
 
 /* One op, or one phase of communication: its kernels on all ranks. */

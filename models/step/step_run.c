@@ -521,6 +521,11 @@ double step_run_alone_us(const struct step_run *run, uint32_t rank, uint32_t ker
     return step_run_cost(run, rank, kernel)->us;
 }
 
+double step_run_clocked_us(const struct step_run *run, uint32_t rank, uint32_t kernel)
+{
+    return device_clocked_us(run->device, rank, kernel);
+}
+
 double step_run_own_us(const struct step_run *run, uint32_t rank, uint32_t kernel)
 {
     return device_alone_us(run->device, rank, kernel);

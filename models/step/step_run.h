@@ -62,7 +62,9 @@ uint32_t step_run_meeting(const struct step_run *run, uint32_t kernel);
 /* The time of the kernel alone.  For a compute kernel it is the time at the GPU's nominal clock.  For a phase it is the
  * time while no other kernel runs; a receive ran right after its send. */
 double step_run_alone_us(const struct step_run *run, uint32_t rank, uint32_t kernel);
-/* The time of a compute kernel alone on the rank's own GPU (device_alone_us()). */
+/* The time of a compute kernel alone on the rank's own GPU, without jitter (device_clocked_us()) and with it
+ * (device_alone_us()). */
+double step_run_clocked_us(const struct step_run *run, uint32_t rank, uint32_t kernel);
 double step_run_own_us(const struct step_run *run, uint32_t rank, uint32_t kernel);
 /* How many rows a communication kernel's routing brings to the rank's experts. */
 double step_run_rows(const struct step_run *run, uint32_t rank, uint32_t kernel);
