@@ -69,7 +69,8 @@ void validate_jobs_number(struct validate_table *table);
 /* Index of a column, or -1. */
 int validate_column_find(const struct validate_table *table, const char *name);
 
-/* Prints the problems of rows to standard error, one a line, and returns how many rows have one. */
+/* Prints the problems of rows to standard error and returns how many rows have one.  A problem of several rows is one
+ * line, that of the first. */
 uint32_t validate_problems_print(const struct validate_table *table);
 
 /* The table as CSV with posted_by, predicted_us, predicted_gbs, error_pct and bottleneck added (or replaced). */

@@ -398,16 +398,43 @@ int validate_column_find(const struct validate_table *table, const char *name)
 
 /* ---- writing ---- */
 
-uint32_t validate_problems_print(const struct validate_table *table)
+/* The rows that have one problem. */
+struct problem_rows {
+    uint32_t count, last_line;
+};
+
+/* Returns the rows of each problem, by its text. */
+static GHashTable *problems_count(const struct validate_table *table)
 {
-    uint32_t count = 0;
+    GHashTable *problems = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, g_free);
     for (uint32_t i = 0; i < table->row_count; i++) {
         const struct validate_row *row = &table->row[i];
         if (!row->problem) continue;
-        g_autofree char *path = text_printable(table->path, strlen(table->path));
+        struct problem_rows *rows = g_hash_table_lookup(problems, row->problem);
+        if (!rows) g_hash_table_insert(problems, row->problem, rows = g_new0(struct problem_rows, 1));
+        rows->count++;
+        rows->last_line = row->line;
+    }
+    return problems;
+}
+
+uint32_t validate_problems_print(const struct validate_table *table)
+{
+    g_autoptr(GHashTable) problems = problems_count(table);
+    g_autofree char *path = text_printable(table->path, strlen(table->path));
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < table->row_count; i++) {
+        const struct validate_row *row = &table->row[i];
+        struct problem_rows *rows = row->problem ? g_hash_table_lookup(problems, row->problem) : NULL;
+        if (!rows || !rows->count) continue; /* no problem, or one that an earlier row has told */
         g_autofree char *problem = text_printable(row->problem, strlen(row->problem));
-        fprintf(stderr, "%s:%u: %s\n", path, row->line, problem);
-        count++;
+        fprintf(stderr, "%s:%u: %s", path, row->line, problem);
+        if (rows->count > 1)
+            fprintf(stderr, " (and %u more row%s, to line %u)", rows->count - 1, rows->count == 2 ? "" : "s",
+                    rows->last_line);
+        fputc('\n', stderr);
+        count += rows->count;
+        rows->count = 0;
     }
     return count;
 }
