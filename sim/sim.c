@@ -265,8 +265,16 @@ static void slot_drop_first(struct sim *sim, struct slot *slot)
 
 /* ---- the trie ---- */
 
-/* Adds a chunk to a slot that is empty or whose last chunk is full. */
-static __attribute__((noinline)) void slot_extend(struct sim *sim, struct slot *slot, unsigned level)
+static inline void slot_put(struct slot *slot, struct entry entry)
+{
+    if (entry.time_ps < slot->time_ps_min) slot->time_ps_min = entry.time_ps;
+    *slot->end++ = entry;
+    slot->count++;
+}
+
+/* Puts an entry into a slot that is empty or whose last chunk is full, with a chunk more. */
+static __attribute__((noinline)) void slot_extend(struct sim *sim, struct slot *slot, unsigned level,
+                                                  struct entry entry)
 {
     struct chunk *const chunk = chunk_take(sim);
     if (slot->count == 0) {
@@ -279,18 +287,18 @@ static __attribute__((noinline)) void slot_extend(struct sim *sim, struct slot *
         chunk_of(slot->end)->next = chunk;
     }
     slot->end = chunk->entry;
+    slot_put(slot, entry);
 }
 
+/* Here and in event_enqueue() rare calls come last, because then the common way saves no registers. */
 static inline void trie_insert(struct sim *sim, struct entry entry)
 {
     const uint64_t differing = entry.time_ps ^ sim->base_ps;
     const unsigned level = level_of[63 - __builtin_clzll(differing | 1)];
     const struct level *const l = &levels[level];
     struct slot *const slot = &sim->slots[l->slot + (entry.time_ps >> l->shift & l->digit_max)];
-    if (chunk_full(slot->end)) slot_extend(sim, slot, level);
-    if (entry.time_ps < slot->time_ps_min) slot->time_ps_min = entry.time_ps;
-    *slot->end++ = entry;
-    slot->count++;
+    if (chunk_full(slot->end)) slot_extend(sim, slot, level, entry);
+    else slot_put(slot, entry);
 }
 
 static void trie_mark_empty(struct sim *sim, unsigned level, unsigned digit)
@@ -381,6 +389,14 @@ static __attribute__((noinline)) void front_spill(struct sim *sim)
     sim->front_head = sim->front_tail = FRONT_SIZE;
 }
 
+/* Inserts an event that is sooner than the front's end.  It goes to the trie if the front is full. */
+static __attribute__((noinline)) void front_enter(struct sim *sim, struct entry entry)
+{
+    if (sim->front_head == 0 && sim->front_tail == FRONT_SIZE) front_spill(sim);
+    if (entry.time_ps < sim->front_end_ps) front_insert(sim, entry);
+    else trie_insert(sim, entry);
+}
+
 static inline void entry_look_ahead(const struct entry *entry)
 {
     const uintptr_t event = (uintptr_t)entry->event;
@@ -469,7 +485,7 @@ static struct sim_event *row_event(const struct sim_row *row, uint32_t place)
     return (struct sim_event *)(void *)((char *)row->first + (ptrdiff_t)place * row->stride_bytes);
 }
 
-static void event_enqueue(struct sim *sim, struct sim_event *event, uint64_t time_ps)
+static inline void event_enqueue(struct sim *sim, struct sim_event *event, uint64_t time_ps)
 {
     assert(time_ps >= sim->clock.now_ps);
     assert(time_ps <= SIM_TIME_MAX_PS);
@@ -477,23 +493,22 @@ static void event_enqueue(struct sim *sim, struct sim_event *event, uint64_t tim
     const struct entry entry = { time_ps, event };
     event->due_ps = (time_ps + 1) & DUE_MASK;
     sim->clock.entry_count++;
-    if (time_ps < sim->front_end_ps && sim->front_head == 0 && sim->front_tail == FRONT_SIZE) front_spill(sim);
-    if (time_ps < sim->front_end_ps) front_insert(sim, entry);
+    if (time_ps < sim->front_end_ps) front_enter(sim, entry);
     else trie_insert(sim, entry);
 }
 
 void sim_schedule_at(struct sim *sim, struct sim_event *event, uint64_t time_ps)
 {
     assert(!sim_event_pending(event));
-    event_enqueue(sim, event, time_ps);
     sim->pending_count++;
+    event_enqueue(sim, event, time_ps);
 }
 
 void sim_reschedule_at(struct sim *sim, struct sim_event *event, uint64_t time_ps)
 {
     assert(sim_event_pending(event));
-    event_enqueue(sim, event, time_ps);
     sim->left_count++;
+    event_enqueue(sim, event, time_ps);
 }
 
 /* ---- rows ---- */
