@@ -67,15 +67,19 @@ static uint32_t part_256(uint64_t part_ps, uint64_t turn_ps)
 void gpu_moved_note(struct world_worker *ww, bool bulk, uint64_t from_ps, uint64_t to_ps)
 {
     struct mover *m = mover_of(ww);
+    uint32_t moving_256 = m->moving_256, scanning_256 = m->scanning_256;
     if (m->from_ps && from_ps > m->from_ps && m->to_ps > m->from_ps) {
-        const uint32_t part = part_256(m->to_ps - m->from_ps, from_ps - m->from_ps);
-        m->moving_256 = (part ? part : 1) & 0x3ff;
-        m->scanning_256 = part_256((uint64_t)m->scanned * MOVER_SCAN_PS, from_ps - m->from_ps) & 0x1ff;
+        const uint64_t turn_ps = from_ps - m->from_ps;
+        moving_256 = part_256(m->to_ps - m->from_ps, turn_ps);
+        if (!moving_256) moving_256 = 1;
+        scanning_256 = m->scanned ? part_256((uint64_t)m->scanned * MOVER_SCAN_PS, turn_ps) : 0;
     }
-    m->scanned = 0;
-    m->bulk = bulk;
-    m->from_ps = from_ps;
-    m->to_ps = to_ps;
+    *m = (struct mover){ .from_ps = from_ps,
+                         .to_ps = to_ps,
+                         .sm_next = m->sm_next,
+                         .moving_256 = moving_256 & 0x3ff,
+                         .bulk = bulk,
+                         .scanning_256 = scanning_256 & 0x1ff };
 }
 
 void gpu_scanned_note(struct world_worker *ww, uint64_t duration_ps)
