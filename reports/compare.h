@@ -25,12 +25,14 @@ struct compare_row {
 
 /* The names of a phase's bottleneck if a faster part would not shorten the phase.  No part is busy for long enough, or
  * parts of two kinds are busy for about equally long; or none is busy for even a quarter, because steps follow one
- * another, because the slowest rank runs for most of its time before the last one begins, or because its kernel was
- * launched before the previous one had ended, and waits for that end. */
+ * another, because the slowest rank runs for most of its time before the last one begins, because its kernel was
+ * launched before the previous one had ended, and waits for that end, or because it waits for ranks that it then
+ * masks. */
 #define COMPARE_NO_PART "no part alone"
 #define COMPARE_STEPS   "steps and latencies"
 #define COMPARE_LATE    "ranks that begin late"
 #define COMPARE_BEFORE  "the kernel before it"
+#define COMPARE_TIMEOUT "the timeout of ranks that do not answer"
 
 /* The bottleneck of a phase, from the record.  Names are NULL and numbers NAN if it has none. */
 struct compare_limit {

@@ -126,7 +126,8 @@ void compare_table_append(const struct compare *compare, GString *out)
 
 bool compare_limit_waits(const struct compare_limit *limit)
 {
-    static const char *const names[] = { COMPARE_STEPS, COMPARE_LATE, COMPARE_BEFORE, COMPARE_NO_PART, NULL };
+    static const char *const names[] = { COMPARE_STEPS,   COMPARE_LATE,    COMPARE_BEFORE,
+                                         COMPARE_TIMEOUT, COMPARE_NO_PART, NULL };
     return limit->resource && g_strv_contains(names, limit->resource);
 }
 
@@ -173,7 +174,7 @@ void compare_limit_append(const struct record *record, const char *phase, GStrin
     g_string_append(out, before);
     if (limit.resource) {
         const bool none = strcmp(limit.resource, COMPARE_NO_PART) == 0, waiting = compare_limit_waits(&limit);
-        const bool several = waiting && strcmp(limit.resource, COMPARE_BEFORE) != 0;
+        const bool several = waiting && !g_str_has_prefix(limit.resource, "the ");
         g_autofree char *work = compare_limit_work(&limit);
         if (none) g_string_append(out, "No part alone is the bottleneck");
         else

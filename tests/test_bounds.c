@@ -88,7 +88,9 @@ static void part_holds(const struct record *record, const char *phase, const cha
     const char *limit = word(record, phase, "bottleneck");
     const bool tightest = strcmp(word(record, phase, "bound_tightest"), "latency") == 0;
     if (!*limit) return; /* no limit is named if the phase is several kernels together */
-    if (strcmp(limit, COMPARE_BEFORE) == 0) {
+    if (strcmp(limit, COMPARE_TIMEOUT) == 0) {
+        held(busy_pct <= 50, text, phase, "a part is busy for longer than ranks are awaited that do not answer");
+    } else if (strcmp(limit, COMPARE_BEFORE) == 0) {
         held(busy_pct <= 50, text, phase, "a part is busy for longer than the kernel before is awaited");
     } else if (strcmp(limit, COMPARE_LATE) == 0) {
         held(!(busy_pct >= 50), text, phase, "a part is busy for longer than the last rank is awaited");
@@ -278,6 +280,37 @@ TEST("the kernel before")
         others += !named;
     }
     CU_ASSERT(before > 0 && others > 0);
+}
+
+/* If the timeout of ranks that do not answer is named, half the timeout must shorten the phase by a quarter or more.
+ * If it is not, by less. */
+TEST("the timeout of ranks that do not answer")
+{
+    static const char *const cases[] = { "cluster=h800-cx7 num-ranks=16 num-tokens=64 fail=1@dispatch|3@combine",
+                                         "cluster=h200 num-ranks=8 num-tokens=16 fail=1@dispatch hook=true",
+                                         "cluster=h200 num-ranks=8 num-tokens=128 fail=2@combine launch=stream",
+                                         "cluster=h200 num-ranks=8 num-tokens=128 fail=2@combine launch=loop" };
+    static const unsigned timeouts_us[] = { 1000, 400, 200 }; /* half of less masks ranks that live */
+    uint32_t timeout = 0, others = 0;
+    for (size_t i = 0; i < G_N_ELEMENTS(cases) * G_N_ELEMENTS(timeouts_us); i++) {
+        const char *at = cases[i / G_N_ELEMENTS(timeouts_us)];
+        const unsigned us = timeouts_us[i % G_N_ELEMENTS(timeouts_us)];
+        g_autofree char *text = g_strdup_printf("%s mask-timeout=%uus", at, us);
+        g_autofree char *less = g_strdup_printf("%s mask-timeout=%uus", at, us / 2);
+        g_autoptr(record) whole = predicted(text);
+        g_autoptr(record) half = predicted(less);
+        g_autoptr(GPtrArray) phases = compare_phases(whole);
+        for (guint p = 0; p < phases->len; p++) {
+            const char *phase = g_ptr_array_index(phases, p);
+            const double ratio = number(half, phase, "time_us_max") / number(whole, phase, "time_us_max");
+            const bool named = strcmp(word(whole, phase, "bottleneck"), COMPARE_TIMEOUT) == 0;
+            held(named ? ratio < 0.76 : ratio > 0.7, text, phase,
+                 named ? "not the timeout" : "the timeout is not named");
+            timeout += named;
+            others += !named;
+        }
+    }
+    CU_ASSERT(timeout >= 8 && others >= 8);
 }
 
 /* Whether `part` is the planted one, under any of the names that results give it. */

@@ -37,6 +37,7 @@ struct run {
     struct kernel_rank **rank;
     struct world_result *result;     /* [ranks] results of the phase that is being recorded */
     struct world_result *results;    /* [rounds][phases][ranks] results of the program that runs */
+    uint32_t *masked;                /* ... and how many peers each rank had masked before that kernel */
     struct kernel_launch *launch;    /* [phases] as rank 0 launched them, without their workers */
     struct kernel_launch **launched; /* [ranks] the latest launch of each rank */
     struct graph *graph;
@@ -65,8 +66,8 @@ static void run_clear(struct run *run)
     world_free(run->world);
     graph_free(run->graph);
     loops_free(run->loops);
-    FREE_ALL(run->rank, run->results, run->launch, run->launched, run->arrival_ps, run->slow, run->span, run->waits,
-             run->waits_us, run->waits_phase, run->job);
+    FREE_ALL(run->rank, run->results, run->masked, run->launch, run->launched, run->arrival_ps, run->slow, run->span,
+             run->waits, run->waits_us, run->waits_phase, run->job);
 }
 
 /* Makes the transport and the graph of the case's machine, with its backend and faults. */
@@ -170,6 +171,7 @@ static bool run_init(struct run *run, const struct case_options *c, const struct
     run->launch = g_new0(struct kernel_launch, kernel_phase_count(o));
     run->launched = g_new0(struct kernel_launch *, o->ranks);
     run->results = g_new0(struct world_result, (gsize)LOOP_ROUNDS * o->ranks * kernel_phase_count(o));
+    run->masked = g_new0(uint32_t, (gsize)LOOP_ROUNDS * o->ranks * kernel_phase_count(o));
     on_cores_run(
         &(struct on_cores){ .jobs = o->ranks, .cores = MAX(wishes->threads, 1), .run = rank_make, .context = run });
     return true;
@@ -194,6 +196,23 @@ static uint32_t masked_count(const struct run *run, uint32_t phase, uint8_t *set
     for (uint32_t peer = 0; peer < ranks; peer++) count += set[peer];
     assert(count <= ranks);
     return count;
+}
+
+/* How many peers the rank has masked by now. */
+static uint32_t masked_by(const struct run *run, uint32_t rank)
+{
+    uint32_t count = 0;
+    for (uint32_t peer = 0; run->job->mask_timeout_ps && peer < run->job->ranks; peer++)
+        count += kernel_rank_masks(run->rank[rank], peer);
+    return count;
+}
+
+/* Whether the rank masked a peer in the kernel that is being recorded. */
+static bool masks_now(const struct run *run, uint32_t rank)
+{
+    const uint32_t ranks = run->job->ranks, next = run->program_kernel + 1;
+    const uint32_t after = next < run->program_kernels ? run->masked[(gsize)next * ranks + rank] : masked_by(run, rank);
+    return after > run->masked[(gsize)run->program_kernel * ranks + rank];
 }
 
 static void record_masked(struct record *record, const struct run *run, uint32_t phase)
@@ -269,11 +288,12 @@ struct bounds {
     enum world_resource busiest;                  /* the busiest kind; WORLD_RESOURCE_COUNT: none */
     double late_us;                               /* for how long the slowest rank runs before the last one begins */
     double awaits_us;                             /* for how long its kernel waits for the end of the one before */
+    double timeout_us;                            /* for how long it waits for ranks that it then masks */
     enum bound tightest;
 };
 
-/* Finds what the slowest rank waits for outside its own kernel: the last rank's begin, and the kernel before.  If it
- * ends before the last rank begins, it does not wait for that rank. */
+/* Finds what the slowest rank waits for outside its own kernel: the last rank's begin, the kernel before, and ranks
+ * that do not answer.  If it ends before the last rank begins, it does not wait for that rank. */
 static void waits_find(const struct run *run, uint32_t phase, double slowest_us, struct bounds *b)
 {
     const struct world_result *slowest = NULL;
@@ -287,6 +307,8 @@ static void waits_find(const struct run *run, uint32_t phase, double slowest_us,
     if (!slowest) return;
     if (slowest->end_ps > last_ps) b->late_us = fmin(units_us(last_ps - slowest->begin_ps), slowest_us);
     b->awaits_us = units_us(run->span[slowest - run->result].awaits_ps);
+    if (masks_now(run, (uint32_t)(slowest - run->result)))
+        b->timeout_us = fmin(units_us(run->job->mask_timeout_ps), slowest_us);
 }
 
 static void bounds_find(const struct run *run, double slowest_us, struct bounds *b)
@@ -384,6 +406,7 @@ static enum world_resource rival_find(const struct cluster *c, const struct boun
 }
 
 /* Records the bottleneck, which is one of:
+ *     COMPARE_TIMEOUT  if ranks are masked after a timeout that is half of the slowest rank's time
  *     COMPARE_BEFORE   if the slowest rank's kernel waits for half of its time for the end of the one before
  *     a part           the busiest one, if it is busy for PART_BOUND_PERCENT of the slowest rank's time and has no
  *                      rival, and if latency takes no longer
@@ -408,10 +431,11 @@ static void record_bottleneck(struct record *record, const char *phase, const st
     const bool waits = late || busy_pct < STEPS_BOUND_PERCENT * (latency_longer ? 2 : 1);
     const bool alone = busy_pct >= PART_BOUND_PERCENT && rival == WORLD_RESOURCE_COUNT && !latency_longer;
     record_add_text(record, phase, RECORD_ALL, named,
-                    2 * b->awaits_us > slowest_us ? COMPARE_BEFORE
-                    : waits                       ? late ? COMPARE_LATE : COMPARE_STEPS
-                    : alone                       ? world_resource_name(b->busiest)
-                                                  : COMPARE_NO_PART);
+                    2 * b->timeout_us > slowest_us  ? COMPARE_TIMEOUT
+                    : 2 * b->awaits_us > slowest_us ? COMPARE_BEFORE
+                    : waits                         ? late ? COMPARE_LATE : COMPARE_STEPS
+                    : alone                         ? world_resource_name(b->busiest)
+                                                    : COMPARE_NO_PART);
     record_add(record, phase, RECORD_ALL, "bottleneck_busy_pct", busy_pct, "%");
     if (!some) return;
     if (rival < WORLD_RESOURCE_COUNT && !waits) {
@@ -440,6 +464,7 @@ static void record_bounds(struct record *record, const char *phase, const struct
     }
     record_some(record, phase, "last", "begins_us", b->late_us, "us");
     record_some(record, phase, "previous", "ends_us", b->awaits_us, "us");
+    record_some(record, phase, "mask", "timeout_us", b->timeout_us, "us");
     record_add_text(record, phase, RECORD_ALL, "bound_tightest", name[b->tightest]);
     record_add(record, phase, RECORD_ALL, "efficiency_pct", slowest_us > 0 ? 100 * b->us[b->tightest] / slowest_us : 0,
                "%");
@@ -655,6 +680,7 @@ static void phase_launch(void *context, uint32_t rank, uint32_t kernel, struct f
     struct run *run = context;
     const uint32_t phase = run->first_phase + kernel % run->program_phases;
     assert(rank < run->job->ranks && phase < kernel_phase_count(run->job));
+    run->masked[(gsize)kernel * run->job->ranks + rank] = masked_by(run, rank);
     if (run->beside->wanted) world_pressure_set(run->world, rank, &run->beside->phase[phase].pressure);
     struct kernel_launch *const launch = run->launched[rank] = kernel_rank_launch(run->rank[rank], phase);
     if (rank == 0) run->launch[phase] = *launch;

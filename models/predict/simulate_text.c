@@ -9,6 +9,7 @@
  *     + one way     launch, post, fetch, network, delivery, poll of one message     (bound_latency_us)
  *     + late        until the last rank begins                                      (last_begins_us)
  *     + before      until the kernel before it ends                                 (previous_ends_us)
+ *     + timeout     until ranks that do not answer are masked                       (mask_timeout_us)
  *     + the rest    the rank's own steps, and waiting: for its turn, and for other ranks' data, credits and signals
  *     = slowest     the slowest rank's time
  *
@@ -89,7 +90,8 @@ static void phase_cells(const struct case_options *c, const struct record *recor
     g_autofree char *bound = compare_limit_text(&limit), *work = compare_limit_work(&limit);
     struct accuracy accuracy;
     accuracy_find(cluster, record_get(record, "kernel"), phase, accuracy_poster(c, record, cluster), &accuracy);
-    g_autofree char *off = accuracy_text(&accuracy);
+    const bool measured = g_strcmp0(limit.resource, COMPARE_TIMEOUT) != 0; /* nobody has measured a phase that masks */
+    g_autofree char *off = measured ? accuracy_text(&accuracy) : g_strdup("-");
     text_table_cell(table, "%s", phase);
     number_cell(table, compare_slowest_us(record, phase));
     text_table_cell(table, "%s", off);
@@ -173,6 +175,9 @@ void simulate_table_append(const struct case_options *c, const struct record *re
                     "longer: warps' steps, launches, ways of words and messages, one after another; ranks that\n"
                     "begin late, if the slowest rank runs for half of its time before the last one begins; the\n"
                     "kernel before it, if the slowest rank's kernel waits for half of its time until that ends.\n");
+    if (record_get(record, "mask-timeout"))
+        g_string_append(
+            out, "Bound by the timeout of ranks that do not answer, if that is half of the slowest rank's time.\n");
     const char *notes = record_get(record, "notes");
     if (notes) g_string_append_printf(out, "Note: %s.\n", notes);
 }
@@ -189,8 +194,9 @@ struct part_facts {
 struct phase_facts {
     const char *phase;
     double median_us, slowest_us, latency_us;
-    double late_us;   /* for how long the slowest rank runs before the last one begins */
-    double awaits_us; /* for how long its kernel waits for the end of the one before */
+    double late_us;    /* for how long the slowest rank runs before the last one begins */
+    double awaits_us;  /* for how long its kernel waits for the end of the one before */
+    double timeout_us; /* for how long it waits for ranks that it then masks */
     bool sends;
     int32_t slowest_rank;      /* RECORD_ALL: not known */
     struct part_facts busiest; /* name NULL: none */
@@ -247,6 +253,7 @@ static void facts_find(const struct record *record, const char *phase, struct ph
     f->latency_us = all_of(record, phase, "bound_latency_us");
     f->late_us = all_of(record, phase, "last_begins_us");
     f->awaits_us = all_of(record, phase, "previous_ends_us");
+    f->timeout_us = all_of(record, phase, "mask_timeout_us");
     f->sends = all_of(record, phase, "physical_nic_gbs") > 0 || all_of(record, phase, "physical_nvl_gbs") > 0;
     double slowest = -1;
     for (uint32_t i = 0; i < record_row_count(record); i++) {
@@ -312,7 +319,10 @@ static void sum_append(const struct phase_facts *f, GString *out)
     us_line(out, "until the last rank begins, as far as not in the above", late, f->slowest_us);
     const double awaits = f->awaits_us > 0 ? MIN(left - way - late, f->awaits_us) : 0;
     us_line(out, "until the kernel before it ends, as far as not in the above", awaits, f->slowest_us);
-    us_line(out, "the rest: its own steps, turns, waiting for other ranks", left - way - late - awaits, f->slowest_us);
+    const double timeout = f->timeout_us > 0 ? MIN(left - way - late - awaits, f->timeout_us) : 0;
+    us_line(out, "until ranks that do not answer are masked, as far as not above", timeout, f->slowest_us);
+    us_line(out, "the rest: its own steps, turns, waiting for other ranks", left - way - late - awaits - timeout,
+            f->slowest_us);
     g_string_append_printf(out, "    %-62s %9.2f us\n", "the slowest rank", f->slowest_us);
 }
 
