@@ -174,7 +174,7 @@ TEST("at which rate")
         const char *text, *phase, *key;
         double gbs;
     } said[] = {
-        { "cluster=h200 kernel=normal num-ranks=8 num-tokens=4096", "dispatch", "nvlink.unaligned-rate", 309 },
+        { "cluster=h200 kernel=normal num-ranks=8 num-tokens=4096", "dispatch", "nvlink.unaligned-rate", 310 },
         { "cluster=h800-cx7 kernel=normal num-ranks=16 cached=yes", "dispatch", "nvlink.split-rate", 125 },
         { "cluster=gb200-nvl72 kernel=two-sided num-ranks=16 num-tokens=512", "combine", "nvlink.unaligned-rate", 634 },
         { "cluster=h100-cx7 kernel=ll num-ranks=16", "combine", "nic.rate", 46.7 },
