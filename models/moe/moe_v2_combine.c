@@ -170,9 +170,6 @@ static enum worker_step merger_step(struct fabric_worker *w)
     const struct v2_pass *pass = merger_pass(m);
     if (!m->reduced) {
         if (merger_awaits(m)) return WORKER_WAIT;
-        if (pass->node != r->ht.g.node)
-            fabric_ahead(w->fabric, v2_word_private(r, V2_FINISHED), (uint16_t)v2_rail(r, pass->node),
-                         v2_queue(r, m->channel));
         const uint64_t bytes = r->ht.combine_slot.row_bytes;
         fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_REDUCE,
                                               .rows = 1,

@@ -47,9 +47,6 @@ static void token_copy(struct v2_sender *s)
     uint8_t meta[V2_META_MAX];
     s->copied = true;
     if (!mask) return;
-    for (uint32_t left = abroad; left; left &= left - 1)
-        fabric_ahead(s->worker.fabric, v2_word_private(r, V2_FINISHED),
-                     (uint16_t)v2_rail(r, (uint32_t)__builtin_ctz(left)), v2_queue(r, s->channel));
     v2_meta_make(r, s->token, meta); /* control flow needs the meta */
     memcpy(send_slot(r, s->token) + slot->meta, meta, slot->meta_bytes);
     if (token_at_home(r, s->token)) memcpy(home_slot(s, s->token) + slot->meta, meta, slot->meta_bytes);
