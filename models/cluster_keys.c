@@ -63,7 +63,7 @@ static const struct cluster_key keys[] = {
         "What the L2 holds of what was just written, and, low latency, of the call before.  Default: nothing."),
     RATE("gpu", "l2-rate", MEMORY, true, gpu.l2_rate_bps, "How fast the L2 moves such rows."),
     RATE("gpu", "l2-sms-rate", MEMORY, true, gpu.l2_sms_rate_bps,
-         "What all SMs together load from the L2.  With l2-queue, for a --compute whose data stay there (:l2)."),
+         "What all SMs together load from the L2.  With hbm-queue, for a --compute."),
     TIME("gpu", "l2-queue", MEMORY, true, gpu.l2_queue_ps, "As hbm-queue, for the L2 and l2-sms-rate."),
     RATE("gpu", "store-warp-rate", SMS, false, gpu.store.warp_rate_bps,
          "The bytes that a warp loads from a peer, or moves in a loop that no sheet describes."),

@@ -5,14 +5,15 @@
 #include "tests/unit.h"
 
 /* A GPU whose memory moves 1000 GB/s, be it reads, writes or both.  The memory's S (hbm-queue) is 100 ns, and its T
- * (hbm-write-burst) is 1000 ns.  The L2 has 50 MB, moves 4000 GB/s and has an S of 20 ns.  An SM stores at most 50
- * GB/s.
- */
+ * (hbm-write-burst) is 1000 ns.  The L2 has 50 MB, moves 4000 GB/s and has an S of 20 ns.  A load takes 800 ns, so that
+ * 32000 bytes come to an SM meanwhile.  An SM stores at most 50 GB/s. */
 static const struct cluster_gpu gpu = {
     .sms = 100,
     .hbm_rate_bps = UINT64_C(8000000000000),
     .hbm_read_rate_bps = UINT64_C(8000000000000),
     .hbm_write_rate_bps = UINT64_C(8000000000000),
+    .load_ps = 800000,
+    .load_l2_ps = 800000,
     .hbm_queue_ps = 100000,
     .hbm_write_burst_ps = 1000000,
     .l2_sms_rate_bps = UINT64_C(32000000000000),
@@ -38,6 +39,7 @@ TEST("loads that ask for a steady rate")
     c = pressure_solve(&gpu, &nothing, &l, 1, &rate);
     CU_ASSERT_DOUBLE_EQUAL((double)c.load_ps, 300000, 10);
     CU_ASSERT_DOUBLE_EQUAL((double)c.store_ps, 25000, 10);
+    CU_ASSERT_EQUAL(pressure_store_ps(&c, 32000), c.store_ps);
     /* The kernel's own 100 GB/s add to the load's 500 GB/s, so rho is 0.6.  The kernel gets 100 / 600 of the L2. */
     const struct pressure_load own = { .read_bps = 50e9, .write_bps = 50e9 };
     c = pressure_solve(&gpu, &own, &l, 1, &rate);

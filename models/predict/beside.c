@@ -171,9 +171,9 @@ static bool memory_check(const struct cluster *cluster, const struct pressure_lo
 {
     const struct cluster_gpu *gpu = &cluster->gpu;
     const bool hbm = pressure_known(gpu);
-    if (hbm && (!load->l2 || (gpu->l2_sms_rate_bps && gpu->l2_queue_ps))) return true;
+    if (hbm && (!load->l2 || gpu->l2_queue_ps)) return true;
     return error_input(error, "compute: expected %s in [gpu] of %s, which says what loads wait for, found none",
-                       hbm ? "l2-sms-rate and l2-queue" : "hbm-queue", cluster->path);
+                       hbm ? "l2-queue" : "hbm-queue, l2-sms-rate and load", cluster->path);
 }
 
 static bool sms_parse(const char *text, uint32_t kernel_sms, uint32_t all, double *sms, GError **error)

@@ -4,18 +4,26 @@
 #include <assert.h>
 #include <math.h>
 
-/* With more bytes in flight than this, a byte of an SM also waits behind the SM's other bytes.  Such waits are the part
- * of a kernel's cycle that is spent in shared queues.  [K] a scan of five values over kernels that run with loads on
- * H100, tests/accuracy/h100_loads.csv. */
-#define SM_QUEUE_BYTES 32768.0
 static const double use_most = 0.9999;
 
-bool pressure_known(const struct cluster_gpu *gpu) { return gpu->hbm_queue_ps > 0; }
+bool pressure_known(const struct cluster_gpu *gpu)
+{
+    return gpu->hbm_queue_ps > 0 && gpu->l2_sms_rate_bps > 0 && gpu->load_ps > 0;
+}
+
+/* The bytes that come to an SM during the wait for one load, if all SMs load.  With more of them in flight, a byte of
+ * an SM also waits behind the SM's other bytes.  Such waits are the part of a kernel's cycle that is spent in shared
+ * queues. */
+static double sm_queue_bytes(const struct cluster_gpu *gpu)
+{
+    return (double)gpu->l2_sms_rate_bps / 8 / gpu->sms * (double)gpu->load_ps / 1e12;
+}
 
 struct memory {
     double read, write, copy; /* bytes a second */
     bool l2;                  /* true: it is the L2, for kernels whose data stay there; false: HBM */
     double queue_ps, burst_ps;
+    double sm_bytes; /* see sm_queue_bytes() */
     double most_ps; /* an upper limit of every wait: how long reads take of all bytes that the SMs can have in flight */
 };
 
@@ -31,6 +39,7 @@ static struct memory l2_of(const struct cluster_gpu *gpu)
                             .copy = rate,
                             .l2 = true,
                             .queue_ps = (double)gpu->l2_queue_ps,
+                            .sm_bytes = sm_queue_bytes(gpu),
                             .most_ps = 1e12 * PRESSURE_FLIGHT_BYTES * gpu->sms / rate };
 }
 
@@ -42,6 +51,7 @@ static struct memory hbm_of(const struct cluster_gpu *gpu)
                             .copy = copy,
                             .queue_ps = (double)gpu->hbm_queue_ps,
                             .burst_ps = (double)gpu->hbm_write_burst_ps,
+                            .sm_bytes = sm_queue_bytes(gpu),
                             .most_ps = 1e12 * PRESSURE_FLIGHT_BYTES * gpu->sms /
                                        (gpu->hbm_read_rate_bps ? (double)gpu->hbm_read_rate_bps / 8 : copy) };
 }
@@ -69,7 +79,7 @@ static double load_wait_ps(const struct memory *m, struct use use)
 static double turn_wait_ps(const struct memory *m, const struct pressure_load *l, struct use use)
 {
     const double reads = l->read_bps / (l->read_bps + l->write_bps);
-    const double shared = fmax(1, l->flight_bytes / SM_QUEUE_BYTES);
+    const double shared = fmax(1, l->flight_bytes / m->sm_bytes);
     return shared * (reads * load_wait_ps(m, use) + (1 - reads) * use.writes * queue_ps(m, use));
 }
 
@@ -184,6 +194,7 @@ struct pressure pressure_solve(const struct cluster_gpu *gpu, const struct press
         .load_ps = (uint64_t)(hbm.load_ps + l2.load_ps + port_ps),
         .near_ps = (uint64_t)(l2.load_ps + port_ps),
         .store_ps = (uint64_t)(hbm.store_ps + l2.store_ps + port_ps),
+        .sm_bytes = sm_queue_bytes(gpu),
         .l2_bytes = gpu->l2_bytes ? (uint64_t)fmax((double)gpu->l2_bytes * kept / (kept + fill), 1e6) : 0,
     };
 }
@@ -201,5 +212,5 @@ uint64_t pressure_longer_ps(const struct pressure *c, const struct cluster_gpu *
 
 uint64_t pressure_store_ps(const struct pressure *c, uint64_t size_bytes)
 {
-    return c ? (uint64_t)((double)c->store_ps * (double)size_bytes / SM_QUEUE_BYTES) : 0;
+    return c && c->store_ps ? (uint64_t)((double)c->store_ps * (double)size_bytes / c->sm_bytes) : 0;
 }
