@@ -19,6 +19,14 @@ static const char *const kind_titles[CLUSTER_PART_NONE] = {
     [CLUSTER_PART_LATENCIES] = "latencies",
 };
 
+/* ... and as the subject of a sentence. */
+static const char *const kind_names[CLUSTER_PART_NONE] = {
+    [CLUSTER_PART_NICS] = "NICs",           [CLUSTER_PART_PEERS] = "NVLinks",
+    [CLUSTER_PART_MEMORY] = "memories",     [CLUSTER_PART_SMS] = "SMs",
+    [CLUSTER_PART_POSTING] = "posts",       [CLUSTER_PART_LINKS] = "links",
+    [CLUSTER_PART_LATENCIES] = "latencies",
+};
+
 static void rate_set(GPtrArray *settings, const char *key, uint64_t rate_bps)
 {
     if (rate_bps) g_ptr_array_add(settings, g_strdup_printf("%s=%.6f Mbit/s", key, (double)rate_bps / 1e6));
@@ -117,6 +125,44 @@ double faster_gain_pct(const struct record *before, const struct record *after, 
     return 100 * (1 - compare_slowest_us(after, phase) / compare_slowest_us(before, phase));
 }
 
+enum cluster_part faster_kind(const char *bottleneck)
+{
+    static const char *const resources[CLUSTER_PART_NONE][5] = {
+        [CLUSTER_PART_NICS] = { "nic_tx", "nic_rx", "receiving", "atomics" },
+        [CLUSTER_PART_PEERS] = { "nvlink_egress", "nvlink_ingress" },
+        [CLUSTER_PART_MEMORY] = { "hbm" },
+        [CLUSTER_PART_SMS] = { "sm" },
+        [CLUSTER_PART_POSTING] = { "posting" },
+        [CLUSTER_PART_LINKS] = { "link" },
+        [CLUSTER_PART_LATENCIES] = { COMPARE_STEPS },
+    };
+    int kind = 0;
+    while (kind < CLUSTER_PART_NONE && !g_strv_contains(resources[kind], bottleneck)) kind++;
+    return (enum cluster_part)kind;
+}
+
+/* A part that is busy for most of the time may have its work hidden by what other workers do meanwhile.  Then it is
+ * named as the bottleneck, but the phase gains more from faster parts of another kind, or nothing from it. */
+static void denial_append(const struct record *record, struct record *const after[CLUSTER_PART_NONE], const char *phase,
+                          GString *out)
+{
+    const struct record_row *bound = record_find(record, phase, RECORD_ALL, "bottleneck");
+    const enum cluster_part named = bound ? faster_kind(record_row_text(bound)) : CLUSTER_PART_NONE;
+    if (named == CLUSTER_PART_NONE || named == CLUSTER_PART_LATENCIES) return;
+    const double own_pct = faster_gain_pct(record, after[named], phase);
+    double most_pct = -INFINITY;
+    int most = 0;
+    for (int kind = 0; kind < CLUSTER_PART_NONE; kind++) {
+        const double pct = faster_gain_pct(record, after[kind], phase);
+        if (kind != (int)named && pct > most_pct) most_pct = pct, most = kind;
+    }
+    if (own_pct >= 1 && own_pct >= most_pct - 0.5) return;
+    g_string_append_printf(out,
+                           "Busy as they are, %s do not bound %s alone: twice as fast, they would save %.0f %%, and %s "
+                           "%.0f %%.\n",
+                           kind_names[named], phase, fmax(own_pct, 0), kind_names[most], fmax(most_pct, 0));
+}
+
 static void table_append(const struct record *record, struct record *const after[CLUSTER_PART_NONE], GString *out)
 {
     const char *titles[1 + CLUSTER_PART_NONE] = { "twice as fast:" };
@@ -136,6 +182,7 @@ static void table_append(const struct record *record, struct record *const after
     text_table_append(table, out);
     g_string_append(out, "How the slowest rank's time changes, predicted with all parts of one kind twice as fast.\n"
                          "Latencies: launches, ways of words and messages, fences.\n");
+    for (guint i = 0; i < phases->len; i++) denial_append(record, after, g_ptr_array_index(phases, i), out);
 }
 
 bool faster_append(const struct case_options *c, const struct cluster *cluster, const struct case_load *load,

@@ -19,9 +19,13 @@ bool faster_predict(const struct case_options *c, const struct cluster *cluster,
 /* By how many percent the slowest rank's time of a phase is shorter in `after`; NAN: not known. */
 double faster_gain_pct(const struct record *before, const struct record *after, const char *phase);
 
+/* The kind of parts to which a bottleneck of a record belongs; CLUSTER_PART_NONE: to none of them. */
+enum cluster_part faster_kind(const char *bottleneck);
+
 /* record: the case's prediction.  Predicts the case again for each kind of part, with all parts of that kind twice as
- * fast, and appends a table that says how much time each phase saves.  Appends nothing if the cluster is a host, whose
- * cores do all work.  False and *error if a prediction fails. */
+ * fast, and appends a table that says how much time each phase saves.  If that contradicts the part that the record
+ * names as the bottleneck, appends a sentence that takes the name back.  Appends nothing if the cluster is a host,
+ * whose cores do all work.  False and *error if a prediction fails. */
 bool faster_append(const struct case_options *c, const struct cluster *cluster, const struct case_load *load,
                    const struct record *record, GString *out, GError **error);
 
