@@ -14,6 +14,12 @@ static void acks_owe(const struct world *w, const struct request *r)
     if (!turns_round(w, r)) w->nic[port_to(w, r)].owed_bytes += w->cluster->nic.ack_bytes;
 }
 
+static void payload_store(const struct world_rank *target, const struct parcel *parcel)
+{
+    assert(parcel->target_offset + parcel->payload_bytes <= target->fabric.heap_bytes);
+    memcpy(target->fabric.heap + parcel->target_offset, parcel->payload, parcel->payload_bytes);
+}
+
 /* Runs when a request's last byte has arrived.  Stores the payload, lets a signal change its word, and completes a
  * get. */
 void nic_request_landed(struct sim *sim, struct sim_event *event)
@@ -23,8 +29,7 @@ void nic_request_landed(struct sim *sim, struct sim_event *event)
     struct world_rank *target = &w->rank[r->target];
     const struct parcel *parcel = parcel_of(w, r);
     if (parcel && parcel->payload_bytes) {
-        assert(parcel->target_offset + parcel->payload_bytes <= target->fabric.heap_bytes);
-        memcpy(target->fabric.heap + parcel->target_offset, parcel->payload, parcel->payload_bytes);
+        payload_store(target, parcel);
         if (w->box) free((void *)(uintptr_t)parcel->payload);
     }
     if (r->answer) world_qp_complete(w, r->target, nic_qp(target, r->source, r->queue), r->places, sim_now_ps(sim));
@@ -64,9 +69,13 @@ static void request_known(struct world *w, struct mail *m, uint64_t visible_ps)
     acks_owe(w, r);
     const bool held = r->signal && r->add && world_counter_hold(&w->rank[r->target], r->word, r->value, &visible_ps);
     const struct parcel *const parcel = parcel_of(w->rank[r->source].world, r);
-    const bool signal = r->signal && !held;
-    if (!signal && !r->answer && !(parcel && parcel->payload_bytes)) return;
-    struct request *const landing = landing_of(w, m, parcel);
+    const bool signal = r->signal && !held, payload = parcel && parcel->payload_bytes;
+    /* What a kernel passes on besides rows is small, and nobody reads it before a later signal.  So between parts it
+     * comes at once, which needs neither a copy nor an event. */
+    const bool early = payload && w->box && !w->options.payload;
+    if (early) payload_store(&w->rank[r->target], parcel);
+    if (!signal && !r->answer && (early || !payload)) return;
+    struct request *const landing = landing_of(w, m, early ? NULL : parcel);
     landing->signal = signal;
     landing->event = (struct sim_event){ .kind = EVENT_LANDED };
     sim_schedule_at(w->sim, &landing->event, visible_ps);
