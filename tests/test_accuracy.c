@@ -58,6 +58,24 @@ TEST("a kernel that nobody measured has none, nor one by another backend")
     CU_ASSERT(!accuracy_find(h800, "ll", "dispatch", "ibgda-cpu", &a));
 }
 
+/* Beside a load, kernels are off by more than alone, and rows beside loads say by how much. */
+TEST("beside a load")
+{
+    g_autoptr(cluster) h100 = cluster_load("models/clusters/h100.ini", NULL);
+    g_autoptr(record) record = record_new();
+    struct case_options c;
+    struct accuracy alone, beside;
+    CU_ASSERT_PTR_NOT_NULL_FATAL(h100);
+    case_init(&c);
+    CU_ASSERT(case_set(&c, "num-ranks", "8", NULL));
+    case_cluster_settle(&c, h100);
+    record_set(record, "num-ranks", "8");
+    CU_ASSERT(accuracy_find(h100, "normal", "combine", accuracy_poster(&c, record, h100), &alone));
+    CU_ASSERT(case_set(&c, "compute", "copy:2TB/s", NULL));
+    CU_ASSERT(accuracy_find(h100, "normal", "combine", accuracy_poster(&c, record, h100), &beside));
+    CU_ASSERT(beside.rows >= 5 && !beside.elsewhere && beside.p90_pct > alone.p90_pct);
+}
+
 TEST("every machine of the table is shipped")
 {
     g_autoptr(GKeyFile) table = g_key_file_new();

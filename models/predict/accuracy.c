@@ -46,6 +46,7 @@ static const char *own_backend(const struct cluster *cluster)
 const char *accuracy_poster(const struct case_options *c, const struct record *record, const struct cluster *cluster)
 {
     const char *ranks = record_get(record, "num-ranks");
+    if (c->compute) return "beside";
     if (g_ascii_strtoull(ranks, NULL, 10) <= c->ranks_per_node && !c->nvlink_disabled) return "node";
     return c->backend ? c->backend : own_backend(cluster);
 }
