@@ -112,7 +112,7 @@ enum { END_EMPTY = CHUNK_ENTRIES * sizeof(struct entry) };
 
 struct sim {
     struct sim_clock clock;
-    sim_look *far, *near; /* called before an event runs; NULL: not called */
+    sim_look *far, *near; /* called before an event runs; both NULL: not called */
     void *owner;
     sim_handler *handler[SIM_KINDS + 1];
     uint32_t pending_count;
@@ -430,7 +430,7 @@ static void front_look_ahead(const struct sim *sim)
     const struct entry *const first = &sim->front[sim->front_head];
     const uint32_t left = sim->front_tail - sim->front_head;
     for (uint32_t i = 0; sim->far && i < left && i <= FAR; i++) sim->far(sim, first[i].event);
-    for (uint32_t i = 0; sim->near && i < left && i <= NEAR; i++) sim->near(sim, first[i].event);
+    for (uint32_t i = 0; sim->far && i < left && i <= NEAR; i++) sim->near(sim, first[i].event);
 }
 
 /* Takes slots of a level into the empty front, from `digit` on, as many as fit. */
@@ -534,8 +534,9 @@ static void row_look_ahead(const struct sim *sim, const struct sim_row *row, uin
         __builtin_prefetch((void *)event, 1);
         __builtin_prefetch((void *)(event + LINE_BYTES), 1);
     }
-    if (sim->far && next + FAR < row->count) sim->far(sim, row_event(row, next + FAR));
-    if (sim->near && next + NEAR < row->count) sim->near(sim, row_event(row, next + NEAR));
+    if (!sim->far) return;
+    if (next + FAR < row->count) sim->far(sim, row_event(row, next + FAR));
+    if (next + NEAR < row->count) sim->near(sim, row_event(row, next + NEAR));
 }
 
 static void row_run(struct sim *sim, struct sim_event *event)
@@ -601,10 +602,12 @@ static inline bool event_run(struct sim *sim, uint64_t end_ps)
 {
     struct sim_event *const event = event_take(sim, end_ps);
     if (!event) return false;
-    const struct entry *const next = &sim->front[sim->front_head];
-    const uint32_t left = sim->front_tail - sim->front_head;
-    if (left > FAR && sim->far) sim->far(sim, next[FAR].event);
-    if (left > NEAR && sim->near) sim->near(sim, next[NEAR].event);
+    if (sim->far) {
+        const struct entry *const next = &sim->front[sim->front_head];
+        const uint32_t left = sim->front_tail - sim->front_head;
+        if (left > FAR) sim->far(sim, next[FAR].event);
+        if (left > NEAR) sim->near(sim, next[NEAR].event);
+    }
     sim->clock.event_count++;
     sim->clock.now_ps = sim_event_time_ps(event);
     event->due_ps = 0;
