@@ -48,15 +48,15 @@ uint64_t gpu_scanning_256(const struct world_rank *rank, const struct world_work
     return parts;
 }
 
-/* The worker's entry among the SM's movers.  It is made when the worker first moves rows. */
-static struct mover *mover_of(struct world_worker *ww)
+/* Makes the worker's entry among the SM's movers, when it first moves rows. */
+static __attribute__((noinline)) void mover_add(struct world_worker *ww, bool bulk, uint64_t from_ps, uint64_t to_ps)
 {
     struct world_rank *rank = worker_rank(ww);
-    if (ww->mover) return &rank->mover[ww->mover - 1];
     rank->mover = entries_grow(rank->mover, rank->mover_count, &rank->mover_max, sizeof rank->mover[0]);
-    rank->mover[rank->mover_count++] = (struct mover){ .sm_next = rank->sm_first[ww->sm] & RANK_WORKERS_MAX };
+    rank->mover[rank->mover_count++] = (struct mover){
+        .from_ps = from_ps, .to_ps = to_ps, .sm_next = rank->sm_first[ww->sm] & RANK_WORKERS_MAX, .bulk = bulk
+    };
     rank->sm_first[ww->sm] = ww->mover = rank->mover_count;
-    return &rank->mover[ww->mover - 1];
 }
 
 static uint32_t part_256(uint64_t part_ps, uint64_t turn_ps)
@@ -66,7 +66,11 @@ static uint32_t part_256(uint64_t part_ps, uint64_t turn_ps)
 
 void gpu_moved_note(struct world_worker *ww, bool bulk, uint64_t from_ps, uint64_t to_ps)
 {
-    struct mover *m = mover_of(ww);
+    if (!ww->mover) {
+        mover_add(ww, bulk, from_ps, to_ps);
+        return;
+    }
+    struct mover *m = &worker_rank(ww)->mover[ww->mover - 1];
     uint32_t moving_256 = m->moving_256, scanning_256 = m->scanning_256;
     if (m->from_ps && from_ps > m->from_ps && m->to_ps > m->from_ps) {
         const uint64_t turn_ps = from_ps - m->from_ps;
