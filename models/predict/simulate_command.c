@@ -229,7 +229,7 @@ static void writes_note(const struct case_options *c, const struct cluster_gpu *
     struct pressure_load load = { 0 };
     if (!c->compute || !beside_rate_parse(c->compute, &load) || load.write_bps <= 0) return;
     if (load.l2)
-        fprintf(stderr, "eptwin simulate: note: beside copies in the L2, kernels take 0.9 to 1.3 times as long as "
+        fprintf(stderr, "eptwin simulate: note: beside copies in the L2, kernels take 0.9 to 1.35 times as long as "
                         "predicted here\n");
     else if (load.read_bps <= 0 && load.write_bps >= (double)gpu->hbm_write_rate_bps / 16)
         fprintf(stderr,
