@@ -549,6 +549,8 @@ bool case_kernel_in(const struct case_options *c, const char *names)
     return g_strv_contains((const char *const *)name, case_kernel(c));
 }
 
+bool case_peers_by_rdma(const struct case_options *c) { return c->nvlink_disabled && !case_kernel_in(c, "normal"); }
+
 uint32_t case_ranks(const struct case_options *c)
 {
     if (c->num_ranks) return c->num_ranks;

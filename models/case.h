@@ -116,6 +116,9 @@ struct case_options case_resolved(const struct case_options *c);
  * return the value that case_resolved() gives. */
 const char *case_kernel(const struct case_options *c);
 bool case_kernel_in(const struct case_options *c, const char *names); /* names is a list such as "ll|normal|v2" */
+/* Whether --disable-nvlink lets RDMA reach peers of the same node.  Normal kernels still map their peers' memory, by
+ * PCIe. */
+bool case_peers_by_rdma(const struct case_options *c);
 uint32_t case_ranks(const struct case_options *c); /* this function reads no file: if only a trace or a matrix file
                                                     * gives the ranks, it returns 8 */
 uint32_t case_tokens(const struct case_options *c);

@@ -271,13 +271,14 @@ static bool node_settle(struct replay_plan *plan, GError **error)
 static bool network_check(const struct replay_plan *plan, GError **error)
 {
     const struct kernel_job *job = plan->item[0].job;
-    if (strcmp(plan->command->live.fabric, "shm") == 0 || plan->case_options->nvlink_disabled ||
+    if (strcmp(plan->command->live.fabric, "shm") == 0 || case_peers_by_rdma(plan->case_options) ||
         job->ranks > job->ranks_per_node)
         return true;
     return error_input(error,
                        "--fabric %s: expected ranks of different nodes, that it connects, found %u of one node: add "
-                       "--ranks-per-node or --disable-nvlink",
-                       plan->command->live.fabric, job->ranks);
+                       "--ranks-per-node%s",
+                       plan->command->live.fabric, job->ranks,
+                       case_kernel_in(plan->case_options, "normal") ? "" : " or --disable-nvlink");
 }
 
 static bool program_make(struct replay_plan *plan, GError **error)

@@ -43,7 +43,7 @@ static bool rank_open(struct replay_rank *r, GError **error)
     needs.queue_depth = MAX(needs.queue_depth, 1);
     struct live_options options = r->plan->command->live;
     options.ranks_per_node = r->item->job->ranks_per_node;
-    options.nvlink_disabled = r->plan->case_options->nvlink_disabled;
+    options.nvlink_disabled = case_peers_by_rdma(r->plan->case_options);
     r->world = live_world_new(&options, &needs, r->bootstrap, error);
     if (!r->world) return false;
     live_command_note(r->plan->command, r->world);

@@ -294,7 +294,7 @@ static bool step_open(struct replay_step *s, GError **error)
         needs.queue_depth = MAX(needs.queue_depth, 1);
         struct live_options options = plan->command->live;
         options.ranks_per_node = job->ranks_per_node;
-        options.nvlink_disabled = plan->case_options->nvlink_disabled;
+        options.nvlink_disabled = case_peers_by_rdma(plan->case_options);
         s->batch[b].world = live_world_new(&options, &needs, s->bootstrap, error);
         if (!s->batch[b].world) return false;
         s->batch[b].rank = kernel_rank_new(job, live_world_fabric(s->batch[b].world));

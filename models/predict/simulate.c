@@ -107,7 +107,7 @@ static void machine_record(const struct run *run, const struct case_options *c, 
  * Other kernels use the NIC. */
 static bool nvlink_disable(struct run *run, const struct case_options *c, GError **error)
 {
-    if (!c->nvlink_disabled || g_strcmp0(c->kernel, "normal") != 0) return true;
+    if (!c->nvlink_disabled || case_peers_by_rdma(c)) return true;
     if (!graph_peers_by_pcie(run->cluster, &run->by_pcie))
         return error_input(error,
                            "disable-nvlink: normal kernels then store over PCIe: expected pcie-rate in [node] of %s, "
@@ -130,7 +130,7 @@ static bool run_init(struct run *run, const struct case_options *c, const struct
 {
     if (!nvlink_disable(run, c, error)) return false;
     const struct kernel_job *o = run->job;
-    const bool by_nic = c->nvlink_disabled && run->cluster != &run->by_pcie;
+    const bool by_nic = case_peers_by_rdma(c);
     const bool rdma = by_nic ? o->ranks > 1 : o->ranks > o->ranks_per_node;
     if (rdma && !graph_node_nics(run->cluster, 1))
         return error_input(error, "%s: ranks of several nodes need a [nic] and a [network] section",

@@ -11,5 +11,7 @@ $EPTWIN replay --ranks 2 --num-experts 8 $small | shape
 $EPTWIN replay --ranks 4 --ranks-per-node 2 --num-experts 8 $small --hook --dtype bf16 | shape | grep -E 'checks|,all,time_us,|fabric'
 $EPTWIN replay --ranks 4 --num-experts 8 $small --disable-nvlink --format json --output out.json && grep -c '"time_us"' out.json
 $EPTWIN replay --kernel normal --num-ranks 4 --num-experts 8 $small --no-check --no-bind | shape | grep -E 'bound|checks|,all,time_us,'
+$EPTWIN replay --kernel normal --ranks 4 --num-experts 8 $small --disable-nvlink | grep '^# checks' # over PCIe: no network
+$EPTWIN replay --kernel normal --ranks 4 --num-experts 8 $small --disable-nvlink --fabric ofi; echo "status $?"
 ls
 left
