@@ -28,7 +28,7 @@ static struct moe_options options_draw(struct rng *rng)
     o.ue8m0 = o.round_scale && rng_below(rng, 2);
     o.hook = rng_below(rng, 2);
     o.logfmt = rng_below(rng, 2);
-    o.zero_copy = false;
+    o.zero_copy = !o.logfmt && rng_below(rng, 2);
     o.num_sms = 1 + (uint32_t)rng_below(rng, 8);
     return o;
 }

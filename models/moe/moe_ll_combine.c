@@ -318,6 +318,16 @@ static uint32_t step_stride(uint32_t groups)
     }
 }
 
+/* With zero-copy the experts write the rows that go by RDMA into the send buffer, before combine. */
+static void expert_write(const struct ll_returner *t)
+{
+    const struct ll_rank *r = ll_returner_rank(t);
+    const struct fabric *f = r->base.fabric;
+    if (!r->base.options->zero_copy || !f->payload) return;
+    if (fabric_path(f, (uint16_t)destination_of(t)) != FABRIC_RDMA) return;
+    for (uint32_t row = 0; row < t->count; row++) (void)slot_fill(t, row);
+}
+
 static void returners_launch(struct ll_rank *r, bool send, bool receive)
 {
     const uint32_t stride = step_stride(r->g.experts);
@@ -334,6 +344,7 @@ static void returners_launch(struct ll_rank *r, bool send, bool receive)
         *t = (struct ll_returner){ .number = e & LL_EXPERTS_MAX, .send = send, .receive = receive };
         if (send) t->count = (uint16_t)range_of(t).count;
         ll_worker_add(r, &t->worker, &returner_role, e / r->g.groups, r->g.warps_per_group);
+        if (send) expert_write(t);
         if (send) fabric_watch(&t->worker, ll_word_clean(r), 1, 0);
         if (receive) fabric_watch(&t->worker, ll_word_flag(r, e), 1, 0);
         r->gate_target += receive;
