@@ -47,6 +47,7 @@ const char *accuracy_poster(const struct case_options *c, const struct record *r
 {
     const char *ranks = record_get(record, "num-ranks");
     if (c->compute) return "beside";
+    if (c->nvlink_disabled && !case_peers_by_rdma(c)) return "pcie";
     if (g_ascii_strtoull(ranks, NULL, 10) <= c->ranks_per_node && !c->nvlink_disabled) return "node";
     return c->backend ? c->backend : own_backend(cluster);
 }

@@ -19,7 +19,8 @@ struct accuracy {
 };
 
 /* Who posts to NICs in a case (case_cluster_settle()) that was simulated into the record: a name of --backend, "?" for
- * times that are no backend's, "node" where all ranks are on one node, or "beside" where a load runs (--compute). */
+ * times that are no backend's, "node" where all ranks are on one node, "pcie" where peers of a node are reached by
+ * PCIe, or "beside" where a load runs (--compute). */
 const char *accuracy_poster(const struct case_options *c, const struct record *record, const struct cluster *cluster);
 
 /* Finds the errors of a phase.  kernel is a name of --kernel, and poster is as accuracy_poster() names it.  Errors of

@@ -282,7 +282,8 @@ static void waits_count(const struct summing *s)
     }
     for (uint32_t r = 0; r < s->ranks; r++)
         if (s->awaited_us[r] > s->awaited_us[a->awaited]) a->awaited = r;
-    a->awaited_pct = all_us > 0 ? 100 * s->awaited_us[a->awaited] / all_us : 0;
+    /* Rounding may make one rank's waiting larger than that for all. */
+    a->awaited_pct = all_us > 0 ? fmin(100 * s->awaited_us[a->awaited] / all_us, 100) : 0;
 }
 
 /* ---- by op ---- */
