@@ -11,20 +11,17 @@
 #include "reports/compare.h"
 #include "reports/text_table.h"
 
-/* The kinds of parts that can be twice as fast. */
-static const char *const kind_titles[CLUSTER_PART_NONE] = {
-    [CLUSTER_PART_NICS] = "NICs",           [CLUSTER_PART_PEERS] = "NVLink",
-    [CLUSTER_PART_MEMORY] = "memory",       [CLUSTER_PART_SMS] = "SMs",
-    [CLUSTER_PART_POSTING] = "posting",     [CLUSTER_PART_LINKS] = "links",
-    [CLUSTER_PART_LATENCIES] = "latencies",
-};
-
-/* ... and as the subject of a sentence. */
-static const char *const kind_names[CLUSTER_PART_NONE] = {
-    [CLUSTER_PART_NICS] = "NICs",           [CLUSTER_PART_PEERS] = "NVLinks",
-    [CLUSTER_PART_MEMORY] = "memories",     [CLUSTER_PART_SMS] = "SMs",
-    [CLUSTER_PART_POSTING] = "posts",       [CLUSTER_PART_LINKS] = "links",
-    [CLUSTER_PART_LATENCIES] = "latencies",
+/* The kinds of parts that can be twice as fast, as a table's title and as the subject of a sentence. */
+static const struct {
+    const char *title, *subject;
+} kinds[CLUSTER_PART_NONE] = {
+    [CLUSTER_PART_NICS] = { "NICs", "NICs" },
+    [CLUSTER_PART_PEERS] = { "NVLink", "NVLinks" },
+    [CLUSTER_PART_MEMORY] = { "memory", "memories" },
+    [CLUSTER_PART_SMS] = { "SMs", "SMs" },
+    [CLUSTER_PART_POSTING] = { "posting", "posts" },
+    [CLUSTER_PART_LINKS] = { "links", "links" },
+    [CLUSTER_PART_LATENCIES] = { "latencies", "latencies" },
 };
 
 static void rate_set(GPtrArray *settings, const char *key, uint64_t rate_bps)
@@ -160,13 +157,13 @@ static void denial_append(const struct record *record, struct record *const afte
     g_string_append_printf(out,
                            "Busy as they are, %s do not bound %s alone: twice as fast, they would save %.0f %%, and %s "
                            "%.0f %%.\n",
-                           kind_names[named], phase, fmax(own_pct, 0), kind_names[most], fmax(most_pct, 0));
+                           kinds[named].subject, phase, fmax(own_pct, 0), kinds[most].subject, fmax(most_pct, 0));
 }
 
 static void table_append(const struct record *record, struct record *const after[CLUSTER_PART_NONE], GString *out)
 {
     const char *titles[1 + CLUSTER_PART_NONE] = { "twice as fast:" };
-    for (int kind = 0; kind < CLUSTER_PART_NONE; kind++) titles[1 + kind] = kind_titles[kind];
+    for (int kind = 0; kind < CLUSTER_PART_NONE; kind++) titles[1 + kind] = kinds[kind].title;
     g_autoptr(text_table) table = text_table_new("lrrrrrrr", titles);
     g_autoptr(GPtrArray) phases = compare_phases(record);
     for (guint i = 0; i < phases->len; i++) {
