@@ -174,7 +174,8 @@ void compare_limit_append(const struct record *record, const char *phase, GStrin
     g_string_append(out, before);
     if (limit.resource) {
         const bool none = strcmp(limit.resource, COMPARE_NO_PART) == 0, waiting = compare_limit_waits(&limit);
-        const bool several = waiting && !g_str_has_prefix(limit.resource, "the ");
+        static const char *const plurals[] = { COMPARE_STEPS, COMPARE_LATE, NULL };
+        const bool several = g_strv_contains(plurals, limit.resource);
         g_autofree char *work = compare_limit_work(&limit);
         if (none) g_string_append(out, "No part alone is the bottleneck");
         else
