@@ -2,11 +2,11 @@
  *
  * A slow GPU must be named.  Without it, the step must be shorter by about the waiting that it was said to cause.
  * Ranks with equal tokens must not wait for tokens, and ranks with equal GPUs not for clocks, even if kernels draw
- * their times.  Without memory pressure,
- * the step must be shorter by about the contention that then disappears.  If GPUs also keep the clock at which the
- * tables were measured, hardly any contention must be left.  Graphs must save the time that launches were said to take.
- * NICs that are twice as fast must shorten time on the wire, but no computation.  Balance must pay if ranks were said
- * to wait for tokens.  What `--explain` predicts without a cause is the step of the options without it. */
+ * their times.  Without memory pressure, the step must be shorter by about the contention that then disappears.  If
+ * GPUs also keep the clock at which the tables were measured, hardly any contention must be left.  Graphs must save the
+ * time that launches were said to take.  NICs that are twice as fast must shorten time on the wire, but no computation.
+ * Balance must pay if ranks were said to wait for tokens.  What `--explain` predicts without a cause is the step of the
+ * options without it. */
 #include <glib.h>
 #include <math.h>
 #include <stdio.h>

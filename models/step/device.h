@@ -95,7 +95,7 @@ void device_ended(struct device *device, uint32_t rank); /* call it when the ran
 /* The rank's clock now, over the nominal one. */
 double device_clock(const struct device *device, uint32_t rank);
 /* The time of a compute kernel alone on this rank, with the rank's speed and slow, without and with the kernel's
- * jitter. It leaves out that the clock follows the power. */
+ * jitter.  It leaves out that the clock follows the power. */
 double device_clocked_us(const struct device *device, uint32_t rank, uint32_t kernel);
 double device_alone_us(const struct device *device, uint32_t rank, uint32_t kernel);
 /* The times of a kernel.  They are valid once the kernel has ended on the rank. */

@@ -192,10 +192,10 @@ static void costs_make(struct step_run *run, struct comm *comm)
     comm->rows = program_rows(routing, 1);
     g_autofree double *tiles = program_rows(routing, costs_tile_rows(run->options->costs));
     g_autofree double *tokens = program_tokens(routing);
-    const uint32_t apart = run->passes > 1 ? 1 : STEP_PASSES; /* without a backward pass, its ops need no costs */
+    const uint32_t stride = run->passes > 1 ? 1 : STEP_PASSES; /* without a backward pass, its ops need no costs */
     comm->cost = g_new0(struct step_cost, (gsize)run->ranks * (COMPUTE_WHATS + comm->phases));
     for (uint32_t r = 0; r < run->ranks; r++)
-        for (uint32_t what = 0; what < COMPUTE_WHATS; what += apart)
+        for (uint32_t what = 0; what < COMPUTE_WHATS; what += stride)
             *cost_at(run, comm, r, what) =
                 costs_of(run->options->costs, (enum step_op)(what / STEP_PASSES), (enum step_pass)(what % STEP_PASSES),
                          routing->rank[r].tokens, (struct costs_rows){ comm->rows[r], tiles[r], tokens[r] },

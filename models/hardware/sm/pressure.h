@@ -35,8 +35,8 @@ struct pressure {
     uint64_t load_ps, near_ps; /* how much longer a load that misses the L2 takes; how much longer one that hits it
                                 * takes */
     uint64_t store_ps;         /* how much longer sm_bytes of stores take in the SM's queue */
-    double sm_bytes;
-    uint64_t l2_bytes; /* bytes of fresh rows that the L2 holds; 0: all */
+    double sm_bytes;           /* what comes to an SM during the wait for one load */
+    uint64_t l2_bytes;         /* bytes of fresh rows that the L2 holds; 0: all */
 };
 
 /* Another kernel, as it runs alone on the GPU: its bytes of HBM or of the L2 a second, and its SMs.  Each SM has
