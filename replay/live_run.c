@@ -123,6 +123,13 @@ static bool live_hang(struct live_world *world, GError **error)
     return bootstrap_hang(world->bootstrap, &wait, error);
 }
 
+/* Ends the run of a rank because a link of its world `broken` has failed. */
+static bool live_fail(struct live_world *world, const struct live_world *broken, GError **error)
+{
+    if (!bootstrap_watch(world->bootstrap, error)) return false;
+    return error_run(error, "rank %u: %s", world->fabric.rank, live_world_failure(broken));
+}
+
 static bool live_run_active(struct live_world *world, uint32_t active_count, GError **error)
 {
     const uint64_t timeout_ps = world->options.timeout_ms * UINT64_C(1000) * PS_PER_US;
@@ -132,7 +139,7 @@ static bool live_run_active(struct live_world *world, uint32_t active_count, GEr
         world->active_count = active_count;
         const struct live_world *broken = live_worlds(world->bootstrap);
         while (broken && !broken->broken) broken = broken->next;
-        if (broken) return error_run(error, "rank %u: %s", world->fabric.rank, live_world_failure(broken));
+        if (broken) return live_fail(world, broken, error);
         if (moved) {
             idle_rounds = 0;
             continue;

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include "replay/live_internal.h"
 #include "tests/support_bootstrap.h"
 #include "tests/support_catch.h"
 #include "tests/support_live.h"
@@ -442,4 +443,39 @@ static int punctual_child(struct bootstrap *b, void *context)
 TEST("a hang is told in time")
 {
     fork_says(2, 1700, punctual_child, NULL, 1, "eptwin: rank 0 holds up the run: no progress for 1000 ms");
+}
+
+/* ---- a link that fails because its peer dies ---- */
+
+/* Rank 0's link fails at once.  If `dies`, rank 1 is killed 50 ms later. */
+static int widowed_child(struct bootstrap *b, void *context)
+{
+    const bool *dies = context;
+    const struct live_options options = options_make("shm", 1);
+    struct live_world *world = live_world_new(&options, &small, b, NULL);
+    if (!world) return 3;
+    struct stuck stuck = { fabric_worker_of(live_world_fabric(world), &stuck_role), "waits for the end" };
+    struct fabric_worker *worker = &stuck.worker;
+    g_autoptr(GError) error = NULL;
+    if (b->rank == 0) {
+        live_broken(world, -EIO);
+        if (!live_world_run(world, &worker, 1, &error) &&
+            !g_error_matches(error, BOOTSTRAP_ERROR, BOOTSTRAP_PEER_FAILED))
+            bootstrap_abort(b, error->message);
+    } else if (*dies) {
+        g_usleep(50000);
+        raise(SIGKILL);
+    } else {
+        bootstrap_barrier(b, NULL);
+    }
+    live_world_free(world);
+    return 1;
+}
+
+TEST("the dead peer of a failed link is named")
+{
+    bool dies = true;
+    fork_says(2, 20000, widowed_child, &dies, 1, "eptwin: rank 1 was killed by signal 9");
+    dies = false;
+    fork_says(2, 20000, widowed_child, &dies, 1, "eptwin: rank 0 gave up: rank 0: Input/output error");
 }

@@ -26,6 +26,17 @@ int bootstrap_serve_ms(const struct bootstrap *b, uint64_t deadline_ms)
     return moved ? 0 : MIN(remaining_ms, SERVE_EVERY_MS);
 }
 
+bool bootstrap_watch(struct bootstrap *b, GError **error)
+{
+    enum { WATCH_MS = 300, LOOK_US = 2000 };
+    const uint64_t end_ms = bootstrap_now_ms() + WATCH_MS;
+    do {
+        if (!bootstrap_check(b, error)) return false;
+        g_usleep(LOOK_US);
+    } while (bootstrap_now_ms() < end_ms);
+    return true;
+}
+
 char *bootstrap_ranks_text(const bool *listed, uint32_t rank_count)
 {
     enum { NAMED_MAX = 8 };

@@ -76,6 +76,10 @@ static inline bool bootstrap_check(struct bootstrap *b, GError **error)
     return !b->ops->check || b->ops->check(b, error);
 }
 
+/* Checks as bootstrap_check() does, for 300 ms.  A rank whose link has failed calls it: the cause may be that a peer is
+ * dying, of which the link learns before the bootstrap does. */
+bool bootstrap_watch(struct bootstrap *b, GError **error);
+
 /* A rank that has waited too long calls this function.  The function asks all ranks what they wait for, ends the run
  * for all, sets *error to a text that names the rank at fault, and returns false.  The rank at fault is the caller, or
  * a rank that the caller waits for, directly or through others.  Among these, a rank that is known to be stopped is

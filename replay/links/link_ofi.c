@@ -581,6 +581,7 @@ static bool ofi_connect(struct link_ofi *f, const struct live_options *o, GError
     int rc = ofi_ops_make(f);
     if (!rc) rc = ofi_greet_all(f, said, bootstrap_now_ms() + o->timeout_ms, error);
     if (rc == 0 || rc == -ECANCELED) return rc == 0;
+    if (rc != -ETIMEDOUT && !bootstrap_watch(f->bootstrap, error)) return false;
     if (rc == -ETIMEDOUT) {
         g_autofree bool *strangers = ofi_strangers(f, said);
         g_autofree char *ranks = bootstrap_ranks_text(strangers, f->rank_count);
