@@ -6,6 +6,7 @@
 #include <string.h>
 #include "models/hardware/sm/pressure.h"
 #include "models/predict/on_cores.h"
+#include "models/step/step_run.h"
 #include "sim/share.h"
 #include "sim/units.h"
 #include "traces/trace.h"
@@ -431,7 +432,7 @@ bool step_plan_make(struct step_plan *p, const struct step_options *o, const str
     p->run.sync_ps = cluster->calls.host_sync_ps;
     p->run.gap_ps = (uint64_t)(p->gpu->gap_us * (double)PS_PER_US);
     p->run.contention = pressure_known(&cluster->gpu) && !o->no_contention;
-    return memory_check(p, step_routing(p)->ranks, step_routing(p)->experts, error);
+    return memory_check(p, step_routing(p)->ranks, step_routing(p)->experts, error) && step_run_fits(&p->run, error);
 }
 
 uint32_t step_plan_rounds(const struct step_plan *p)

@@ -442,17 +442,31 @@ static struct schedule *schedule_of(const struct step_run *run, GError **error)
                        o->backward ? comm_at(run, 0, true)->job : NULL, error);
 }
 
-struct step_run *step_run_new(const struct step_run_options *options, GError **error)
+/* Makes the run's kernels and its schedule, without a world.  NULL and *error if one is refused. */
+static struct step_run *run_make(const struct step_run_options *options, GError **error)
 {
     struct step_run *run = g_new0(struct step_run, 1);
     run->options = options;
     const bool timed = options->costs->work != NULL; /* times are given, so the cluster needs no GPUs */
-    if (!options->cluster->gpu.sms && !timed) {
+    if (!options->cluster->gpu.sms && !timed)
         error_input(error, "%s: expected GPUs, found a host", options->cluster->path);
-        step_run_free(run);
-        return NULL;
-    }
-    if (comms_make(run, error) && (run->schedule = schedule_of(run, error)) != NULL && world_make(run, error)) {
+    else if (comms_make(run, error) && (run->schedule = schedule_of(run, error)) != NULL) return run;
+    step_run_free(run);
+    return NULL;
+}
+
+bool step_run_fits(const struct step_run_options *options, GError **error)
+{
+    struct step_run *run = run_make(options, error);
+    const bool fits = run != NULL;
+    step_run_free(run);
+    return fits;
+}
+
+struct step_run *step_run_new(const struct step_run_options *options, GError **error)
+{
+    struct step_run *run = run_make(options, error);
+    if (run && world_make(run, error)) {
         speeds_draw(run);
         bool good = true;
         for (uint32_t i = 0; i < run->comms; i++) costs_make(run, &run->comm[i]);

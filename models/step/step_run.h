@@ -42,6 +42,8 @@ struct step_span {
 };
 
 struct step_run;
+/* Whether step_run_new() would take the cluster, the kernels and their schedule.  Runs nothing. */
+bool step_run_fits(const struct step_run_options *options, GError **error);
 /* Runs the step.  NULL and *error if the case does not fit the cluster, the kernels refuse it, or a kernel hangs. */
 struct step_run *step_run_new(const struct step_run_options *options, GError **error);
 void step_run_free(struct step_run *run);

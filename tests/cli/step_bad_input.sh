@@ -15,7 +15,7 @@ run $here --net deepsek-v3
 run $here --net source/README.md
 run $here $ds --phase training
 run $here $ds --phase train --kernel ll
-run $here $ds --phase train --schedule stages --batch 64
+run --cluster source/models/clusters/h800-cx7.ini --num-ranks 64 $ds --phase train --schedule stages # no estimate precedes
 run $here $ds --phase train --cached
 run $here $ds --schedule both
 run $here --net qwen3-235b --schedule shared
