@@ -182,7 +182,8 @@ void compare_limit_append(const struct record *record, const char *phase, GStrin
             g_string_append_printf(out, "The bottleneck%s %s%s", several ? "s are" : " is",
                                    !waiting && strstr(limit.part, " of ") ? "the " : "",
                                    waiting ? limit.resource : limit.part);
-        if (isfinite(limit.busy_pct) && !none)
+        if (waiting && !none && limit.busy_pct < 0.5) g_string_append(out, ": no part is busy");
+        else if (isfinite(limit.busy_pct) && !none)
             g_string_append_printf(
                 out, waiting ? ": nothing is busy for more than %.0f %% of the time" : ", busy %.0f %% of the time",
                 limit.busy_pct);
