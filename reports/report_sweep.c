@@ -501,6 +501,7 @@ static void verdict(const struct sweep_measure *m, bool titled, GString *out)
     }
     if (*bound) g_string_append_printf(text, "; bound by %s", bound);
     g_string_append_c(text, '.');
+    text->str[0] = g_ascii_toupper(text->str[0]);
     report_html_verdict(out, text->str, titled);
 }
 

@@ -661,7 +661,7 @@ TEST("a sweep")
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "5.00 times faster"));
     /* At best, dispatch and combine take 20 us each for 100 tokens, and 37.5 us each for 300 tokens with 8 SMs. */
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "<h3>The best dtype, num-sms for each num-tokens</h3>"));
-    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "dispatch + combine at best: 40.00 us to 75.00 us, against the baseline"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "Dispatch + combine at best: 40.00 us to 75.00 us, against the baseline"));
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "<h1>Sweep of num-tokens, dtype, num-sms: normal kernels</h1>"));
     g_string_free(html, TRUE);
     /* The file also has a line that was cut, a point that is impossible, and words that would take the page over. */
@@ -688,7 +688,7 @@ TEST("best of a sweep's layers")
         "0,2,notify,4,50,,short,\n0,2,dispatch,4,10,,short,\n0,2,combine,4,20,,short,\n0,2,layer,4,80,,slow,\n"
         "1,4,dispatch,3,20,,short,\n1,4,combine,3,20,,short,\n1,4,layer,3,40,,fast,\n",
         &page);
-    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "dispatch + combine at best: 40.00 us; bound by fast"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "Dispatch + combine at best: 40.00 us; bound by fast"));
     CU_ASSERT_PTR_NULL(strstr(html->str, ">short<"));
 }
 
