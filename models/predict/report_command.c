@@ -81,6 +81,8 @@ static bool report_input_add(struct report_input *input, const struct report_run
 {
     size_t size_bytes;
     const char *source = strcmp(path, "-") == 0 ? "standard input" : path;
+    /* A prediction may be named beside each of its measurements, as for compare. */
+    if (g_ptr_array_find_with_equal_func(input->paths, path, g_str_equal, NULL)) return true;
     g_autofree char *text = whole_file_read(path, REPORT_FILE_BYTES_MAX, &size_bytes, error);
     if (!text) return false;
     if (sweep_results_told(text)) {

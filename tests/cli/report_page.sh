@@ -27,6 +27,7 @@ echo '# two predictions of the same work; names keep their "/"'
 sed -e 's/,160,/,200,/' -e 's/^# kernel.*/&\n# cluster: 8x400G \/ rail\n# case-keys: kernel num-ranks\n# work-keys: num-ranks/' p.csv >a.csv
 sed -e 's/,200,/,100,/' -e 's/nic_tx/sm/' -e 's/rail/fat tree/' a.csv >b.csv
 "$EPTWIN" report --text a.csv b.csv
+"$EPTWIN" report --text a.csv b.csv a.csv | cmp - <("$EPTWIN" report --text a.csv b.csv) && echo 'named twice, shown once'
 "$EPTWIN" report page.html a.csv b.csv && grep -oE '<h1>.*</h1>|class="verdict">[^<]*|<b>They.*' page.html
 
 echo '# one prediction: the page says once what bounds it'
