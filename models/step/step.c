@@ -6,6 +6,7 @@
 #include <string.h>
 #include "models/hardware/sm/pressure.h"
 #include "models/predict/on_cores.h"
+#include "models/step/step_again.h"
 #include "models/step/step_run.h"
 #include "sim/share.h"
 #include "sim/units.h"
@@ -435,11 +436,11 @@ bool step_plan_make(struct step_plan *p, const struct step_options *o, const str
     return memory_check(p, step_routing(p)->ranks, step_routing(p)->experts, error) && step_run_fits(&p->run, error);
 }
 
-uint32_t step_plan_rounds(const struct step_plan *p)
+uint32_t step_plan_rounds(const struct step_plan *p, bool again)
 {
-    const uint32_t passes = p->phase == STEP_TRAIN ? 2 : 1;
-    return (p->run.layers.sparse * p->batches * passes + p->run.loads * passes) * p->draws; /* rounds of the step;
-                                                                                             * rounds of phases alone */
+    const uint32_t passes = p->phase == STEP_TRAIN ? 2 : 1, alone = p->run.loads * passes;
+    const uint32_t steps = p->draws + (again ? STEP_WITHOUTS : 0);
+    return p->run.layers.sparse * p->batches * passes * steps + alone * (again ? 1 + STEP_WITHOUTS_ALONE : 1);
 }
 
 void step_plan_clear(struct step_plan *p)
@@ -448,6 +449,7 @@ void step_plan_clear(struct step_plan *p)
     step_gpu_free(p->gpu);
     compute_table_free(p->own);
     compute_table_free(p->shipped);
+    step_alone_free(p->alone);
     for (uint32_t i = 0; i < p->run.loads; i++) case_load_free(&p->load[i]);
     g_free(p->load);
     g_free(p->speed);
@@ -519,10 +521,12 @@ static bool draw_run(void *context, uint32_t draw, void *memory)
     return true;
 }
 
-struct step_answer *step_plan_answer(const struct step_plan *plan, struct timeline *timeline, double *total_ms,
+struct step_answer *step_plan_answer(struct step_plan *plan, struct timeline *timeline, double *total_ms,
                                      GError **error)
 {
     assert(plan->draws > 0);
+    if (!plan->run.alone) plan->run.alone = plan->alone = step_alone_new(&plan->run, error);
+    if (!plan->run.alone) return NULL;
     g_autofree GError **errors = g_new0(GError *, plan->draws);
     struct draws draws = { plan, timeline, total_ms, errors, NULL };
     on_cores_run(&(struct on_cores){

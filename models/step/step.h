@@ -25,6 +25,7 @@ struct step_plan {
     struct program_work work; /* what costs.work points to, if timed work is given in place of a net */
     char *work_text;          /* timed work as the user gave it; NULL: none */
     struct step_run_options run;
+    struct step_alone *alone; /* what run.alone points to, if the plan has its own; NULL until it has an answer */
     struct case_options c, backward;  /* the kernels of one batch; in training, those of its backward pass */
     struct case_load *load;           /* [run.loads] the routings of layers with experts */
     uint32_t batch, batches;          /* how many tokens a rank has in a step; into how many batches these are
@@ -41,13 +42,15 @@ bool step_plan_make(struct step_plan *plan, const struct step_options *o, const 
                     const struct cluster *cluster, GError **error);
 void step_plan_clear(struct step_plan *plan);
 
-/* Runs all draws, on plan->run.threads cores, and returns the first draw's answer.  total_ms[plan->draws] gets the
- * times of all draws.  timeline gets the kernels of the first draw; it may be NULL.  NULL and *error on failure. */
-struct step_answer *step_plan_answer(const struct step_plan *plan, struct timeline *timeline, double *total_ms,
+/* Runs all draws, on plan->run.threads cores, and returns the first draw's answer.  Unless plan->run.alone has them,
+ * runs each phase alone before.  total_ms[plan->draws] gets the times of all draws.  timeline gets the kernels of the
+ * first draw; it may be NULL.  NULL and *error on failure. */
+struct step_answer *step_plan_answer(struct step_plan *plan, struct timeline *timeline, double *total_ms,
                                      GError **error);
 
-/* How often dispatch and combine run in all draws.  The running time grows with this number. */
-uint32_t step_plan_rounds(const struct step_plan *plan);
+/* How often dispatch and combine run at most, in all draws and, with again, in step_again().  The running time grows
+ * with this number. */
+uint32_t step_plan_rounds(const struct step_plan *plan, bool again);
 
 /* Adds rows and header lines of the step.  total_ms[plan->draws] has the times of all draws. */
 void step_record(struct record *record, const struct step_plan *plan, const struct step_answer *answer,

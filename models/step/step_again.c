@@ -50,6 +50,12 @@ static void take_away(const struct step_plan *plan, enum step_without without, s
     }
 }
 
+/* Whether phases alone run as in the plan: their rows and their GPUs are the same. */
+static bool alone_stays(const struct step_plan *plan, enum step_without without)
+{
+    return without != WITHOUT_SKEW && !(without == WITHOUT_SLOW_GPUS && plan->c.slow);
+}
+
 struct predictions {
     const struct step_options *options;
     const struct case_options *of;
@@ -77,6 +83,7 @@ static bool predict(void *context, uint32_t number, void *memory)
     take_away(p->plan, without, &o, &c, ghz);
     const bool fits = step_plan_make(&plan, &o, &c, p->plan->run.cluster, NULL);
     plan.draws = 1;
+    if (alone_stays(p->plan, without)) plan.run.alone = p->plan->run.alone;
     plan.run.threads = MAX(p->plan->run.threads / p->count, 1);
     if (fits) a = step_plan_answer(&plan, NULL, &total_ms, &p->error[number]);
     if (a) {

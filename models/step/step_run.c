@@ -21,16 +21,26 @@ enum { WORK_SMS = 1 << 16 };
 /* The number of compute ops over all passes.  Phases are numbered after them. */
 enum { COMPUTE_WHATS = STEP_COMPUTE_OPS * STEP_PASSES };
 
+/* How a phase ran on a rank while no other kernel ran. */
+struct ran_alone {
+    uint64_t time_ps, hbm_bytes;
+    uint32_t sms;
+};
+
+struct step_alone {
+    struct ran_alone **ran; /* [loads][passes] the phases of a routing: [phases][ranks] */
+    uint32_t comms;
+};
+
 /* The kernels of one routing, forward or backward. */
 struct comm {
     struct kernel_job *job;
     const struct routing *routing;
-    struct kernel_rank **rank;  /* [ranks] the state of each rank */
-    bool borrows;               /* `rank` is the first routing's.  Before each launch, phase_launch() gives
-                                 * the rank's state this routing */
-    struct step_cost *cost;     /* [ranks][COMPUTE_WHATS + phases] costs of kernels */
-    struct world_result *alone; /* [phases][ranks] results of the phase while no other kernel runs */
-    double *rows;               /* [ranks] rows that come to the rank's experts */
+    struct kernel_rank **rank; /* [ranks] the state of each rank */
+    bool borrows;              /* `rank` is the first routing's.  Before each launch, phase_launch() gives
+                                * the rank's state this routing */
+    struct step_cost *cost;    /* [ranks][COMPUTE_WHATS + phases] costs of kernels */
+    double *rows;              /* [ranks] rows that come to the rank's experts */
     uint32_t phases;
 };
 
@@ -186,6 +196,11 @@ static bool world_make(struct step_run *run, GError **error)
     return true;
 }
 
+static struct ran_alone *ran_alone(const struct step_run *run, const struct comm *comm, uint32_t phase, uint32_t rank)
+{
+    return &run->options->alone->ran[comm - run->comm][(size_t)phase * run->ranks + rank];
+}
+
 static void costs_make(struct step_run *run, struct comm *comm)
 {
     const struct routing *routing = comm->routing;
@@ -200,6 +215,13 @@ static void costs_make(struct step_run *run, struct comm *comm)
                 costs_of(run->options->costs, (enum step_op)(what / STEP_PASSES), (enum step_pass)(what % STEP_PASSES),
                          routing->rank[r].tokens, (struct costs_rows){ comm->rows[r], tiles[r], tokens[r] },
                          (double)routing->experts / routing->ranks);
+    for (uint32_t r = 0; r < run->ranks; r++)
+        for (uint32_t p = 0; p < comm->phases; p++) {
+            const struct ran_alone *alone = ran_alone(run, comm, p, r);
+            *cost_at(run, comm, r, COMPUTE_WHATS + p) = (struct step_cost){
+                .occupancy = OCCUPANCY_MEETING, .sms = alone->sms, .us = units_us(alone->time_ps), .source = "simulated"
+            };
+        }
 }
 
 /* ---- kernels of the world ---- */
@@ -212,8 +234,9 @@ static struct kernel_launch *phase_launch(const struct step_run *run, const stru
 }
 
 struct alone {
-    struct step_run *run;
+    const struct step_run *run;
     const struct comm *comm;
+    struct ran_alone *ran;         /* [phases][ranks] */
     uint32_t phase;                /* the phase that the program's first kernel launches */
     struct kernel_launch **launch; /* [ranks] the latest launch of each rank */
 };
@@ -224,10 +247,10 @@ static void alone_launch(void *context, uint32_t rank, uint32_t kernel, struct f
     const struct alone *alone = context;
     const uint32_t phase = alone->phase + kernel;
     const struct kernel_launch *launch = alone->launch[rank] = phase_launch(alone->run, alone->comm, rank, phase);
-    struct step_cost *cost = cost_at(alone->run, alone->comm, rank, COMPUTE_WHATS + phase);
-    *cost = (struct step_cost){ .occupancy = OCCUPANCY_MEETING, .sms = 1, .source = "simulated" };
+    uint32_t *sms = &alone->ran[(size_t)phase * alone->run->ranks + rank].sms;
+    *sms = 1;
     for (uint32_t i = 0; i < launch->worker_count; i++)
-        if (launch->worker[i]->sm >= cost->sms) cost->sms = launch->worker[i]->sm + 1u;
+        if (launch->worker[i]->sm >= *sms) *sms = launch->worker[i]->sm + 1u;
     *worker = launch->worker;
     *worker_count = launch->worker_count;
 }
@@ -243,13 +266,14 @@ static bool hangs(const struct kernel_job *job, uint32_t phase, const char *text
     return error_run(error, "%s can never end: %s", kernel_phase_name(job, phase), text);
 }
 
-static bool phases_run_alone(struct step_run *run, struct comm *comm, GError **error)
+/* Runs each phase of the routing on all ranks with no other kernel, a receive right after its send. */
+static bool phases_run_alone(const struct step_run *run, const struct comm *comm, struct ran_alone *ran, GError **error)
 {
     const uint32_t ranks = run->ranks;
     g_autofree struct kernel_launch **launch = g_new0(struct kernel_launch *, ranks);
-    comm->alone = g_new0(struct world_result, (gsize)comm->phases * ranks);
+    g_autofree struct world_result *result = g_new(struct world_result, (gsize)2 * ranks);
     for (uint32_t p = 0, together; p < comm->phases; p += together) {
-        struct alone alone = { run, comm, p, launch };
+        struct alone alone = { run, comm, ran, p, launch };
         char text[256] = "";
         uint32_t stuck;
         together = p + 1 < comm->phases && program_is_receive(comm->job, p + 1) ? 2 : 1;
@@ -258,13 +282,15 @@ static bool phases_run_alone(struct step_run *run, struct comm *comm, GError **e
             .launch = alone_launch,
             .launched = alone_launched,
             .context = &alone,
-            .result = &comm->alone[(size_t)p * ranks],
+            .result = result,
         };
         if (!world_run_program(run->world, &program, &stuck, text, sizeof text))
             return hangs(comm->job, p + stuck, text, error);
-        for (uint32_t i = 0; i < together * ranks; i++)
-            cost_at(run, comm, i % ranks, COMPUTE_WHATS + p + i / ranks)->us =
-                units_us(comm->alone[(size_t)p * ranks + i].time_ps);
+        for (uint32_t i = 0; i < together * ranks; i++) {
+            struct ran_alone *r = &ran[(size_t)p * ranks + i];
+            r->time_ps = result[i].time_ps;
+            r->hbm_bytes = result[i].use[WORLD_HBM].bytes;
+        }
     }
     return true;
 }
@@ -317,8 +343,8 @@ static struct pressure_load load_of(const struct step_run *run, uint32_t rank, c
     const double seconds = cost->us / 1e6;
     if (seconds <= 0) return (struct pressure_load){ 0 }; /* timed work gave the op no time */
     if (kernel->op == STEP_COMM) {
-        const struct world_result *alone = &comm_of(run, k->kernel)->alone[(size_t)kernel->phase * run->ranks + rank];
-        const double bps = (double)alone->use[WORLD_HBM].bytes / 2 / seconds;
+        const uint64_t bytes = ran_alone(run, comm_of(run, k->kernel), kernel->phase, rank)->hbm_bytes;
+        const double bps = (double)bytes / 2 / seconds;
         return (struct pressure_load){ .read_bps = bps, .write_bps = bps };
     }
     /* The bytes are estimates.  Divided by a time from a table, they may exceed the memory's rate, so they are reduced
@@ -463,15 +489,41 @@ bool step_run_fits(const struct step_run_options *options, GError **error)
     return fits;
 }
 
+struct step_alone *step_alone_new(const struct step_run_options *options, GError **error)
+{
+    struct step_run *run = run_make(options, error);
+    struct step_alone *alone = NULL;
+    bool good = run && world_make(run, error);
+    if (good) {
+        alone = g_new0(struct step_alone, 1);
+        alone->comms = run->comms;
+        alone->ran = g_new0(struct ran_alone *, run->comms);
+    }
+    for (uint32_t i = 0; good && i < run->comms; i++) {
+        alone->ran[i] = g_new0(struct ran_alone, (gsize)run->comm[i].phases * run->ranks);
+        good = phases_run_alone(run, &run->comm[i], alone->ran[i], error);
+    }
+    step_run_free(run);
+    if (good) return alone;
+    step_alone_free(alone);
+    return NULL;
+}
+
+void step_alone_free(struct step_alone *alone)
+{
+    if (!alone) return;
+    for (uint32_t i = 0; i < alone->comms; i++) g_free(alone->ran[i]);
+    g_free(alone->ran);
+    g_free(alone);
+}
+
 struct step_run *step_run_new(const struct step_run_options *options, GError **error)
 {
     struct step_run *run = run_make(options, error);
     if (run && world_make(run, error)) {
         speeds_draw(run);
-        bool good = true;
         for (uint32_t i = 0; i < run->comms; i++) costs_make(run, &run->comm[i]);
-        for (uint32_t i = 0; good && i < run->comms; i++) good = phases_run_alone(run, &run->comm[i], error);
-        if (good && schedule_run(run, error)) return run;
+        if (schedule_run(run, error)) return run;
     }
     step_run_free(run);
     return NULL;
@@ -484,7 +536,6 @@ static void comm_clear(struct comm *comm, uint32_t ranks)
     g_free(comm->rank);
     g_free(comm->job);
     g_free(comm->cost);
-    g_free(comm->alone);
     g_free(comm->rows);
 }
 

@@ -2,8 +2,8 @@
  * with the dispatch and combine kernels that `eptwin simulate` runs.  A rank launches its kernels one after another,
  * and has its own clock.
  *
- * Before the step each phase runs once on all ranks with no other kernel.  Waiting and contention of the step are
- * measured against the time of this run. */
+ * Before steps each phase runs once on all ranks with no other kernel.  Waiting and contention of a step are measured
+ * against the time of this run. */
 #ifndef MODELS_STEP_STEP_RUN_H
 #define MODELS_STEP_STEP_RUN_H
 
@@ -17,8 +17,10 @@
 #include "models/step/schedule.h"
 #include "sim/error.h"
 
+struct step_alone;
 struct step_run_options {
-    const struct case_options *c; /* the communication kernels, with the tokens of one batch */
+    const struct step_alone *alone; /* the phases with no other kernel (step_alone_new()) */
+    const struct case_options *c;   /* the communication kernels, with the tokens of one batch */
     const struct cluster *cluster;
     const struct case_options *backward; /* the communication kernels of a backward pass; NULL: no training */
     const struct case_load *load;        /* [loads] layer n of those with experts takes routing n modulo loads */
@@ -40,6 +42,11 @@ struct step_run_options {
 struct step_span {
     double ready_us, begin_us, end_us;
 };
+
+/* Runs each phase of each routing with no other kernel.  The result serves every step with the same c, cluster,
+ * backward and loads, whatever its layers, its schedule and its GPUs' clocks.  NULL and *error as step_run_new(). */
+struct step_alone *step_alone_new(const struct step_run_options *options, GError **error);
+void step_alone_free(struct step_alone *alone);
 
 struct step_run;
 /* Whether step_run_new() would take the cluster, the kernels and their schedule.  Runs nothing. */
