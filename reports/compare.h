@@ -24,10 +24,10 @@ struct compare_row {
 };
 
 /* The names of a phase's bottleneck if a faster part would not shorten the phase.  No part is busy for long enough, or
- * parts of two kinds are busy for about equally long; or none is busy for even a quarter, because steps follow one
- * another, because the slowest rank runs for most of its time before the last one begins, because its kernel was
- * launched before the previous one had ended, and waits for that end, or because it waits for ranks that it then
- * masks. */
+ * parts of two kinds are busy for about equally long, or stores hardly wait for the busiest one; or none is busy for
+ * even a quarter, because steps follow one another, because the slowest rank runs for most of its time before the last
+ * one begins, because its kernel was launched before the previous one had ended, and waits for that end, or because it
+ * waits for ranks that it then masks. */
 #define COMPARE_NO_PART "no part alone"
 #define COMPARE_STEPS   "steps and latencies"
 #define COMPARE_LATE    "ranks that begin late"

@@ -99,11 +99,13 @@ static void part_holds(const struct record *record, const char *phase, const cha
     } else if (strcmp(limit, COMPARE_NO_PART) == 0) {
         const double rival_pct = number(record, phase, "bottleneck_rival_busy_pct");
         held(busy_pct >= 25, text, phase, "no part is busy for a quarter of the time, but one is named");
-        held(busy_pct < 75 || tightest || (rival_pct >= 0.74 * busy_pct && rival_pct <= busy_pct), text, phase,
-             "a part is busy for three quarters of the time and has no rival, but is not named");
+        const bool waited = !(number(record, phase, "bottleneck_held_pct") < 10);
+        held(busy_pct < 75 || tightest || !waited || (rival_pct >= 0.74 * busy_pct && rival_pct <= busy_pct), text,
+             phase, "a part is busy for three quarters of the time and has no rival, but is not named");
     } else {
         held(!tightest, text, phase, "a part is named, but latency takes longer");
         held(busy_pct >= 75, text, phase, "a part that is busy for less than three quarters is named");
+        held(!(number(record, phase, "bottleneck_held_pct") < 10), text, phase, "stores do not wait for what is named");
         held(busy_pct >= number(record, phase, "efficiency_pct") - 5, text, phase, "busy less than the efficiency");
         held(*word(record, phase, "bottleneck_part"), text, phase, "no part is named");
     }

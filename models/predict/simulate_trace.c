@@ -112,11 +112,9 @@ static void part_summarise(struct record *record, const char *name, const char *
 {
     static const struct {
         const char *metric, *unit;
-    } numbers[] = { { "bottleneck_us", "us" },
-                    { "bottleneck_bytes", "B" },
-                    { "bottleneck_rate_gbs", "GB/s" },
-                    { "bottleneck_usual_gbs", "GB/s" },
-                    { "bottleneck_over_mean", "" } };
+    } numbers[] = { { "bottleneck_us", "us" },         { "bottleneck_bytes", "B" },
+                    { "bottleneck_rate_gbs", "GB/s" }, { "bottleneck_usual_gbs", "GB/s" },
+                    { "bottleneck_over_mean", "" },    { "bottleneck_held_pct", "%" } };
     double mean = 0;
     uint32_t all = 0, these = 0;
     const char *part = word_commonest(phase, "bottleneck_part", "bottleneck_us", jobs, count, layer, &mean);

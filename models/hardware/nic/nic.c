@@ -72,6 +72,7 @@ static uint64_t relay_cross(const struct world *w, const struct request *r, cons
     const uint64_t bytes_ps = rate_time(w->egress, size_bytes);
     const uint64_t out_ps = port_reserve(&source->egress, now_ps, bytes_ps, size_bytes);
     source->egress_bytes_ps += bytes_ps;
+    held_note(source, relay->rank ? relay->rank : source, now_ps, now_ps, out_ps);
     if (!relay->rank) return out_ps;
     return later(out_ps, port_reserve(&relay->rank->ingress, now_ps, rate_time(w->ingress, size_bytes), size_bytes));
 }

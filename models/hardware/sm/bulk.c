@@ -173,6 +173,7 @@ uint64_t bulk_store(struct world_rank *rank, uint16_t peer, uint32_t off_line, u
         const uint64_t out_ps = bulk_link_take_ps(rank, target, off_line, size_bytes);
         const uint64_t sent_ps = port_reserve(&rank->egress, now, out_ps, size_bytes);
         *linked_ps = later(sent_ps, bulk_link_arrive(rank, target, now, sent_ps, off_line, size_bytes));
+        held_note(rank, target, start_ps, end, *linked_ps);
         *linked_ps = later(*linked_ps, port_reserve(&target->hbm, now, memory_ps, size_bytes));
     }
     const uint64_t left_ps = later(start_ps + rank_slowed_ps(rank, end - start_ps), *linked_ps);

@@ -88,7 +88,10 @@ static void turn_end(struct bulk_engine *e)
     const uint64_t now_ps = sim_now_ps(w->sim), next_ps = later(now_ps, turn->load.end_ps);
     if (!turn->loads)
         rest->staged_ps = later(rest->staged_ps, bulk_written_ps(w, now_ps, turn->peer == e->rank->fabric.rank));
-    if (turn_away(e, turn)) e->away_bytes -= turn->size_bytes;
+    if (turn_away(e, turn)) {
+        e->away_bytes -= turn->size_bytes;
+        held_note(e->rank, &w->rank[turn->peer], e->begun_ps, e->taken_ps, now_ps);
+    }
     e->first = turn->next;
     turns_behind(e, ww);
     pool_put(&w->turns, turn);

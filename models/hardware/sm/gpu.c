@@ -76,6 +76,7 @@ static void price_store(struct world_rank *rank, struct world_worker *ww, uint16
     gpu_lane_end(ww, end);
     if (away) {
         const uint64_t there_ps = nvlink_cross(rank, &w->rank[peer], now, size, price->egress);
+        held_note(rank, &w->rank[peer], start_ps, end, lead_ps + there_ps);
         if (!price->posted || there_ps > rank->egress.free_ps) gpu_lane_reach(ww, lead_ps + there_ps);
     }
     end = rank->now.last_end_ps;
@@ -168,6 +169,7 @@ static int copy_store(struct world_rank *rank, const struct fabric_write *write,
         const uint64_t out_ps = port_reserve(&rank->egress, start, link_ps, size);
         rank->egress_bytes_ps += link_ps;
         const uint64_t in_ps = port_reserve(&w->rank[write->peer].ingress, start, link_ps, size);
+        held_note(rank, &w->rank[write->peer], start, start, later(out_ps, in_ps));
         gpu_lane_reach(rank->now.worker, later(out_ps, in_ps) + calls->copy_ps);
     }
     world_store_payload(rank, write);
@@ -212,7 +214,11 @@ static __attribute__((noinline)) int rows_store(struct fabric *f, struct fabric_
     end = later(end, own_reserve(rank, &rank->hbm, now, rate_time(w->hbm, size), size));
     const uint64_t last_ps = gpu_plain_latency_ps(&w->store, rows, busy);
     gpu_lane_end(ww, end + last_ps);
-    if (write->peer != f->rank) gpu_lane_reach(ww, nvlink_cross(rank, &w->rank[write->peer], now, size, 0) + last_ps);
+    if (write->peer != f->rank) {
+        const uint64_t there_ps = nvlink_cross(rank, &w->rank[write->peer], now, size, 0);
+        held_note(rank, &w->rank[write->peer], start, end, there_ps);
+        gpu_lane_reach(ww, there_ps + last_ps);
+    }
     gpu_moved_note(ww, false, start, rank->now.last_end_ps);
     ww->unfenced = true;
     world_store_payload(rank, write);
@@ -421,7 +427,9 @@ static int gpu_get_nvlink(struct world_rank *rank, struct world_worker *ww, cons
     gpu_lane_end(ww, start + price.ps);
     gpu_lane_reach(ww, own_reserve(rank, &rank->sm[ww->sm], now, price.served_ps, size) + peek_ps);
     gpu_lane_reach(ww, own_reserve(rank, &rank->hbm, now, price.memory_ps, size) + peek_ps);
-    gpu_lane_reach(ww, nvlink_cross(&w->rank[read->peer], rank, now, size, w->egress_load) + peek_ps);
+    const uint64_t crossed_ps = nvlink_cross(&w->rank[read->peer], rank, now, size, w->egress_load) + peek_ps;
+    held_note(&w->rank[read->peer], rank, start, rank->now.last_end_ps, crossed_ps);
+    gpu_lane_reach(ww, crossed_ps);
     gpu_moved_note(ww, false, start, rank->now.last_end_ps);
     world_load_payload(rank, read);
     return 0;

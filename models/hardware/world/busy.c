@@ -14,6 +14,7 @@ enum { BUSY_BEGINS_MAX = 64, NOTES_FIRST = 16 };
 
 struct watched {
     const struct port *port;
+    const struct held *held;  /* NULL: not known */
     const uint64_t *bytes_ps; /* how long its bytes so far take it, as their rates differ; NULL: it has one rate */
     uint64_t rate_bps;        /* the rate of its work, for which no kind of work has another; 0: no single rate */
     uint32_t owner;           /* a rank, a port of a NIC, a link, a core, or the number of a pair of GPUs */
@@ -22,6 +23,7 @@ struct watched {
 
 struct done {
     uint64_t busy_ps, bytes, bytes_ps;
+    struct held held; /* all that is known at the time of the look, done or not */
 };
 
 /* The busiest of the parts of a kind that work only for their own rank: its SMs, or its warps that post. */
@@ -79,11 +81,14 @@ static void rank_watch(struct busy *b, const struct world_rank *rank)
         watch(b, &w->pair_link[pair], WORLD_NVLINK_EGRESS, pair)->rate_bps =
             rates.out_bps / (w->cluster->nvlink.gpus - 1);
     }
-    watch(b, &rank->ingress, WORLD_NVLINK_INGRESS, number)->rate_bps = rates.in_bps;
+    struct watched *ingress = watch(b, &rank->ingress, WORLD_NVLINK_INGRESS, number);
+    ingress->rate_bps = rates.in_bps;
+    ingress->held = &rank->ingress_held;
     if (w->pair_link) return;
     struct watched *egress = watch(b, &rank->egress, WORLD_NVLINK_EGRESS, number);
     egress->rate_bps = rates.out_bps;
     egress->bytes_ps = &rank->egress_bytes_ps;
+    egress->held = &rank->egress_held;
 }
 
 static void nic_watch(struct busy *b, uint32_t port)
@@ -147,10 +152,11 @@ static struct done part_done(const struct watched *p, uint64_t time_ps)
     const struct port *port = p->port;
     const uint64_t ahead_ps = port->free_ps > time_ps ? port->free_ps - time_ps : 0;
     const uint64_t bytes_ps = p->bytes_ps ? *p->bytes_ps : 0;
-    if (ahead_ps && ahead_ps >= port->busy_ps) return (struct done){ 0 };
+    const struct held held = p->held ? *p->held : (struct held){ 0 };
+    if (ahead_ps && ahead_ps >= port->busy_ps) return (struct done){ .held = held };
     const uint64_t done_ps = port->busy_ps - ahead_ps;
     return (struct done){ done_ps, share_of(port->bytes, done_ps, port->busy_ps),
-                          share_of(bytes_ps, done_ps, port->busy_ps) };
+                          share_of(bytes_ps, done_ps, port->busy_ps), held };
 }
 
 static struct done *all_done(const struct busy *b, uint64_t time_ps)
@@ -209,7 +215,8 @@ static struct done done_since(const struct done *now, const struct done *then, u
     const uint64_t bytes_ps = now->bytes_ps > then->bytes_ps ? now->bytes_ps - then->bytes_ps : 0;
     uint64_t kept_ps = busy_ps > before_ps ? busy_ps - before_ps : 0;
     if (kept_ps > most_ps) kept_ps = most_ps;
-    return (struct done){ kept_ps, share_of(bytes, kept_ps, busy_ps), share_of(bytes_ps, kept_ps, busy_ps) };
+    const struct held held = { now->held.took_ps - then->held.took_ps, now->held.held_ps - then->held.held_ps };
+    return (struct done){ kept_ps, share_of(bytes, kept_ps, busy_ps), share_of(bytes_ps, kept_ps, busy_ps), held };
 }
 
 /* Whether the rank takes longer than every rank whose time is known. */
@@ -436,7 +443,7 @@ static bool own_busiest(const struct busy *b, const struct own_busiest *o, enum 
 {
     const struct watched own = { .kind = kind, .owner = o->rank };
     if (!o->ps) return false;
-    *part = (struct world_part){ .busy_ps = o->ps };
+    *part = (struct world_part){ .busy_ps = o->ps, .held = -1 };
     part->over_mean = (double)o->ps * b->world->options.ranks / (double)o->sum_ps;
     part_name(b, &own, part->name, sizeof part->name);
     return true;
@@ -462,6 +469,8 @@ bool world_busiest(const struct world *w, uint32_t kernel, enum world_resource k
     if (most == UINT32_MAX) return false;
     *part = (struct world_part){ .busy_ps = done[most].busy_ps, .bytes = done[most].bytes };
     part->rate_bps = rate_of(&b->watched[most], &done[most]);
+    const struct held *held = &done[most].held;
+    part->held = held->took_ps ? (double)held->held_ps / (double)held->took_ps : -1;
     part->usual_bps = share_of(usual_rate(b, kind), part->rate_bps, b->watched[most].rate_bps);
     if (kind != WORLD_LINK)
         part->over_mean = sum_bytes ? (double)part->bytes * parts / (double)sum_bytes

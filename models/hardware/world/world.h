@@ -147,6 +147,8 @@ struct world_part {
     uint64_t usual_bps; /* the rate at which they would cross most parts of its kind; 0: for a link */
     double over_mean;   /* its bytes (or its time, if it moves none) over the mean of all parts of its kind; 0: a
                          * link */
+    double held;        /* the share of its operations' time that they wait for it alone; below 0: not known, as for all
+                         * but NVLink */
 };
 
 /* The busiest part of a kind.  False: no part of the kind was busy. */

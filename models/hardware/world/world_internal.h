@@ -159,6 +159,12 @@ struct turns {
 };
 _Static_assert(sizeof(struct turns) <= 128, "a row reads two cache lines of it");
 
+/* How long the operations took that crossed a direction of a GPU's NVLink, and for how much of this time they waited
+ * for NVLink alone. */
+struct held {
+    uint64_t took_ps, held_ps;
+};
+
 /* When a port's flow to or from its latest peer ends, and when its last flow to or from any other peer ends. */
 struct flows {
     uint64_t end_ps, others_end_ps;
@@ -198,6 +204,7 @@ struct world_rank {
     struct mover *mover; /* [mover_count] */
     uint32_t mover_count, mover_max;
     struct port hbm, egress, ingress, posting, calls;
+    struct held egress_held, ingress_held;
     struct flows egress_flows, ingress_flows;
     struct egress shares;        /* the egress as bulk stores share it, if the cluster names CPCs */
     struct port *proxy;          /* [threads] */
@@ -352,6 +359,17 @@ static inline uint64_t world_latest_ps(const struct world *w)
     return latest_ps;
 }
 
+/* Notes an operation that crosses NVLink between two GPUs and begins at begin_ps.  It would end at free_ps if NVLink
+ * took no time, and NVLink has moved its bytes at crossed_ps. */
+static inline void held_note(struct world_rank *from, struct world_rank *to, uint64_t begin_ps, uint64_t free_ps,
+                             uint64_t crossed_ps)
+{
+    const uint64_t took_ps = later(free_ps, crossed_ps) - begin_ps, held_ps = later(free_ps, crossed_ps) - free_ps;
+    from->egress_held.took_ps += took_ps;
+    from->egress_held.held_ps += held_ps;
+    to->ingress_held.took_ps += took_ps;
+    to->ingress_held.held_ps += held_ps;
+}
 static inline struct world_rank *rank_of(struct fabric *f) { return fabric_container_of(f, struct world_rank, fabric); }
 static inline struct world_rank *worker_rank(const struct world_worker *ww) { return rank_of(ww->worker->fabric); }
 
