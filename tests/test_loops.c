@@ -45,17 +45,18 @@ TEST("shipped sheets")
 
 TEST("words")
 {
-    const struct loop a = made("HT_LAYOUT load 5, of 8, wait 2, fresh, footprint 5000000000 @ a.cu:1\n", NULL);
+    const struct loop a = made("INTRA_MATRIX_READ load 5, of 8, wait 2, fresh, footprint 5000000000 @ a.cu:1\n", NULL);
     CU_ASSERT(a.engine == LOOP_LDST && a.in_flight == 5 && a.width_bytes == 8 && a.steps == 2 && a.fresh);
     CU_ASSERT(a.footprint_bytes == 5000000000 && !a.posted && a.again == LOOP_NOT_AGAIN);
-    const struct loop b = made("HT_LAYOUT bulk 2, shared 16, at-hand, fresh 0 @ a.cu:1", NULL);
+    const struct loop b = made("INTRA_MATRIX_READ bulk 2, shared 16, at-hand, fresh 0 @ a.cu:1", NULL);
     CU_ASSERT(b.engine == LOOP_BULK && b.in_flight == 2 && b.shared_bytes == 16);
     CU_ASSERT(b.again == LOOP_AT_HAND && !b.fresh);
     const struct loop c = made("COPY_ENGINE bulk 0, copy-engine @ a.cu:1", NULL);
     CU_ASSERT(c.engine == LOOP_COPY && !c.in_flight);
     static const uint64_t one[SITE_SIZES] = { 1 };
-    const struct loop d = made("HT_LAYOUT (a) load 1000 * a, shared 70000 * a @ a.cu:1", one); /* limited to a field's
-                                                                                                * maximum */
+    const struct loop d =
+        made("INTRA_MATRIX_READ (a) load 1000 * a, shared 70000 * a @ a.cu:1", one); /* limited to a field's
+                                                                                      * maximum */
     CU_ASSERT(d.in_flight == UINT8_MAX && d.shared_bytes == UINT16_MAX);
 }
 
@@ -85,7 +86,7 @@ TEST("values")
     };
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         char text[200];
-        snprintf(text, sizeof text, "HT_LAYOUT (a, b) load 1,\n    footprint %s @ a.cu:1\n", values[i].text);
+        snprintf(text, sizeof text, "INTRA_MATRIX_READ (a, b) load 1,\n    footprint %s @ a.cu:1\n", values[i].text);
         const struct loop loop = made(text, (const uint64_t[SITE_SIZES]){ 3, 0 });
         if (loop.footprint_bytes != values[i].value)
             printf("\n      %s: %lu\n", text, (unsigned long)loop.footprint_bytes);
@@ -95,9 +96,10 @@ TEST("values")
 
 TEST("times")
 {
-    g_autoptr(loops) loops = sheet("HT_LAYOUT (a) load 1, times a * rows + 1 @ a.cu:1\nINTRA_GAPS load 1 @ a.cu:2\n");
-    CU_ASSERT_EQUAL(loops_times(loops, SITE_HT_LAYOUT, (const uint64_t[SITE_SIZES]){ 3 }, 5), 16);
-    CU_ASSERT_EQUAL(loops_times(loops, SITE_HT_LAYOUT, NULL, 5), 1);
+    g_autoptr(loops) loops =
+        sheet("INTRA_MATRIX_READ (a) load 1, times a * rows + 1 @ a.cu:1\nINTRA_GAPS load 1 @ a.cu:2\n");
+    CU_ASSERT_EQUAL(loops_times(loops, SITE_INTRA_MATRIX_READ, (const uint64_t[SITE_SIZES]){ 3 }, 5), 16);
+    CU_ASSERT_EQUAL(loops_times(loops, SITE_INTRA_MATRIX_READ, NULL, 5), 1);
     CU_ASSERT_EQUAL(loops_times(loops, SITE_INTRA_GAPS, NULL, 5), 5);
 }
 
@@ -131,9 +133,9 @@ TEST("programs")
 /* Sites that a sheet does not mention keep their shipped lines. */
 TEST("own lines")
 {
-    g_autoptr(loops) loops = sheet("# another build\n\nlibrary mine\nHT_LAYOUT load 3 @ a.cu:1");
+    g_autoptr(loops) loops = sheet("# another build\n\nlibrary mine\nINTRA_MATRIX_READ load 3 @ a.cu:1");
     struct loop mine, other, shipped;
-    loops_make(loops, SITE_HT_LAYOUT, NULL, &mine);
+    loops_make(loops, SITE_INTRA_MATRIX_READ, NULL, &mine);
     loops_make(loops, SITE_LL_MESSAGE_ROW, NULL, &other);
     loops_make(loops_shipped(), SITE_LL_MESSAGE_ROW, NULL, &shipped);
     CU_ASSERT_EQUAL(mine.in_flight, 3);
@@ -149,9 +151,10 @@ TEST("bad sheets")
         { "LL_CAST load 1 @ a:1", "sheet:1: expected a site of `eptwin kernel show`, library, source, commit or "
                                   "compiler, found \"LL_CAST load 1 @ a:1\"" },
         { "\nLL_CAST_ROW\n", "sheet:2: expected a word of `eptwin kernel words`, found \"\"" },
-        { "HT_LAYOUT times 3, chase @ a:1", "sheet:1: expected chase with a number of cycles, found \"chase @ a:1\"" },
-        { "HT_LAYOUT load 256 @ a:1", "sheet:1: expected load of at most 255, found \"load 256 @ a:1\"" },
-        { "HT_LAYOUT load 1, shared 65535 + 1 @ a:1",
+        { "INTRA_MATRIX_READ times 3, chase @ a:1",
+          "sheet:1: expected chase with a number of cycles, found \"chase @ a:1\"" },
+        { "INTRA_MATRIX_READ load 256 @ a:1", "sheet:1: expected load of at most 255, found \"load 256 @ a:1\"" },
+        { "INTRA_MATRIX_READ load 1, shared 65535 + 1 @ a:1",
           "sheet:1: expected shared of at most 65535, found \"shared 65535 + 1 @ a:1\"" },
         { "LL_CAST_ROW jump 1 @ a:1", "sheet:1: expected a word of `eptwin kernel words`, found \"jump 1 @ a:1\"" },
         { "LL_CAST_ROW load 1", "sheet:1: expected \",\" and a word, or \"@ file:line\", found \"\"" },
@@ -180,13 +183,14 @@ TEST("bad sheets")
           "sheet:1: expected fewer braces, found \" use } } } } } @ a:1\"" },
         { "LL_CAST_ROW load bytes @ a:1",
           "sheet:1: expected a size that the site names, rows, min, max or ceil, found \"bytes @ a:1\"" },
-        { "HT_LAYOUT load 1 @ a:1\nLL_CAST_ROW load 1 @ a:1",
+        { "INTRA_MATRIX_READ load 1 @ a:1\nLL_CAST_ROW load 1 @ a:1",
           "sheet:2: LL_CAST_ROW: expected a program, { ... }, found words such as load" },
-        { "HT_LAYOUT { load 1 } @ a:1", "sheet:1: HT_LAYOUT: expected words such as load, found a program, { ... }" },
+        { "INTRA_MATRIX_READ { load 1 } @ a:1",
+          "sheet:1: INTRA_MATRIX_READ: expected words such as load, found a program, { ... }" },
         { "LL_CAST_ROW { load 1 } one-by-one @ a:1",
           "sheet:1: LL_CAST_ROW: expected a program, { ... }, found a program, { ... }, with one-by-one" },
-        { "HT_LAYOUT load 1, one-by-one @ a:1",
-          "sheet:1: HT_LAYOUT: expected words such as load, found one-by-one without a program" },
+        { "INTRA_MATRIX_READ load 1, one-by-one @ a:1",
+          "sheet:1: INTRA_MATRIX_READ: expected words such as load, found one-by-one without a program" },
         { "V2_STORE load 1 @ a:1", "sheet:1: V2_STORE: expected from-shared, found words such as load" },
         { "V2_COPY_ROW load 1, copy-engine @ a:1",
           "sheet:1: V2_COPY_ROW: expected words such as load, found copy-engine" },
