@@ -105,7 +105,8 @@ static const struct {
     const char *where, *names;
 } elsewhere[] = {
     { "the sheets of kernels say it",
-      "add-rate reduce-load-rate reduce-look reduce-row reduce-warp-rate scan-rate stretch-row" },
+      "add-rate reduce-load-rate reduce-look reduce-row reduce-warp-rate scan-rate store-warp-rate "
+      "stretch-row" },
     { "it follows from load, access", "scan-row" },
 };
 
@@ -485,13 +486,11 @@ static void assumed_note(struct cluster *c, const struct key_file *file, const G
 }
 
 /* Fills in what follows from other keys.  load_ps is a wait for five accesses (copy_5).  In a scan, each load takes its
- * address from the previous load, so it waits for one access.  A scan's load therefore takes four accesses less.  A row
- * that no sheet describes waits for its first access, too. */
+ * address from the previous load, so it waits for one access.  A scan's load therefore takes four accesses less. */
 static void gpu_derive(struct cluster_gpu *gpu)
 {
     enum { FURTHER = 4 };
     gpu->scan_row_ps = gpu->load_ps > FURTHER * gpu->access_ps ? gpu->load_ps - FURTHER * gpu->access_ps : 0;
-    gpu->store.row_ps = gpu->scan_row_ps;
 }
 
 static bool settings_put(struct key_file *file, const char *const *settings, GError **error)

@@ -14,7 +14,7 @@
  * a wait that nothing hides, and the time of the row's bytes at warp_rate.  All warps of an SM share sm_rate. */
 struct cluster_work {
     uint64_t row_ps;
-    uint64_t warp_rate_bps, sm_rate_bps;
+    uint64_t warp_rate_bps;
 };
 
 /* How many extra times the bulk copy engine must move bytes whose place in a 128-byte line differs from their place
@@ -56,7 +56,7 @@ struct cluster_dies {
     struct cluster_cpcs kind[CLUSTER_DIES_MAX];
 };
 
-/* A GPU's parameters.  cluster_load() derives scan_row_ps and store.row_ps from other keys. */
+/* A GPU's parameters.  cluster_load() derives scan_row_ps from other keys. */
 struct cluster_gpu {
     uint32_t sms;
     uint64_t launch_ps; /* the part of a kernel's duration in which its workers do not run */
@@ -78,14 +78,11 @@ struct cluster_gpu {
                                             * (pressure.h); 0: not known */
     uint64_t l2_bytes, l2_rate_bps;        /* how many bytes of recently written rows the L2 still holds; the L2's rate
                                             * for them; 0: none */
-    struct cluster_work store;        /* copies by loads and stores of SMs, from own memory to a peer's over NVLink or
-                                       * within the GPU */
-    struct cluster_bulk engine;       /* the SM's bulk copy engine, in and out of shared memory */
-    uint64_t reduce_sm_rate_bps;      /* the rate at which all warps of an SM read rows that they sum */
-    uint64_t reduce_made_sm_rate_bps; /* the SM's rate of writing the sums; 0: writing takes no time */
-    uint64_t scan_row_ps;             /* a warp's read of one token's entry, in a loop that waits for it */
-    /* Costs of kernels that describe their access patterns (fabric.h).  If load_ps is 0, these kernels cost as much as
-     * the work on rows above. */
+    uint64_t store_sm_rate_bps;            /* the rate at which all warps of an SM store to peers, or load from them */
+    struct cluster_bulk engine;            /* the SM's bulk copy engine, in and out of shared memory */
+    uint64_t reduce_sm_rate_bps;           /* the rate at which all warps of an SM read rows that they sum */
+    uint64_t reduce_made_sm_rate_bps;      /* the SM's rate of writing the sums; 0: writing takes no time */
+    uint64_t scan_row_ps;                  /* a warp's read of one token's entry, in a loop that waits for it */
     uint64_t touch_ps;            /* extra time of a worker's first wait for an array that has not just been written,
                                    * because its pages must be looked up */
     uint64_t load_ps, load_l2_ps; /* a wait for a load of a row that misses the L2; of one that hits it */
@@ -100,7 +97,7 @@ struct cluster_gpu {
     uint64_t release_stores_ps;   /* release_ps if warps of the SM have just stored rows; 0: equal to release_ps */
     uint64_t sum_far_sm_rate_bps; /* how fast sums on one SM read rows that come from memory and not from the L2; 0:
                                    * no limit */
-    /* Costs of programs (models/kernels/loops.h).  If cycle_ps is 0, programs cost as much as plain rows. */
+    /* Costs of programs (models/kernels/loops.h). */
     uint64_t cycle_ps, access_ps; /* a scheduler's time for one instruction; from one access of a warp to its next
                                    * one */
     uint64_t load_shared_ps;      /* a wait for shared memory */

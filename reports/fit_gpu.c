@@ -27,7 +27,6 @@ enum gpu_kind {
     GPU_MOST,       /* the largest rate of the rows whose phase matches the pattern, times factor */
     GPU_SHARED,     /* a row's rate times a ratio: the largest rate of flows that run to their end, over the largest
                      * rate of flows that run for a given time */
-    GPU_LINE_RATE,  /* from rates by size: the rate of a row's bytes, without the row's fixed time */
     GPU_TURNS_RATE, /* the rate of the extra work of a row that takes longer than another: 1 / (1 / rate - 1 / other
                      * rate) */
     GPU_ROW_LESS,   /* a row's time at one warp's rate, minus its time at the largest rate of other rows */
@@ -47,7 +46,6 @@ struct gpu_key {
     double factor; /* 0 stands for 1 */
 };
 
-#define WARP_ROWS   "copy_5 sms=1 warps=1 at=hbm"
 #define BULK_ANY    "bulk sms=1 warps=* at=l2 way=both stages=? ahead=?"
 #define BULK_OUT    "bulk sms=1 warps=* at=l2 way=out stages=? ahead=?"
 #define BULK_PEER   "bulk sms=* warps=* to=peer"
@@ -75,7 +73,6 @@ static const struct gpu_key gpu_keys[] = {
     { "gpu", "l2", GPU_BYTES, "", "l2-bytes", NULL, NULL, 0 },
     { "gpu", "hbm-rows-rate", GPU_RATE, FRESH " 64MiB packed", "rate_gbs_7408", NULL, NULL, 2 },
     { "gpu", "l2-rate", GPU_FASTEST, FRESH " 16MiB packed", "rate_gbs_14352", NULL, NULL, 2 },
-    { "gpu", "store-warp-rate", GPU_LINE_RATE, WARP_ROWS, "rate_gbs", NULL, NULL, 0 },
     { "gpu", "store-sm-rate", GPU_MOST, "copy_5 sms=1 warps=* to=peer", "rate_gbs_14336", NULL, NULL, 0 },
     { "gpu", "store-sm-rate", GPU_MOST, "copy_5 sms=1 warps=* at=hbm", "rate_gbs_14336", NULL, NULL, 0 },
     { "gpu", "bulk-in", GPU_ROW_LESS, "bulk sms=1 warps=1 at=hbm way=in stages=1 ahead=0", "rate_gbs_14336",
@@ -140,8 +137,7 @@ static const struct {
     { "node", "host-look", "no row has many warps that poll one line" },
 };
 
-/* GPU_LINE_LEAST_BYTES: in shorter rows, some lanes of a warp have nothing to load */
-enum { GPU_DOUBT_PCT = 25, GPU_SUMS_MOST = 16, GPU_LINE_LEAST_BYTES = 512 };
+enum { GPU_DOUBT_PCT = 25, GPU_SUMS_MOST = 16 };
 
 /* Keys whose samples lie far apart even on idle machines. pct is added to GPU_DOUBT_PCT.  It is the largest distance
  * between smallest and largest sample, in percent of the value, among seven records of idle machines. */
@@ -247,35 +243,10 @@ static void gpu_point_add(struct fit_point points[3][FIT_POINTS_MAX], uint32_t *
     ++*count;
 }
 
-static bool gpu_line(const struct gpu_work *work, const char *phase, const struct gpu_key *key, struct gpu_value *value,
-                     GString *comment)
+static double gpu_metric_bytes(const char *metric)
 {
-    struct fit_point points[3][FIT_POINTS_MAX];
-    struct fit_line line[3];
-    uint32_t count = 0;
-    const size_t stem = strlen(key->metric);
-    for (uint32_t i = 0; i < record_row_count(work->record) && count < FIT_POINTS_MAX; i++) {
-        const struct record_row *row = record_row(work->record, i);
-        struct gpu_value rate;
-        guint64 bytes;
-        if (strcmp(row->phase, phase) != 0 || strncmp(row->metric, key->metric, stem) != 0) continue;
-        if (row->metric[stem] != '_' ||
-            !g_ascii_string_to_unsigned(row->metric + stem + 1, 10, 1, G_MAXINT32, &bytes, NULL))
-            continue;
-        if (bytes < GPU_LINE_LEAST_BYTES || !gpu_row(work, phase, row->metric, &rate)) continue;
-        const struct gpu_value time = gpu_time_of((double)bytes, &rate);
-        gpu_point_add(points, &count, (double)bytes, &time);
-    }
-    if (!gpu_lines(points, count, line)) return false;
-    double *const into[] = { &value->value, &value->low, &value->high };
-    for (uint32_t i = 0; i < 3; i++) *into[i] = 1 / fmax(line[i].slope, 1e-6);
-    gpu_widen(value);
-    g_string_append_printf(comment, ", %u sizes, off by %.1f %% (median), %.1f %% (worst)", count,
-                           line[0].error_pct_median, line[0].error_pct_worst);
-    return true;
+    return g_ascii_strtod(metric + strcspn(metric, "0123456789"), NULL);
 }
-
-static double gpu_metric_bytes(const char *metric);
 
 /* Finds the time of a round of loads, from rows whose warps have five loads of 512 bytes in flight.  The bytes' time at
  * the largest rate of an SM is subtracted, and so is the time that a short row takes in addition to its wait. */
@@ -306,11 +277,6 @@ static bool gpu_turn(const struct gpu_work *work, const struct gpu_key *key, str
                                  stats_median(times[2], count) };
     g_string_append_printf(comment, ", what a turn takes, median of %u sizes", count);
     return true;
-}
-
-static double gpu_metric_bytes(const char *metric)
-{
-    return g_ascii_strtod(metric + strcspn(metric, "0123456789"), NULL);
 }
 
 /* How long all warps together keep their SM busy, in ns.  One warp takes alone_ns if it runs alone, and all_ns if all
@@ -421,8 +387,8 @@ static bool gpu_each(const struct gpu_work *work, const char *phase, const struc
 
 static bool gpu_is_rate(enum gpu_kind kind)
 {
-    return kind == GPU_RATE || kind == GPU_FASTEST || kind == GPU_MOST || kind == GPU_LINE_RATE ||
-           kind == GPU_TURNS_RATE || kind == GPU_SHARE_READ || kind == GPU_SHARE_MADE || kind == GPU_SHARED;
+    return kind == GPU_RATE || kind == GPU_FASTEST || kind == GPU_MOST || kind == GPU_TURNS_RATE ||
+           kind == GPU_SHARE_READ || kind == GPU_SHARE_MADE || kind == GPU_SHARED;
 }
 
 static bool gpu_value_of(const struct gpu_work *work, const struct gpu_key *key, struct gpu_value *value,
@@ -435,7 +401,6 @@ static bool gpu_value_of(const struct gpu_work *work, const struct gpu_key *key,
                                                : "",
                     phase, key->metric);
     switch (key->kind) {
-    case GPU_LINE_RATE: return gpu_line(work, phase, key, value, comment);
     case GPU_SHARE_READ:
     case GPU_SHARE_MADE: return gpu_shares(work, phase, key, value, comment);
     case GPU_MOST: return gpu_most(work, phase, key->metric, value);

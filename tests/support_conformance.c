@@ -97,6 +97,7 @@ static int program_write(struct program *p, const struct op *op, const struct fa
         .peer = op->peer,
         .queue = op->queue,
         .defer = op->defer,
+        .site = SITE_PPLX_STORE_ROW,
         .data = f->heap + op->source,
         .size_bytes = op->size,
     };
@@ -128,7 +129,8 @@ static int program_get(struct program *p, const struct op *op)
                                       .charge_bytes = op->size,
                                       .size_bytes = op->size,
                                       .peer = op->peer,
-                                      .queue = op->queue };
+                                      .queue = op->queue,
+                                      .site = SITE_PPLX_PULL_ROW };
     return fabric_get(&p->worker, &read);
 }
 
@@ -182,6 +184,7 @@ static int program_op(struct program *p, const struct op *op)
         .rows = 1,
         .read_bytes = 64,
         .write_bytes = 64,
+        .site = SITE_PPLX_TAKE_ROW,
         .run = program_work,
         .context = p,
         .argument = op->value,

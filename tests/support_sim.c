@@ -5,9 +5,6 @@
 
 struct cluster support_cluster(uint32_t gpus_per_node)
 {
-    const struct cluster_work work = { .row_ps = 100 * PS_PER_NS,
-                                       .warp_rate_bps = 8000000000,
-                                       .sm_rate_bps = 80000000000 };
     return (struct cluster){
         .name = "test",
         .path = "test",
@@ -16,9 +13,12 @@ struct cluster support_cluster(uint32_t gpus_per_node)
                  .step_ps = 10 * PS_PER_NS,
                  .poll_ps = 100 * PS_PER_NS,
                  .hbm_rate_bps = 8000000000000,
-                 .store = work,
-                 .reduce_sm_rate_bps = work.sm_rate_bps,
-                 .scan_row_ps = PS_PER_NS },
+                 .store_sm_rate_bps = 80000000000,
+                 .reduce_sm_rate_bps = 80000000000,
+                 .scan_row_ps = PS_PER_NS,
+                 .load_ps = 100 * PS_PER_NS,
+                 .load_l2_ps = 100 * PS_PER_NS,
+                 .cycle_ps = PS_PER_NS },
         .nvlink = { .gpus = gpus_per_node,
                     .egress_rate_bps = 800000000000,
                     .ingress_rate_bps = 800000000000,

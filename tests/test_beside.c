@@ -19,7 +19,7 @@ static const struct cluster_gpu gpu = {
     .l2_sms_rate_bps = UINT64_C(32000000000000),
     .l2_queue_ps = 20000,
     .l2_bytes = 50000000,
-    .store.sm_rate_bps = UINT64_C(400000000000),
+    .store_sm_rate_bps = UINT64_C(400000000000),
 };
 static const struct pressure_load nothing;
 

@@ -14,8 +14,8 @@
 static const char gpu_text[] = "[cluster]\nname = Two boards\n"
                                "[gpu]\nsms = 132\nlaunch = 1.73 us\nstep = 100 ns\npoll = 220 ns\n"
                                "hbm-rate = 2800 GB/s\n"
-                               "store-warp-rate = 2.9 GB/s\nstore-sm-rate = 45 GB/s\n"
-                               "reduce-sm-rate = 135 GB/s\n"
+                               "store-sm-rate = 45 GB/s\n"
+                               "reduce-sm-rate = 135 GB/s\nload = 400 ns\ncycle = 505 ps\n"
                                "[nvlink]\ngpus = 8\negress-rate = 160 GB/s\ningress-rate = 170 GB/s\nlatency = 550 ns\n"
                                "fence = 870 ns\npeek = 870 ns\n";
 
@@ -85,7 +85,7 @@ TEST("gpu cluster in full")
 {
     g_auto(GStrv) part = g_strsplit(gpu_text, "[nvlink]", 2);
     g_autofree char *text = g_strconcat(part[0],
-                                        "load = 400 ns\nload-l1 = 20.5 ns\nload-shared = 14.5 ns\naccess = 10 "
+                                        "load-l1 = 20.5 ns\nload-shared = 14.5 ns\naccess = 10 "
                                         "ns\nbulk-passes = 0 1 2 3 4 5 6 7|9 8 7 6 5 4 3 2\n[nvlink]",
                                         part[1], nic_text, NULL);
     g_autoptr(cluster) c = load(text);
@@ -93,8 +93,7 @@ TEST("gpu cluster in full")
     CU_ASSERT(c->gpu.sms == 132 && c->gpu.launch_ps == 1730000 && c->gpu.step_ps == 100000);
     CU_ASSERT(c->gpu.poll_ps == 220000 && c->nvlink.fence_ps == 870000);
     CU_ASSERT(c->gpu.hbm_rate_bps == 22400000000000);
-    CU_ASSERT(c->gpu.store.row_ps == 360000 && c->gpu.store.warp_rate_bps == 23200000000);
-    CU_ASSERT(c->gpu.store.sm_rate_bps == 360000000000);
+    CU_ASSERT_EQUAL(c->gpu.store_sm_rate_bps, 360000000000);
     CU_ASSERT(c->gpu.reduce_sm_rate_bps == 1080000000000);
     CU_ASSERT(c->gpu.engine.passes.in[7] == 7 && c->gpu.engine.passes.out[0] == 9);
     CU_ASSERT(c->nvlink.peek_ps == 870000 && c->gpu.scan_row_ps == 360000);
@@ -250,7 +249,7 @@ TEST("missing keys")
         }
         g_strfreev(line);
     }
-    CU_ASSERT_EQUAL(needed, 8 + 6 + 17);
+    CU_ASSERT_EQUAL(needed, 9 + 6 + 17);
     /* A message lists all keys that a section lacks. */
     CU_ASSERT(change_refused("[nvlink]\ngpus = 8\negress-rate = 160 GB/s\ningress-rate = 170 GB/s\n", "[nvlink]\n",
                              "FILE:LINE: [nvlink] lacks the keys gpus, egress-rate, ingress-rate"));

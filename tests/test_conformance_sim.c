@@ -85,6 +85,7 @@ TEST("posting by a proxy")
 
 TEST("ranks on the cores of a host")
 {
+    const struct cluster_work row = { 100 * PS_PER_NS, 8000000000 };
     struct cluster cluster = support_cluster(2);
     cluster.host = (struct cluster_host){
         .cores = 2,
@@ -95,9 +96,9 @@ TEST("ranks on the cores of a host")
         .store_rate_bps = 80000000000,
         .put = { 2, { 0, 10000 }, { PS_PER_US, 2 * PS_PER_US } },
         .signal_ps = PS_PER_US,
-        .copy = cluster.gpu.store,
-        .cast = cluster.gpu.store,
-        .reduce = cluster.gpu.store,
+        .copy = row,
+        .cast = row,
+        .reduce = row,
         .scan_rate_bps = 80000000000,
     };
     run_suite(&cluster, 8, 2, false, 1);

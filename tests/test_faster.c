@@ -261,7 +261,6 @@ static const char *const key_cases[] = {
     "cluster=mi300x-cx7 kernel=mori num-ranks=16 num-tokens=16",
     "cluster=p5en kernel=normal num-ranks=16 num-tokens=32",
     "cluster=gh200-alps num-ranks=16 num-tokens=16",
-    "cluster=h200 kernel=normal num-ranks=8 num-tokens=16 set=gpu.load=0_ns",
 };
 enum { KEY_CASES = G_N_ELEMENTS(key_cases) };
 

@@ -240,9 +240,8 @@ struct site_given {
     SITES_DEEPEP_V1(X) \
     SITES_DEEPEP_V2(X) SITES_NCCL(X) SITES_TENSORRT_LLM(X) SITES_MORI(X) SITES_DEEPGEMM(X) SITES_PPLX(X) SITES_UNREAD(X)
 
-/* SITE_NONE: no sheet describes the loop.  A GPU then moves its rows at the rates of plain rows.  Its accesses of a row
- * follow one another, wherever the row lies.  Its signals have no extra cost.  Its additions are atomics of the whole
- * GPU that release earlier stores. */
+/* SITE_NONE: no sheet describes the loop, which only signals, additions and puts may say.  Signals then have no extra
+ * cost.  Additions are atomics of the whole GPU that release earlier stores. */
 enum site {
     SITE_NONE,
 #define SITE(name) SITE_##name,

@@ -1,10 +1,9 @@
 /* gpu.c - what the seam's operations cost a warp group on a GPU.
  *
  * An operation takes as long as its warps need alone.  It ends no sooner than the ports that it crosses (SM, NVLink
- * egress and ingress, HBM) have moved its bytes, each at its own rate, first come, first served.  The latencies of
- * plain rows follow, one after another on each warp.  Ports are reserved from the time of the step on, even for an
- * operation that begins later in the step.  Otherwise the requests of other workers would wait for ports that are idle
- * until that operation begins. */
+ * egress and ingress, HBM) have moved its bytes, each at its own rate, first come, first served.  Ports are reserved
+ * from the time of the step on, even for an operation that begins later in the step.  Otherwise the requests of other
+ * workers would wait for ports that are idle until that operation begins. */
 #include "models/hardware/sm/bulk.h"
 #include "models/hardware/sm/gpu.h"
 #include "models/hardware/sm/peers.h"
@@ -190,37 +189,19 @@ static __attribute__((noinline)) int rows_store(struct fabric *f, struct fabric_
         return 0;
     }
     const struct loop *p = world_loop(rank, write->site, write->given);
-    if (p && p->engine == LOOP_COPY) return copy_store(rank, write, p);
-    if (gpu_priced(w, p) && p->program) return priced_store(rank, write, p);
+    if (p->engine == LOOP_COPY) return copy_store(rank, write, p);
+    if (!p->staged) return priced_store(rank, write, p);
     const uint64_t now = sim_now_ps(w->sim), size = write->charge_bytes;
     uint32_t lanes;
     const uint64_t start = gpu_lane_begin(ww, write->warps, &lanes);
-    const uint32_t rows = write->rows ? write->rows : 1, busy = gpu_warps_busy(rows, lanes);
-    if (p && p->staged) {
-        if (p->alone && rank->shares.cpcs) {
-            bulk_turn_take(ww, write->peer, bulk_off_line(ww, p), size);
-            gpu_lane_end(ww, later(start, now + 1)); /* the worker is parked until the store has left the SM */
-        } else {
-            uint64_t linked_ps;
-            gpu_lane_end(ww, bulk_store(rank, write->peer, bulk_off_line(ww, p), size, start, &linked_ps));
-            gpu_lane_reach(ww, linked_ps);
-        }
-        world_store_payload(rank, write);
-        return 0;
+    if (p->alone && rank->shares.cpcs) {
+        bulk_turn_take(ww, write->peer, bulk_off_line(ww, p), size);
+        gpu_lane_end(ww, later(start, now + 1)); /* the worker is parked until the store has left the SM */
+    } else {
+        uint64_t linked_ps;
+        gpu_lane_end(ww, bulk_store(rank, write->peer, bulk_off_line(ww, p), size, start, &linked_ps));
+        gpu_lane_reach(ww, linked_ps);
     }
-    const uint64_t service_ps = rate_time(w->store.sm, size);
-    uint64_t end = later(start + gpu_plain_ps(&w->store, size, busy), start + gpu_share_ps(rank, ww, service_ps));
-    end = later(end, own_reserve(rank, &rank->sm[ww->sm], now, service_ps, size));
-    end = later(end, own_reserve(rank, &rank->hbm, now, rate_time(w->hbm, size), size));
-    const uint64_t last_ps = gpu_plain_latency_ps(&w->store, rows, busy);
-    gpu_lane_end(ww, end + last_ps);
-    if (write->peer != f->rank) {
-        const uint64_t there_ps = nvlink_cross(rank, &w->rank[write->peer], now, size, 0);
-        held_note(rank, &w->rank[write->peer], start, end, there_ps);
-        gpu_lane_reach(ww, there_ps + last_ps);
-    }
-    gpu_moved_note(ww, false, start, rank->now.last_end_ps);
-    ww->unfenced = true;
     world_store_payload(rank, write);
     return 0;
 }
@@ -398,12 +379,6 @@ static struct price get_price(struct world_rank *rank, const struct fabric_read 
 {
     const struct world *w = rank->world;
     const uint64_t size = read->charge_bytes;
-    const uint64_t memory_ps = rate_time(w->hbm, size), plain_ps = rate_time(w->store.sm, size);
-    if (!gpu_priced(w, p))
-        return (struct price){ .ps = w->cluster->nvlink.peek_ps + later(rate_time(w->store.warp, size) / lanes,
-                                                                        gpu_share_ps(rank, rank->now.worker, plain_ps)),
-                               .served_ps = plain_ps,
-                               .memory_ps = memory_ps };
     const uint32_t groups_256 = gpu_program_groups(rank, p);
     bool known;
     struct kept_price *kept =
@@ -411,7 +386,7 @@ static struct price get_price(struct world_rank *rank, const struct fabric_read 
     if (known) return kept->price;
     const struct gpu_rows r =
         gpu_program(w, p, NULL, (struct loop_row){ size / lanes, 0, lanes, lanes }, groups_256, false);
-    kept->price = (struct price){ .ps = r.ps, .served_ps = r.served_ps, .memory_ps = memory_ps };
+    kept->price = (struct price){ .ps = r.ps, .served_ps = r.served_ps, .memory_ps = rate_time(w->hbm, size) };
     return kept->price;
 }
 
@@ -584,15 +559,13 @@ static void gpu_signal_add(struct fabric *f, struct fabric_worker *worker, uint3
     struct stepping *step = &rank->now;
     const struct cluster_gpu *gpu = &w->cluster->gpu;
     const enum loop_adds adds = w->loop[site].adds;
-    if (gpu->load_ps) {
-        uint32_t lanes;
-        const bool behind = !step->lane_warps;
-        if (behind) step->last_end_ps = gpu_lane_begin(ww, 0, &lanes);
-        if (adds == LOOP_ADDS_GPU) add_release(rank, ww, behind);
-    }
+    uint32_t lanes;
+    const bool behind = !step->lane_warps;
+    if (behind) step->last_end_ps = gpu_lane_begin(ww, 0, &lanes);
+    if (adds == LOOP_ADDS_GPU) add_release(rank, ww, behind);
     uint64_t seen_ps = later(step->last_end_ps, staged_ps);
     /* Shared memory has the value at once, and reading it there takes no poll. */
-    if (gpu->load_ps && adds == LOOP_ADDS_SHARED) seen_ps = later(now, seen_ps > w->poll_ps ? seen_ps - w->poll_ps : 0);
+    if (adds == LOOP_ADDS_SHARED) seen_ps = later(now, seen_ps > w->poll_ps ? seen_ps - w->poll_ps : 0);
     else seen_ps += bulk_ahead_ps(rank, ww->sm) + gpu->poll_ps;
     world_word_schedule(rank, word, addend, true, seen_ps);
 }
@@ -614,7 +587,7 @@ static __attribute__((noinline)) void rows_work(struct fabric *f, struct fabric_
     assert(ww && ww->worker->index == worker->index);
     const struct price *price = gpu_turn_price(rank);
     const struct loop *p = price ? NULL : world_loop(rank, work->site, work->given);
-    if (p && p->apart) {
+    if (!price && p->apart) {
         first_work(rank, ww, work, p);
         return;
     }
@@ -622,12 +595,12 @@ static __attribute__((noinline)) void rows_work(struct fabric *f, struct fabric_
     const uint64_t behind_ps = worker_behind_ps(ww);
     const uint64_t start = gpu_lane_begin(ww, work->warps, &lanes);
     if (price) gpu_lane_end(ww, gpu_priced_work_end(rank, price, start, 0));
-    else if (p && p->engine == LOOP_COPY) copy_own(rank, work, p);
-    else if (p && p->engine > LOOP_COPY) call_work(rank, p, start);
-    else if (p && p->to_shared && p->alone && rank->shares.cpcs) {
+    else if (p->engine == LOOP_COPY) copy_own(rank, work, p);
+    else if (p->engine > LOOP_COPY) call_work(rank, p, start);
+    else if (p->to_shared && p->alone && rank->shares.cpcs) {
         bulk_turn_load(ww, work->read_bytes, bulk_load_of(rank, work, p, start));
         gpu_lane_end(ww, later(start, sim_now_ps(rank->world->sim) + 1)); /* parked until the row is there */
-    } else if (p && p->to_shared) gpu_lane_end(ww, bulk_stage(rank, work, p, start));
+    } else if (p->to_shared) gpu_lane_end(ww, bulk_stage(rank, work, p, start));
     else gpu_lane_end(ww, gpu_work_end(rank, work, p, start, lanes));
     if (behind_ps) worker_rest(ww)->first_ps = ww->cursor_ps + behind_ps;
     if (f->payload && work->run) work->run(work->context, work->argument);
@@ -640,13 +613,13 @@ static void gpu_scan(struct fabric *f, struct fabric_worker *worker, const struc
     struct world_worker *ww = rank->now.worker;
     assert(ww && ww->worker->index == worker->index);
     const struct loop *p = world_loop(rank, work->site, work->given);
-    if (p && p->apart) {
+    if (p->apart) {
         first_work(rank, ww, work, p);
         return;
     }
     uint32_t lanes;
     const uint64_t behind_ps = worker_behind_ps(ww), start = gpu_lane_begin(ww, work->warps, &lanes);
-    if (p && p->host) {
+    if (p->host) {
         const struct cluster_node *node = &rank->world->cluster->node;
         gpu_lane_end(ww, looks_take(&rank->looks, rank->worker_max, node, worker, work, p, start));
         ww->looks |= p->host == LOOP_HOST_POLLED;
@@ -689,9 +662,8 @@ static void gpu_init(struct world *w)
 {
     const struct cluster *c = w->cluster;
     const struct graph_peer_rates peers = graph_gpu_peer_rates(w->network->graph, 0, 0);
-    const struct cluster_work *store = &c->gpu.store;
-    w->store = (struct work_rates){ store->row_ps, rate_make(store->warp_rate_bps), rate_make(store->sm_rate_bps) };
-    w->reduce.sm = rate_make(c->gpu.reduce_sm_rate_bps);
+    w->store_sm = rate_make(c->gpu.store_sm_rate_bps);
+    w->reduce_sm = rate_make(c->gpu.reduce_sm_rate_bps);
     w->hbm = rate_make(c->gpu.hbm_rate_bps);
     w->hbm_rows = c->gpu.hbm_rows_rate_bps ? rate_make(c->gpu.hbm_rows_rate_bps) : w->hbm;
     w->l2 = rate_make(c->gpu.l2_bytes ? c->gpu.l2_rate_bps : 0);
@@ -702,8 +674,8 @@ static void gpu_init(struct world *w)
     w->egress_load = rate_make(c->nvlink.load_rate_bps);
     const struct cluster_bulk *engine = &c->gpu.engine;
     w->bulk_in = rate_make(engine->in_rate_bps);
-    w->bulk_out = rate_make(engine->out_rate_bps ? engine->out_rate_bps : c->gpu.store.sm_rate_bps);
-    w->bulk_put = rate_make(engine->put_rate_bps ? engine->put_rate_bps : c->gpu.store.sm_rate_bps);
+    w->bulk_out = rate_make(engine->out_rate_bps ? engine->out_rate_bps : c->gpu.store_sm_rate_bps);
+    w->bulk_put = rate_make(engine->put_rate_bps ? engine->put_rate_bps : c->gpu.store_sm_rate_bps);
     w->bulk_link = rate_make(c->nvlink.bulk_rate_bps ? c->nvlink.bulk_rate_bps : peers.built_out_bps);
     w->bulk_crossing = rate_make(c->nvlink.bulk_crossing_rate_bps);
     w->bulk_sector = c->nvlink.sector_rate_bps ? rate_make(c->nvlink.sector_rate_bps) : w->bulk_link;

@@ -105,14 +105,7 @@ void gpu_scanned_note(struct world_worker *ww, uint64_t duration_ps);
  * with other groups that move rows. */
 void gpu_moved_note(struct world_worker *ww, bool bulk, uint64_t from_ps, uint64_t to_ps);
 
-/* gpu_rows.c.  Whether the operation is charged for the waits of its loop.  It must have a loop that is not staged, and
- * the cluster must say how long waits take.  Other operations, except staged ones, are charged by the rates of plain
- * rows (gpu_plain_ps()). */
-static inline bool gpu_priced(const struct world *w, const struct loop *p)
-{
-    return p && w->cluster->gpu.load_ps && !p->staged && (!p->program || w->cluster->gpu.cycle_ps);
-}
-/* How long a wait of the loop for memory takes. */
+/* gpu_rows.c.  How long a wait of the loop for memory takes. */
 uint64_t gpu_load_ps(const struct world *w, const struct loop *p);
 /* How much longer than in the L2 a wait of the loop takes.  Data outside the L2 take more_ps longer, and other kernels
  * may slow the memory. */
@@ -131,16 +124,6 @@ uint64_t gpu_shared_ps(uint64_t chain_ps, uint64_t share_ps);
  * takes.  (Sums by 1 to 24 warps of an SM, 1 to 8 rows, in the L2 and outside: within 8 %; sums of 1 to 1024 tokens by
  * all SMs out of the L2: tests/accuracy/measured.) */
 uint64_t gpu_contended_ps(uint64_t chain_ps, uint64_t share_ps);
-/* How long `busy` warps alone take for plain rows.  First the bytes move (gpu_plain_ps()).  Then come the latencies,
- * one after another (gpu_plain_latency_ps()). */
-static inline uint64_t gpu_plain_ps(const struct work_rates *k, uint64_t size_bytes, uint32_t busy)
-{
-    return rate_time(k->warp, size_bytes) / busy;
-}
-static inline uint64_t gpu_plain_latency_ps(const struct work_rates *k, uint32_t rows, uint32_t busy)
-{
-    return gpu_ceiling(rows, busy) * k->row_ps;
-}
 
 /* gpu_program.c.  The cost of an operation's rows, if its loop is a program. row.warps warps of the worker move
  * them. */

@@ -30,7 +30,7 @@ static struct warps_sm sm_of(const struct world *w, const struct loop *p, bool t
         .fence_ps = gpu->stage_ps,
         .read_ps = gpu->engine.out_ps,
         .load = w->bulk_in,
-        .store = to_peer ? without(w->store.sm, w->bulk_in) : w->bulk_out,
+        .store = to_peer ? without(w->store_sm, w->bulk_in) : w->bulk_out,
         .put = to_peer ? without(w->bulk_put, w->bulk_in) : w->bulk_out,
         .skew = w->bulk_in,
         .in_passes = bulk_in_passes_8(w, p),

@@ -1,26 +1,8 @@
 /* gpu_work.c - what local work costs a warp group: casts, copies and sums of rows.
  *
- * Where the cluster says how long waits for memory take, an operation with a loop is charged for the loop's waits.
- * Other operations are charged at the rates of plain rows.  The bulk engine stores staged rows (bulk.c). */
+ * An operation is charged for what its site's loop does.  The bulk engine stores staged rows (bulk.c). */
 #include "models/hardware/sm/bulk.h"
 #include "models/hardware/sm/gpu.h"
-
-/* Charges an operation at the rates of plain rows, and returns when it is done. */
-static uint64_t plain_work(struct world_rank *rank, const struct fabric_work *work, uint64_t start, uint32_t lanes)
-{
-    struct world_worker *ww = rank->now.worker;
-    struct world *w = rank->world;
-    const struct work_rates *k = &w->store;
-    const uint64_t now = sim_now_ps(w->sim), both = work->read_bytes + work->write_bytes;
-    const uint32_t busy = gpu_warps_busy(work->rows, lanes);
-    const uint64_t service_ps = rate_time(k->sm, work->read_bytes);
-    uint64_t end = start + gpu_plain_latency_ps(k, work->rows, busy) + gpu_plain_ps(k, work->read_bytes, busy);
-    end = later(end, start + gpu_share_ps(rank, ww, service_ps));
-    end = later(end, own_reserve(rank, &rank->sm[ww->sm], now, service_ps, work->read_bytes));
-    end = later(end, own_reserve(rank, &rank->hbm, now, rate_time(w->hbm, both), both));
-    gpu_moved_note(ww, false, start, end);
-    return end;
-}
 
 static uint64_t stretch_bytes(const struct loop *p) { return GPU_WARP_LANES * (p->width_bytes ? p->width_bytes : 16u); }
 
@@ -49,7 +31,7 @@ static uint64_t sum_ps(const struct world *w, const struct fabric_work *work, co
 
 static uint64_t sums_service_ps(const struct world *w, const struct fabric_work *work)
 {
-    return rate_time(w->reduce.sm, work->read_bytes) +
+    return rate_time(w->reduce_sm, work->read_bytes) +
            (w->reduce_made ? rate_time(w->reduce_made, work->write_bytes) : 0);
 }
 
@@ -155,12 +137,10 @@ static uint64_t waits_ps(const struct world *w, const struct loop *p, uint64_t w
 static uint64_t scan_ps(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint32_t lanes)
 {
     const struct world *w = rank->world;
-    if (p && p->program && gpu_priced(w, p))
-        return gpu_program_scan_ps(rank, rank->now.worker, p, work->given, work->rows, lanes);
+    if (p->program) return gpu_program_scan_ps(rank, rank->now.worker, p, work->given, work->rows, lanes);
     const uint64_t *size = work->given ? work->given->size : NULL;
-    const bool counts = p && p->times && !p->one_by_one; /* one by one, it is a load */
+    const bool counts = p->times && !p->one_by_one; /* one by one, it is a load */
     const uint32_t loads = counts ? loops_times(w->loops, (enum site)work->site, size, work->rows) : work->rows;
-    if (!gpu_priced(w, p)) return rate_time(w->store.sm, work->read_bytes) + loads * w->cluster->gpu.scan_row_ps;
     if (p->chase)
         return gpu_ceiling(work->read_bytes * p->chase * w->cluster->gpu.cycle_ps, GPU_LINE_BYTES) +
                loads * w->cluster->gpu.scan_row_ps;
@@ -173,7 +153,7 @@ static uint64_t scan_again_ps(struct world_rank *rank, const struct fabric_work 
                               uint32_t lanes)
 {
     struct kept_scan *last = &rank->world->kept_scan[work->site];
-    if (!p || work->given || p->program || rank->pressure.load_ps) return scan_ps(rank, work, p, lanes);
+    if (work->given || p->program || rank->pressure.load_ps) return scan_ps(rank, work, p, lanes);
     if (last->known && last->rows == work->rows && last->read_bytes == work->read_bytes) return last->ps;
     const uint64_t ps = scan_ps(rank, work, p, lanes);
     *last = (struct kept_scan){ work->read_bytes, ps, work->rows, true };
@@ -184,10 +164,10 @@ uint64_t gpu_scan_end(struct world_rank *rank, const struct fabric_work *work, c
                       uint32_t lanes)
 {
     struct world_worker *ww = rank->now.worker;
-    if (p && p->peer) return start + rank->world->cluster->nvlink.peek_ps;
+    if (p->peer) return start + rank->world->cluster->nvlink.peek_ps;
     uint64_t ps = scan_again_ps(rank, work, p, lanes);
-    if (gpu_priced(rank->world, p) && !p->program && !p->chase) ps += gpu_touch_ps(ww, p);
-    if (p && p->chase) ps += bulk_ahead_ps(rank, ww->sm);
+    if (!p->program && !p->chase) ps += gpu_touch_ps(ww, p);
+    if (p->chase) ps += bulk_ahead_ps(rank, ww->sm);
     gpu_scanned_note(ww, ps);
     return start + ps;
 }
@@ -195,8 +175,7 @@ uint64_t gpu_scan_end(struct world_rank *rank, const struct fabric_work *work, c
 uint64_t gpu_work_end(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint64_t start,
                       uint32_t lanes)
 {
-    if (p && p->staged) return bulk_store(rank, rank->fabric.rank, 0, work->write_bytes, start, &(uint64_t){ 0 });
-    if (!gpu_priced(rank->world, p)) return plain_work(rank, work, start, lanes);
+    if (p->staged) return bulk_store(rank, rank->fabric.rank, 0, work->write_bytes, start, &(uint64_t){ 0 });
     if (p->program) return program_work(rank, work, p, start, lanes);
     if (work->kind == FABRIC_WORK_REDUCE && p->engine == LOOP_LDST && p->in_flight <= 1)
         return sum_work(rank, work, p, start, lanes);

@@ -90,7 +90,7 @@ static bool is_bound(const struct pressure_load *l) { return l->bound && l->sms 
 static double idle_turn_ps(const struct cluster_gpu *gpu, const struct memory *m, const struct pressure_load *l)
 {
     const double alone_ps = l->flight_bytes * l->sms / (l->read_bps + l->write_bps) * 1e12;
-    const double least_ps = l->flight_bytes / (2 * (double)gpu->store.sm_rate_bps / 8) * 1e12;
+    const double least_ps = l->flight_bytes / (2 * (double)gpu->store_sm_rate_bps / 8) * 1e12;
     return fmax(alone_ps - turn_wait_ps(m, l, use_of(m, l->read_bps, l->write_bps)), fmin(least_ps, alone_ps));
 }
 
@@ -168,7 +168,7 @@ static struct cost cost_of(const struct cluster_gpu *gpu, const struct memory *m
  * at this speed. */
 static double pair_wait_ps(const struct cluster_gpu *gpu, const struct pressure_load *l, double speed)
 {
-    const double port = (double)gpu->store.sm_rate_bps / 8;
+    const double port = (double)gpu->store_sm_rate_bps / 8;
     if (!l->paired || l->sms <= 0 || port <= 0) return 0;
     return fmin(speed * l->write_bps / l->sms / port, 1) * l->flight_bytes / port * 1e12 / 2;
 }

@@ -283,7 +283,7 @@ static const struct fabric_ops host_fabric_ops = {
 
 static struct work_rates rates_of(const struct cluster_work *work)
 {
-    return (struct work_rates){ work->row_ps, rate_make(work->warp_rate_bps), 0 };
+    return (struct work_rates){ work->row_ps, rate_make(work->warp_rate_bps) };
 }
 
 /* Scales rates to the measured time of a loop that touches as many bytes as the kernels do.  The costs of rows and of
@@ -299,7 +299,7 @@ static struct work_rates loop_rates(const struct world *w, struct work_rates rat
     const uint64_t at_bytes = touched_bytes < most_bytes ? touched_bytes : most_bytes;
     const double factor = (double)cluster_curve_ps(loop, at_bytes) / line_ps;
     return (struct work_rates){ (uint64_t)((double)rates.row_ps * factor + 0.5),
-                                (rate_q20)((double)rates.warp * factor + 0.5), 0 };
+                                (rate_q20)((double)rates.warp * factor + 0.5) };
 }
 
 static void loop_init(struct world *w)
@@ -316,7 +316,7 @@ static void loop_init(struct world *w)
 static void host_init(struct world *w)
 {
     const struct cluster_host *c = &w->cluster->host;
-    w->store = (struct work_rates){ c->store_ps, rate_make(c->store_rate_bps), 0 };
+    w->store = (struct work_rates){ c->store_ps, rate_make(c->store_rate_bps) };
     w->copy = rates_of(&c->copy);
     w->cast = rates_of(&c->cast);
     w->reduce = rates_of(&c->reduce);

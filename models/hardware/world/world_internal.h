@@ -269,7 +269,7 @@ struct relay {
 
 struct work_rates {
     uint64_t row_ps;
-    rate_q20 warp, sm;
+    rate_q20 warp;
 };
 
 /* A world, or a part of one (parts.h).  In a part, the members under the heading "a part's own" belong to the part.
@@ -310,14 +310,13 @@ struct world {
     bool ways_straight;     /* there is one way between two ports, over links that never lack room and mark nothing */
     uint32_t quantum_bytes; /* 0: whole messages */
     uint32_t nic_count, sm_count;
-    uint32_t queue_depth; /* requests outstanding on a QP, 0: no limit */
-    struct core *core;    /* [cores] of a host cluster, for all ranks */
-    struct work_rates store, reduce;
-    struct work_rates copy, cast, sum; /* host */
-    struct work_rates message;         /* host: the rates of a store of what the rank has just cast */
-    uint64_t gpu_number;               /* what gpu_number() returns (gpu.h) */
+    uint32_t queue_depth;                             /* requests outstanding on a QP, 0: no limit */
+    struct core *core;                                /* [cores] of a host cluster, for all ranks */
+    struct work_rates store, reduce, copy, cast, sum; /* host */
+    struct work_rates message;                        /* host: the rates of a store of what the rank has just cast */
+    uint64_t gpu_number;                              /* what gpu_number() returns (gpu.h) */
     rate_q20 bulk_in, bulk_out, bulk_put, bulk_link, bulk_sector, bulk_crossing, hbm_rows, l2;
-    rate_q20 reduce_made, hbm, scan, egress, ingress;
+    rate_q20 store_sm, reduce_sm, reduce_made, hbm, scan, egress, ingress;
     rate_q20 sum_far, egress_unaligned, egress_split, egress_load; /* 0: not known */
     uint64_t poll_ps; /* from when a word changes until a waiting worker steps */
 
