@@ -151,7 +151,7 @@ struct verdict {
     double explains;              /* share of the residuals' squares; below 0: the cause makes the residuals larger */
     double left;                  /* root mean square of the residuals that it leaves, as a factor: 1.1 is 10 % */
     double gives;                 /* the share of their time that the rows would take without the cause; at 0.5 they
-                                   * would be twice as fast */
+                                   * would be twice as fast; never less than makes them as fast as expected */
     double over;                  /* mean over times of the smaller of two ln: the time with the cause over the
                                    * measured time, and over the time without the cause */
     uint32_t contradicting;       /* how many rows get a residual that is larger by more than a tenth */

@@ -27,7 +27,7 @@ static struct verdict verdict_make(const struct hypothesis *h, const struct vali
         if (!validate_row_waits(&table->row[i])) {
             /* the smaller of two ln: of the time with h over the measured time, and over the time without h */
             v.over += fmin(before[i] - h->residual[i], -h->residual[i]);
-            gives += h->residual[i] - before[i];
+            gives -= fmin(before[i] - h->residual[i], fmax(before[i], 0)); /* a sound row takes as long as expected */
             times++;
         }
         if (fabs(h->residual[i]) > fabs(before[i]) + log(1.1)) {
