@@ -108,7 +108,14 @@ bool step_again(const struct step_options *options, const struct case_options *o
     return !error_first(p.error, STEP_WITHOUTS, error);
 }
 
-void step_again_append(GString *out, const struct step_answer *a, const struct step_again *again)
+/* How much larger a value is than another, in percent, in so many digits after the point.  Never -0. */
+static double change_pct(double value, double than, int digits)
+{
+    const double unit = pow(10, -digits);
+    return unit * round(100 * (value / than - 1) / unit) + 0.0;
+}
+
+void step_again_append(GString *out, const struct step_answer *a, const struct step_again *again, uint32_t draws)
 {
     static const char *const names[STEP_WITHOUTS] = { "with balanced routing", "with equal GPUs",
                                                       "if kernels on one GPU shared only SMs", "in a CUDA graph" };
@@ -121,17 +128,18 @@ void step_again_append(GString *out, const struct step_answer *a, const struct s
         any = true;
         text_table_cell(table, "%s", names[w]);
         text_table_cell(table, "%.2f", again->total_us[w] / 1e3);
-        text_table_cell(table, "%+.1f", 100 * (again->total_us[w] / a->total_us - 1));
+        text_table_cell(table, "%+.1f", change_pct(again->total_us[w], a->total_us, 1));
         text_table_cell(table, "%.2f", again->waited_us[w] / 1e3);
         if (waited_us > hardly * a->total_us)
-            text_table_cell(table, "%+.0f", 100 * (again->waited_us[w] / waited_us - 1));
+            text_table_cell(table, "%+.0f", change_pct(again->waited_us[w], waited_us, 0));
         else text_table_cell(table, "%s", "");
     }
     if (any) {
-        g_string_append_printf(out,
-                               "\nWithout one cause, all else as it is (now %.2f ms, of which ranks wait %.2f, hidden "
-                               "or not; what two causes bring need not add up):\n\n",
-                               a->total_us / 1e3, waited_us / 1e3);
+        g_string_append_printf(
+            out,
+            "\nWithout one cause, all else as it is (now %.2f ms%s, of which ranks wait %.2f, hidden "
+            "or not; what two causes bring need not add up):\n\n",
+            a->total_us / 1e3, draws > 1 ? " in the first draw" : "", waited_us / 1e3);
         text_table_append(table, out);
         if (!isnan(again->total_us[WITHOUT_SKEW]))
             g_string_append(

@@ -24,7 +24,7 @@ bool step_again_asks(const struct step_plan *plan, const struct step_answer *ans
 bool step_again(const struct step_options *o, const struct case_options *c, const struct step_plan *plan,
                 const struct step_answer *answer, struct step_again *again, GError **error);
 
-/* Appends the table of gains to the text. */
-void step_again_append(GString *out, const struct step_answer *answer, const struct step_again *again);
+/* Appends the table of gains to the text, as gains over the first of the step's draws. */
+void step_again_append(GString *out, const struct step_answer *answer, const struct step_again *again, uint32_t draws);
 
 #endif

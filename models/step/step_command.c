@@ -92,7 +92,7 @@ static bool results_write(const struct arguments *a, const struct step_plan *pla
     if (!words) return true;
     g_autoptr(GString) out = g_string_new(NULL);
     step_text_append(out, plan, answer, total_ms, a->explain);
-    if (a->explain) step_again_append(out, answer, again);
+    if (a->explain) step_again_append(out, answer, again, plan->draws);
     return whole_file_write(text && a->output ? a->output : "-", out->str, out->len, error);
 }
 
