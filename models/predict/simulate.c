@@ -413,12 +413,15 @@ static enum world_resource rival_find(const struct cluster *c, const struct boun
  *     COMPARE_TIMEOUT  if ranks are masked after a timeout that is half of the slowest rank's time
  *     COMPARE_BEFORE   if the slowest rank's kernel waits for half of its time for the end of the one before
  *     a part           the busiest one, if it is busy for PART_BOUND_PERCENT of the slowest rank's time and has no
- *                      rival, if latency takes no longer, and if HELD_PERCENT of its operations' time or more is
- * waiting for it, where that is known COMPARE_STEPS    if no part is busy for STEPS_BOUND_PERCENT of this time, or for
- * twice that while latency takes longer than any part: warps' own steps, launches, and ways of words and messages
- * follow one another COMPARE_LATE     if no part is busy for half of this time, and the last rank begins after half of
- * it COMPARE_NO_PART  in all other cases Also records the busiest part's bytes, its rate, the rate that most parts of
- * its kind have (if that is higher), and its load over the mean. */
+ *                      rival, if latency takes no longer, and if operations wait for it for HELD_PERCENT of their
+ *                      time, where that is known
+ *     COMPARE_STEPS    if no part is busy for STEPS_BOUND_PERCENT of this time, or for twice that while latency takes
+ *                      longer than any part: warps' own steps, launches, and ways of words and messages follow one
+ *                      another
+ *     COMPARE_LATE     if no part is busy for half of this time, and the last rank begins after half of it
+ *     COMPARE_NO_PART  in all other cases
+ * Also records the busiest part's bytes, its rate, the rate that most parts of its kind have (if that is higher), and
+ * its load over the mean. */
 static void record_bottleneck(struct record *record, const char *phase, const struct run *run, const struct bounds *b,
                               double slowest_us)
 {

@@ -369,6 +369,7 @@ static inline void held_note(struct world_rank *from, struct world_rank *to, uin
     to->ingress_held.took_ps += took_ps;
     to->ingress_held.held_ps += held_ps;
 }
+
 static inline struct world_rank *rank_of(struct fabric *f) { return fabric_container_of(f, struct world_rank, fabric); }
 static inline struct world_rank *worker_rank(const struct world_worker *ww) { return rank_of(ww->worker->fabric); }
 
