@@ -208,7 +208,7 @@ static __attribute__((noinline)) int rows_store(struct fabric *f, struct fabric_
 
 static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write)
 {
-    if (world_rows_begin(rank_of(f), write->site)) return world_store_in_turn(f, worker, write);
+    if (world_store_begins(rank_of(f), write)) return world_store_in_turn(f, worker, write);
     return rows_store(f, worker, write);
 }
 

@@ -169,7 +169,7 @@ static uint64_t host_receive(struct world_rank *target, uint64_t now_ps, const s
 static int host_store(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write)
 {
     struct world_rank *rank = rank_of(f);
-    if (world_rows_begin(rank, write->site)) return world_store_in_turn(f, worker, write);
+    if (world_store_begins(rank, write)) return world_store_in_turn(f, worker, write);
     const struct work_rates *store = rank->cast ? &rank->world->message : &rank->world->store;
     charge(rank, store->row_ps + rate_time(store->warp, write->charge_bytes));
     world_store_payload(rank, write);

@@ -53,7 +53,7 @@ static void port_note(const struct world_rank *rank, uint32_t track, const struc
 static int recorded_store(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write)
 {
     struct world_rank *rank = rank_of(f), *target = &rank->world->rank[write->peer];
-    if (world_rows_begin(rank, write->site)) return world_store_in_turn(f, worker, write);
+    if (world_store_begins(rank, write)) return world_store_in_turn(f, worker, write);
     const struct port egress = rank->egress, ingress = target->ingress;
     const uint64_t cursor_ps = rank->now.worker->cursor_ps;
     const int result = rank->world->machine->ops->store(f, worker, write);

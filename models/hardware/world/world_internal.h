@@ -421,6 +421,12 @@ static inline bool world_rows_begin(const struct world_rank *rank, uint8_t site)
     return rank->world->loop[site].one_by_one && !rank->now.worker->in_turn;
 }
 
+/* The same for a store.  One row is stored at once, without the worker's struct turns. */
+static inline bool world_store_begins(const struct world_rank *rank, const struct fabric_write *write)
+{
+    return write->rows > 1 && world_rows_begin(rank, write->site);
+}
+
 /* Notes that something comes to the rank at time_ps. */
 static inline void world_arrival_note(struct world_rank *rank, uint64_t time_ps)
 {
