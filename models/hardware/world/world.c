@@ -243,7 +243,7 @@ static void handlers_set(struct sim *sim)
 }
 
 /* A world of at most this many ranks fits the caches of a core, so it prefetches nothing. */
-enum { CACHED_RANKS = 16 };
+enum { CACHED_RANKS = 8 };
 
 /* Makes the engine and the memory of a part, or of a world that is not divided. */
 static void part_init(struct world *w, uint32_t events)
