@@ -48,7 +48,7 @@ struct step_answer {
     double layer_us;            /* a layer with experts, in the steady state */
     double total_us;            /* the whole step; each layer that was not simulated counts as a steady one */
     double steady_error_pct;    /* how wrong total_us may be because layers were not simulated, in percent of it.  If
-                                 * layers have routings of their own, it is two standard deviations.  Otherwise it is,
+                                 * layers have routings of their own, it is less in 9 of 10 cases.  Otherwise it is,
                                  * for each such layer, half of how much the last two quarters of the simulated layers
                                  * differ.  0: not known, or all layers were simulated */
     uint32_t layers, simulated; /* layers with experts: all of the net's; those that were simulated */

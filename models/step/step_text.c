@@ -214,9 +214,9 @@ static void explain_append(GString *out, const struct step_plan *p, const struct
         g_string_append_printf(out, "; each further one counts %.1f us, the mean of %u of these.\n", a->layer_us,
                                a->steady);
         if (a->steady_error_pct > 0)
-            g_string_append_printf(out, "%s may change the step by %.2f %%.\n",
+            g_string_append_printf(out, "%s may change the step by %.2f %%%s.\n",
                                    p->run.loads > 1 ? "Other layers' routings" : "Layers that have not settled",
-                                   a->steady_error_pct);
+                                   a->steady_error_pct, p->run.loads > 1 ? " (in 9 of 10 cases by less)" : "");
         else g_string_append(out, "They are too few to say by how much further ones may change the step.\n");
     } else g_string_append(out, ".\n");
     g_string_append_printf(out, "Communication runs during compute for %.1f %% of the step.\n",
