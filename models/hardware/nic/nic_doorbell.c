@@ -38,16 +38,7 @@ static uint32_t ring_place(const struct nic *nic, uint64_t time_ps)
 
 void nic_ring_add(struct nic *nic, struct request *last, uint64_t time_ps)
 {
-    if (nic->ring_count == nic->ring_max) {
-        const uint32_t max = nic->ring_max ? 2 * nic->ring_max : NIC_QUEUE_FIRST;
-        arena_name *grown = memory_grow(NULL, max, sizeof *grown);
-        for (uint32_t i = 0; i < nic->ring_count; i++)
-            grown[i] = nic->ring[(nic->ring_first + i) & (nic->ring_max - 1)];
-        free(nic->ring);
-        nic->ring = grown;
-        nic->ring_first = 0;
-        nic->ring_max = max;
-    }
+    if (nic->ring_count == nic->ring_max) nic->ring = nic_queue_grow(nic->ring, &nic->ring_first, &nic->ring_max);
     const uint32_t mask = nic->ring_max - 1, place = ring_place(nic, time_ps);
     uint32_t to = nic->ring_first + nic->ring_count++;
     for (const uint32_t end = nic->ring_first + place; to != end; to--)

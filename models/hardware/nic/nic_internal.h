@@ -165,6 +165,8 @@ void nic_credit_return(struct nic *nic, uint32_t size_bytes, uint64_t time_ps);
 uint64_t nic_turn_ps(const struct nic *nic);
 /* Schedules that turn, if the port's turns are events. */
 void nic_turn_schedule(struct nic *nic);
+/* Returns a ring buffer of twice as many entries as the full one, in its place. */
+arena_name *nic_queue_grow(arena_name *queue, uint32_t *first, uint32_t *max);
 /* Adds a QP to those that take turns; `first` is the request that it sends first. */
 void nic_active_add(struct nic *nic, const struct request *first);
 

@@ -63,18 +63,21 @@ void nic_credit_return(struct nic *nic, uint32_t size_bytes, uint64_t time_ps)
 
 /* ---- whose turn it is ---- */
 
+arena_name *nic_queue_grow(arena_name *queue, uint32_t *first, uint32_t *max)
+{
+    const uint32_t count = *max;
+    *max = count ? 2 * count : NIC_QUEUE_FIRST;
+    arena_name *grown = memory_grow(NULL, *max, sizeof *grown);
+    for (uint32_t i = 0; i < count; i++) grown[i] = queue[(*first + i) & (count - 1)];
+    free(queue);
+    *first = 0;
+    return grown;
+}
+
 void nic_active_add(struct nic *nic, const struct request *first)
 {
-    if (nic->active_count == nic->active_max) {
-        const uint32_t max = nic->active_max ? 2 * nic->active_max : NIC_QUEUE_FIRST;
-        arena_name *grown = memory_grow(NULL, max, sizeof *grown);
-        for (uint32_t i = 0; i < nic->active_count; i++)
-            grown[i] = nic->active[(nic->active_first + i) & (nic->active_max - 1)];
-        free(nic->active);
-        nic->active = grown;
-        nic->active_first = 0;
-        nic->active_max = max;
-    }
+    if (nic->active_count == nic->active_max)
+        nic->active = nic_queue_grow(nic->active, &nic->active_first, &nic->active_max);
     nic->active[(nic->active_first + nic->active_count++) & (nic->active_max - 1)] = request_name(nic->world, first);
 }
 
