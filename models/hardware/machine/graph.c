@@ -24,7 +24,6 @@ struct graph_made_with graph_made_with(const struct cluster *c)
     const struct cluster_nvlink *nvlink = &c->nvlink;
     return (struct graph_made_with){
         .nic_bps = c->nic.rate_bps,
-        .pcie_bps = c->node.pcie_rate_bps,
         .peers_out_bps = nvlink->egress_rate_bps,
         .peers_in_bps = nvlink->ingress_rate_bps,
         .nic_line_bps = c->nic.line_rate_bps ? c->nic.line_rate_bps : c->nic.rate_bps,

@@ -60,11 +60,11 @@ struct graph_peer_rates {
     uint64_t built_out_bps, built_in_bps; /* before any fault */
 };
 
-/* The rates, in bits/s, that the cluster gives to a NIC's port, to PCIe, and to a GPU's stores to and from its peers.
+/* The rates, in bits/s, that the cluster gives to a NIC's port and to a GPU's stores to and from its peers.
  * 0: the cluster has no such links.  A fault or a line of [links] may later change the rate of a link.  A library
  * chooses the sizes of its kernels by the nominal rates (nic_line_bps, nvlink_line_bps). */
 struct graph_made_with {
-    uint64_t nic_bps, pcie_bps, peers_out_bps, peers_in_bps, nic_line_bps, nvlink_line_bps;
+    uint64_t nic_bps, peers_out_bps, peers_in_bps, nic_line_bps, nvlink_line_bps;
 };
 struct graph_made_with graph_made_with(const struct cluster *cluster);
 /* Copies a cluster and lets its GPUs reach the peers of their node by PCIe instead of NVLink.  Returns false if the
