@@ -229,8 +229,11 @@ uint64_t moe_group_hash(struct moe_group *group)
     for (uint32_t r = 0; r < group->job.options.ranks; r++) {
         struct kernel_tensor tensor[OUTPUTS_MAX];
         const uint32_t count = kernel_rank_outputs(group->rank[r], tensor, OUTPUTS_MAX);
-        for (uint32_t i = 0; i < count; i++)
-            hash = hash * 31 + check_hash(tensor[i].data, tensor[i].size_bytes) + tensor[i].size_bytes;
+        for (uint32_t i = 0; i < count; i++) {
+            const uint8_t *bytes = tensor[i].data;
+            hash = hash * 31 + tensor[i].size_bytes;
+            for (uint64_t at = 0; at < tensor[i].size_bytes; at++) hash += (uint64_t)bytes[at] << at % 4 * 8;
+        }
     }
     return hash;
 }

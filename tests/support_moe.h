@@ -67,7 +67,7 @@ uint32_t moe_group_check(struct moe_group *group);
 /* Asserts (CUnit) that `number` is the first check that fails on the rank; 0: that none fails.  Otherwise returns false
  * and prints what was found. */
 bool moe_group_expect(struct moe_group *group, uint32_t rank, int number);
-/* Returns check_hash() over all outputs of all ranks, in order. */
+/* Returns a hash of all outputs of all ranks, in order.  The order of a tensor's rows does not count. */
 uint64_t moe_group_hash(struct moe_group *group);
 
 /* Returns a rank's output of that name, so that a test can plant a fault in it.  NULL if there is no such output. */

@@ -3,7 +3,6 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 void check_fail(struct check_report *report, uint32_t number, const char *format, ...)
 {
@@ -32,16 +31,4 @@ void check_diff_add(struct check_diff *diff, double x, double y)
 double check_diff_value(const struct check_diff *diff)
 {
     return diff->squares == 0 ? 0 : 1 - 2 * diff->product / diff->squares;
-}
-
-uint32_t check_hash(const void *data, uint64_t size_bytes)
-{
-    const uint8_t *bytes = data;
-    uint32_t hash = 0;
-    for (uint64_t i = 0; i < size_bytes; i += sizeof hash) {
-        uint32_t word = 0;
-        memcpy(&word, bytes + i, size_bytes - i < sizeof word ? size_bytes - i : sizeof word);
-        hash += word;
-    }
-    return hash;
 }

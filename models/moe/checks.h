@@ -42,8 +42,4 @@ struct check_diff {
 void check_diff_add(struct check_diff *diff, double x, double y);
 double check_diff_value(const struct check_diff *diff);
 
-/* Returns the sum of a tensor's 32-bit words, which does not depend on the order of rows (check 12).  If fewer than
- * four bytes are left at the end, they count as a word padded with zeros. */
-uint32_t check_hash(const void *data, uint64_t size_bytes);
-
 #endif
