@@ -19,7 +19,8 @@ static bool rows_differ(const struct step_plan *plan)
     return differ;
 }
 
-bool step_again_asks(const struct step_plan *plan, const struct step_answer *a, enum step_without without)
+/* Whether the step may have the cause: ranks wait and get different rows, ... */
+static bool asks(const struct step_plan *plan, const struct step_answer *a, enum step_without without)
 {
     const double least_us = hardly * a->total_us;
     const bool waits = step_answer_waited_us(a) > least_us;
@@ -101,7 +102,7 @@ bool step_again(const struct step_options *options, const struct case_options *o
     struct predictions p = { .options = options, .of = of, .plan = plan, .again = again };
     for (int w = 0; w < STEP_WITHOUTS; w++) {
         again->total_us[w] = again->waited_us[w] = NAN;
-        if (step_again_asks(plan, answer, (enum step_without)w)) p.asked[p.count++] = (enum step_without)w;
+        if (asks(plan, answer, (enum step_without)w)) p.asked[p.count++] = (enum step_without)w;
     }
     on_cores_run(
         &(struct on_cores){ .jobs = p.count, .cores = MAX(plan->run.threads, 1), .run = predict, .context = &p });

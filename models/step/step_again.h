@@ -16,9 +16,6 @@ struct step_again {
     double waited_us[STEP_WITHOUTS]; /* how long ranks wait then, including time that compute hides; their mean */
 };
 
-/* Whether the step may have the cause: ranks wait and get different rows, ... */
-bool step_again_asks(const struct step_plan *plan, const struct step_answer *answer, enum step_without without);
-
 /* Predicts the step of these options once more for each cause that the answer has.  Both must be of the plan's first
  * draw, to which these predictions compare.  False and *error if a step can not end. */
 bool step_again(const struct step_options *o, const struct case_options *c, const struct step_plan *plan,
