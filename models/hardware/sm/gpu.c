@@ -36,14 +36,15 @@ static const struct price *store_price(struct world_rank *rank, const struct fab
     const struct world *w = rank->world;
     const bool bulk = p->engine == LOOP_BULK, away = write->peer != rank->fabric.rank;
     const uint64_t size = loop_wire_bytes(p, write->charge_bytes);
-    const uint32_t rows = write->rows ? write->rows : 1, groups_256 = gpu_program_groups(rank, p);
+    const uint32_t rows = write->rows ? write->rows : 1;
+    const struct gpu_sharing sharing = gpu_program_sharing(rank, p);
     const enum price_kind kind = away ? PRICE_STORE_PEER : PRICE_STORE_OWN;
     bool known;
-    struct kept_price *kept =
-        gpu_price_place(rank, &(struct price_key){ p->digest, size, 0, rows, lanes, groups_256, kind }, &known);
+    struct kept_price *kept = gpu_price_place(
+        rank, &(struct price_key){ p->digest, size, 0, rows, lanes, sharing.groups_256, kind, sharing.rounds }, &known);
     if (known) return &kept->price;
     const struct loop_row row = { size / rows, size / rows, rows, lanes };
-    const struct gpu_rows r = gpu_program(w, p, write->given, row, groups_256, away);
+    const struct gpu_rows r = gpu_program(w, p, write->given, row, sharing, away);
     kept->price = (struct price){
         .ps = r.ps,
         .lead_ps = r.lead_ps,
@@ -379,13 +380,14 @@ static struct price get_price(struct world_rank *rank, const struct fabric_read 
 {
     const struct world *w = rank->world;
     const uint64_t size = read->charge_bytes;
-    const uint32_t groups_256 = gpu_program_groups(rank, p);
+    const struct gpu_sharing sharing = gpu_program_sharing(rank, p);
     bool known;
-    struct kept_price *kept =
-        gpu_price_place(rank, &(struct price_key){ p->digest, size, 0, lanes, lanes, groups_256, PRICE_GET }, &known);
+    struct kept_price *kept = gpu_price_place(
+        rank, &(struct price_key){ p->digest, size, 0, lanes, lanes, sharing.groups_256, PRICE_GET, sharing.rounds },
+        &known);
     if (known) return kept->price;
     const struct gpu_rows r =
-        gpu_program(w, p, NULL, (struct loop_row){ size / lanes, 0, lanes, lanes }, groups_256, false);
+        gpu_program(w, p, NULL, (struct loop_row){ size / lanes, 0, lanes, lanes }, sharing, false);
     kept->price = (struct price){ .ps = r.ps, .served_ps = r.served_ps, .memory_ps = rate_time(w->hbm, size) };
     return kept->price;
 }

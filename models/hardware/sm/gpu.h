@@ -153,12 +153,22 @@ static inline void gpu_turn_note(const struct world_rank *rank, const struct pri
 }
 /* A number that tells GPUs apart.  It depends on their parameters and on what calls leave in the L2 (fabric_needs). */
 uint64_t gpu_number(const struct cluster *c, uint64_t touched_bytes);
+/* With whom an operation's rows share the SM. */
+struct gpu_sharing {
+    uint32_t groups_256; /* groups, in 256ths (gpu_groups_256()) */
+    bool rounds;         /* rows take whole rounds of the group's warps; otherwise they count in proportion */
+};
 struct gpu_rows gpu_program(const struct world *w, const struct loop *p, const struct site_given *given,
-                            struct loop_row row, uint32_t groups_256, bool to_peer);
-/* How many groups an operation's rows share the SM with, in 256ths (gpu_groups_256()). */
-static inline uint32_t gpu_program_groups(const struct world_rank *rank, const struct loop *p)
+                            struct loop_row row, struct gpu_sharing sharing, bool to_peer);
+/* A group that moves rows alone on its SM takes whole rounds.  Others use what a last round leaves of the SM, and warps
+ * that look for their rows themselves (`sought`) are in no rounds.  With whom a group's first rows share the SM is not
+ * known yet.  (Clocked: tests/accuracy/measured.) */
+static inline struct gpu_sharing gpu_program_sharing(const struct world_rank *rank, const struct loop *p)
 {
-    return gpu_program_alone(p) ? GPU_WHOLE : (uint32_t)gpu_groups_256(rank, rank->now.worker, p);
+    const struct world_worker *ww = rank->now.worker;
+    if (gpu_program_alone(p)) return (struct gpu_sharing){ .groups_256 = GPU_WHOLE };
+    const uint32_t groups_256 = (uint32_t)gpu_groups_256(rank, ww, p);
+    return (struct gpu_sharing){ groups_256, groups_256 == GPU_WHOLE && ww->mover && !p->sought && !p->team };
 }
 /* Where the price with this key is kept: kernels move millions of rows of few prices.  The price is known if the place
  * has the key; otherwise the caller makes the price, and the place now has the key.  Under pressure of other kernels

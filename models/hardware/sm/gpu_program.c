@@ -119,10 +119,12 @@ static const struct warps_cost *cost_of(const struct world *w, const struct loop
 
 /* The time of rows whose loop is a program.  Warps of the SM's other groups go through the program at the same time,
  * but not in step.  With such groups, every round counts as one in which warps have drifted apart.  Where the bulk
- * engine moves the rows, groups only queue at the SM's port. */
+ * engine moves the rows, groups only queue at the SM's port.  In whole rounds, the last one takes as long as the warps
+ * take that have a row in it. */
 struct gpu_rows gpu_program(const struct world *w, const struct loop *p, const struct site_given *given,
-                            struct loop_row row, uint32_t groups_256, bool to_peer)
+                            struct loop_row row, struct gpu_sharing sharing, bool to_peer)
 {
+    const uint32_t groups_256 = sharing.groups_256;
     const uint32_t busy = p->team ? 1 : gpu_warps_busy(row.rows ? row.rows : 1, row.warps);
     const uint32_t times = p->team ? 1 : row.rows;
     const bool apart = groups_256 != GPU_WHOLE && !p->team;
@@ -130,16 +132,19 @@ struct gpu_rows gpu_program(const struct world *w, const struct loop *p, const s
         row.made = (row.made + row.bytes / 2) / row.bytes * row.bytes; /* a whole number of copies */
     const struct loop_row asked = { row.bytes, row.made, p->team ? row.rows : 1, p->team ? row.warps : 1 };
     const uint32_t teams = (uint32_t)(((uint64_t)busy * groups_256 + GPU_WHOLE / 2) / GPU_WHOLE);
-    const struct warps_cost *c = cost_of(w, p, given, asked, teams, to_peer, times > busy || apart ? 2 : 1);
-    const uint32_t further = times > busy ? times - busy : 0;
-    const uint64_t ps = (apart ? c->next_ps : c->first_ps) + (further ? c->next_ps * further / busy : 0);
-    return (struct gpu_rows){ ps, c->lead_ps, times * c->way_ps };
+    const struct warps_cost c = *cost_of(w, p, given, asked, teams, to_peer, times > busy || apart ? 2 : 1);
+    const uint32_t further = times > busy ? times - busy : 0, rest = further % busy;
+    uint64_t ps = apart ? c.next_ps : c.first_ps;
+    if (!sharing.rounds) ps += c.next_ps * further / busy;
+    else ps += further / busy * c.next_ps + (rest ? cost_of(w, p, given, asked, rest, to_peer, 2)->next_ps : 0);
+    return (struct gpu_rows){ ps, c.lead_ps, times * c.way_ps };
 }
 
 static bool same_price(const struct price_key *a, const struct price_key *b)
 {
     return a->digest == b->digest && a->read_bytes == b->read_bytes && a->write_bytes == b->write_bytes &&
-           a->rows == b->rows && a->warps == b->warps && a->groups_256 == b->groups_256 && a->kind == b->kind;
+           a->rows == b->rows && a->warps == b->warps && a->groups_256 == b->groups_256 && a->kind == b->kind &&
+           a->rounds == b->rounds;
 }
 
 struct kept_price *gpu_price_place(struct world_rank *rank, const struct price_key *key, bool *known)

@@ -51,15 +51,17 @@ static const struct price *work_price(struct world_rank *rank, const struct fabr
 {
     const struct world *w = rank->world;
     const bool whole = work->kind == FABRIC_WORK_CAST; /* all warps move one row together */
-    const uint32_t rows = whole || !work->rows ? 1 : work->rows, groups_256 = gpu_program_groups(rank, p);
+    const uint32_t rows = whole || !work->rows ? 1 : work->rows;
+    const struct gpu_sharing sharing = gpu_program_sharing(rank, p);
     bool known;
-    struct kept_price *kept = gpu_price_place(
-        rank,
-        &(struct price_key){ p->digest, work->read_bytes, work->write_bytes, rows, lanes, groups_256, PRICE_WORK },
-        &known);
+    struct kept_price *kept =
+        gpu_price_place(rank,
+                        &(struct price_key){ p->digest, work->read_bytes, work->write_bytes, rows, lanes,
+                                             sharing.groups_256, PRICE_WORK, sharing.rounds },
+                        &known);
     if (known) return &kept->price;
     const struct loop_row row = { work->read_bytes / rows, work->write_bytes / rows, rows, lanes };
-    const struct gpu_rows r = gpu_program(w, p, work->given, row, groups_256, false);
+    const struct gpu_rows r = gpu_program(w, p, work->given, row, sharing, false);
     kept->price = (struct price){
         .ps = r.ps,
         .served_ps = r.served_ps + pressure_store_ps(w->beside, work->write_bytes),

@@ -139,6 +139,7 @@ struct price_key {
     uint32_t rows, warps;
     uint32_t groups_256; /* gpu_groups_256() */
     enum price_kind kind;
+    bool rounds; /* struct gpu_sharing */
 };
 struct kept_price {
     struct price_key key;
