@@ -26,13 +26,11 @@ static void place_part(struct sketch *s, uint32_t row, uint32_t part, const char
     s->place[part] = 1 + drawing_part_add(s->drawing, row, name_of(s->graph, part), note, tip, resources);
 }
 
-static const char *down_text(const struct link *link) { return link->down ? ", down" : ""; }
-
 static char *link_tip(const struct graph *g, const struct link *link)
 {
     g_autofree char *rate = rate_text(link->rate_bps);
     return g_strdup_printf("%s - %s: %s, %.4g us%s", name_of(g, link->from), name_of(g, link->to), rate,
-                           units_us(link->latency_ps), down_text(link));
+                           units_us(link->latency_ps), link->down ? ", down" : "");
 }
 
 /* Draws the links from a part to other drawn parts, one line for each pair of parts. */

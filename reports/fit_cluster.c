@@ -326,14 +326,12 @@ static bool fit_loop(const struct fit_point *points, uint32_t count, struct fit_
     return count > 0;
 }
 
-/* The CPU time in us of a put of size_bytes, both ends together. fit_signal_us() gives the CPU time of a signal. */
+/* The CPU time in us of a put of size_bytes, both ends together. */
 static double fit_put_us(const struct fit_work *work, double size_bytes)
 {
     const struct fit_curve *put = &work->put;
     return fit_value_named(work, "interrupt") + 2 * stats_interpolate(put->size_bytes, put->us, put->count, size_bytes);
 }
-
-static double fit_signal_us(const struct fit_work *work) { return 2 * fit_value_named(work, "signal"); }
 
 static bool fit_waits(const struct fit_work *work, const struct fit_point *point)
 {
@@ -459,7 +457,7 @@ static bool fit_single_of(struct fit_work *work, const struct fit_key *key, doub
     double less;
     const char *words = fit_single_less(work, key, &less);
     *value = fmax(*value - less, 0) * fit_share(key, &place);
-    if (key->kind == FIT_LINK_SIGNAL && *value <= FIT_WAITS * fit_signal_us(work)) {
+    if (key->kind == FIT_LINK_SIGNAL && *value <= FIT_WAITS * 2 * fit_value_named(work, "signal")) {
         *value = fit_value_named(work, "message");
         words = ", not slower than the CPUs: as message";
     }

@@ -16,11 +16,6 @@ static const char *const kinds[][2] = {
     { "used_core", "cores" },
 };
 
-static const struct record_row *usage_row(const struct record *record, const char *phase, size_t kind)
-{
-    return record_find(record, phase, RECORD_ALL, kinds[kind][0]);
-}
-
 static double share_most(const double *share, uint32_t count)
 {
     double most = 0;
@@ -32,7 +27,7 @@ static double share_most(const double *share, uint32_t count)
  * figure.  The caller frees them. */
 static double *usage_shares(const struct record *record, const char *phase, size_t kind, uint32_t *count)
 {
-    const struct record_row *row = usage_row(record, phase, kind);
+    const struct record_row *row = record_find(record, phase, RECORD_ALL, kinds[kind][0]);
     g_autofree double *share = row ? record_row_list(row, count) : NULL;
     return share && share_most(share, *count) >= USAGE_LEAST_PCT ? g_steal_pointer(&share) : NULL;
 }

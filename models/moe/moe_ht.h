@@ -122,7 +122,6 @@ static inline enum site ht_site(const struct ht_rank *h, enum moe_deepep_change 
     return moe_deepep_before(h->base.options->deepep, since) ? before : now;
 }
 
-static inline struct ht_rank *ht_rank_of(struct kernel_rank *rank) { return (struct ht_rank *)rank; }
 static inline uint32_t ht_recv_rows(const struct ht_rank *h) { return h->recv_before[h->g.ranks]; }
 static inline bool ht_word_reached(const struct fabric *f, uint32_t word, uint64_t value)
 {

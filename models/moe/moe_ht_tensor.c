@@ -243,7 +243,7 @@ void ht_traffic(const struct kernel_rank *rank, uint32_t phase, struct kernel_tr
 
 uint32_t ht_outputs(struct kernel_rank *rank, struct kernel_tensor *tensor, uint32_t max)
 {
-    const struct ht_rank *h = ht_rank_of(rank);
+    const struct ht_rank *h = (const struct ht_rank *)rank;
     const struct ht_tensors *t = &h->t;
     const uint64_t rows = t->recv_rows_max, topk = h->dispatch_slot.topk;
     const uint64_t tokens = t->combined_x ? h->g.tokens : 0;
