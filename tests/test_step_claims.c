@@ -49,8 +49,8 @@ static void answer_take(struct step_plan *plan, const struct step_options *o, co
 }
 
 /* Predicts the step of "cluster=h200 num-ranks=8 net=deepseek-v3", with settings of the cluster as
- * "set=calls.launch-call=1us", with "even=yes" for an evened routing, and with more options in the same form.  again:
- * predicts it without each cause, too. */
+ * "set=calls.launch-call=1us", with "even=yes" for an evened routing, "fault=nic:n0.g0~rate=0.25" for one with a space,
+ * and with more options in the same form.  again: predicts it without each cause, too. */
 static struct said say_all(const char *text, const char *more, bool again)
 {
     g_autofree char *both = g_strjoin(" ", text, more, NULL);
@@ -66,6 +66,7 @@ static struct said say_all(const char *text, const char *more, bool again)
     for (char **w = word; *w && good; w++) {
         char *value = strchr(*w, '=');
         *value++ = '\0';
+        g_strdelimit(value, "~", ' ');
         good = option_set(&o, &c, settings, *w, value);
     }
     g_ptr_array_add(settings, NULL);
@@ -226,6 +227,7 @@ TEST("predicted again")
     without(DECODE, "slow=3:1.3x routing=zipf:0.8", "routing=zipf:0.8", WITHOUT_SLOW_GPUS);
     without(DECODE, "slow=3:1.3x routing=zipf:0.8", "slow=3:1.3x routing=zipf:0.8 even=yes", WITHOUT_SKEW);
     without(DECODE " schedule=stages", "slow=3:1.3x routing=zipf:0.8", "routing=zipf:0.8", WITHOUT_SLOW_GPUS);
+    without(DECODE, "fault=nic:n0.g0~rate=0.25", NULL, WITHOUT_FAULTS);
     without(PREFILL " batch=1024", "clock=1.5|1.7|1.7|1.7|1.7|1.7|1.7|1.7|1.7|1.7|1.7|1.7|1.7|1.7|1.7|1.7",
             "clock=1.6875", WITHOUT_SLOW_GPUS);
     without("cluster=h200 num-ranks=8 net=qwen3-235b batch=1 context=128 layers=4 set=calls.launch-call=50us",

@@ -27,6 +27,7 @@ static bool asks(const struct step_plan *plan, const struct step_answer *a, enum
     switch (without) {
     case WITHOUT_SKEW: return waits && rows_differ(plan);
     case WITHOUT_SLOW_GPUS: return waits && (plan->speed || plan->run.spread > 0 || plan->c.slow);
+    case WITHOUT_FAULTS: return plan->c.fault;
     case WITHOUT_CONTENTION:
         return plan->run.contention && (a->part_us[PART_CONTENTION] > least_us || a->hidden_us > least_us);
     case WITHOUT_LAUNCHES: return plan->run.launch_ps > 0;
@@ -45,16 +46,17 @@ static void take_away(const struct step_plan *plan, enum step_without without, s
         o->spread_pct = 0;
         if (plan->speed) o->clock = g_ascii_dtostr(ghz, G_ASCII_DTOSTR_BUF_SIZE, plan->costs.clock_ghz);
         break;
+    case WITHOUT_FAULTS: c->fault = NULL; break;
     case WITHOUT_CONTENTION: o->no_contention = true; break;
     case WITHOUT_LAUNCHES: o->launches = false; break;
     default: break;
     }
 }
 
-/* Whether phases alone run as in the plan: their rows and their GPUs are the same. */
+/* Whether phases alone run as in the plan: their rows, their GPUs and links are the same. */
 static bool alone_stays(const struct step_plan *plan, enum step_without without)
 {
-    return without != WITHOUT_SKEW && !(without == WITHOUT_SLOW_GPUS && plan->c.slow);
+    return without != WITHOUT_SKEW && without != WITHOUT_FAULTS && !(without == WITHOUT_SLOW_GPUS && plan->c.slow);
 }
 
 struct predictions {
@@ -118,7 +120,7 @@ static double change_pct(double value, double than, int digits)
 
 void step_again_append(GString *out, const struct step_answer *a, const struct step_again *again, uint32_t draws)
 {
-    static const char *const names[STEP_WITHOUTS] = { "with balanced routing", "with equal GPUs",
+    static const char *const names[STEP_WITHOUTS] = { "with balanced routing", "with equal GPUs", "without the faults",
                                                       "if kernels on one GPU shared only SMs", "in a CUDA graph" };
     static const char *const titles[] = { "predicted again", "step ms", "%", "waiting ms", "%" };
     const double waited_us = step_answer_waited_us(a);

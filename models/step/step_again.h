@@ -7,8 +7,15 @@
 
 #include "models/step/step.h"
 
-enum step_without { WITHOUT_SKEW, WITHOUT_SLOW_GPUS, WITHOUT_CONTENTION, WITHOUT_LAUNCHES, STEP_WITHOUTS };
-enum { STEP_WITHOUTS_ALONE = 2 }; /* of these causes, how many may change how phases run alone: skew and slow GPUs */
+enum step_without {
+    WITHOUT_SKEW,
+    WITHOUT_SLOW_GPUS,
+    WITHOUT_FAULTS,
+    WITHOUT_CONTENTION,
+    WITHOUT_LAUNCHES,
+    STEP_WITHOUTS
+};
+enum { STEP_WITHOUTS_ALONE = 3 }; /* of these causes, how many may change how phases run alone: the first */
 
 struct step_again {
     double total_us[STEP_WITHOUTS];  /* the whole step without the cause; NAN: the step does not have this cause, or its
