@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How fast warps do one kind of work on rows (copy, cast, reduce, store to a peer).  For each row a warp needs row_ps,
- * a wait that nothing hides, and the time of the row's bytes at warp_rate.  All warps of an SM share sm_rate. */
+/* How fast a host's core, which runs the warps' work, does one kind of work on rows (copy, cast, reduce).  A row takes
+ * row_ps and the time of its bytes at warp_rate. */
 struct cluster_work {
     uint64_t row_ps;
     uint64_t warp_rate_bps;
