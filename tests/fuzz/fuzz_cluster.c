@@ -20,11 +20,15 @@ struct caller {
 static enum worker_step caller_step(struct fabric_worker *w)
 {
     struct caller *c = fabric_container_of(w, struct caller, worker);
-    const struct fabric_work cast = { .kind = FABRIC_WORK_CAST, .rows = 3, .read_bytes = 100000 };
+    const struct fabric_work cast = {
+        .kind = FABRIC_WORK_CAST, .site = SITE_LL_CAST_ROW, .rows = 3, .read_bytes = 100000
+    };
     for (; c->peer < RANKS; c->peer++, c->written = false) {
-        const struct fabric_write write = { .charge_bytes = 7168, .peer = c->peer };
-        const struct fabric_signal signal = { .value = 1, .word = w->fabric->rank, .peer = c->peer };
         const bool rdma = fabric_path(w->fabric, c->peer) == FABRIC_RDMA;
+        const struct fabric_write write = { .charge_bytes = 7168,
+                                            .peer = c->peer,
+                                            .site = rdma ? SITE_NONE : SITE_LL_MESSAGE_ROW };
+        const struct fabric_signal signal = { .value = 1, .word = w->fabric->rank, .peer = c->peer };
         fabric_work(w, &cast);
         if (!c->written && (rdma ? fabric_put(w, &write, NULL) : fabric_store(w, &write))) return WORKER_WAIT;
         c->written = true;
