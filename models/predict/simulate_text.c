@@ -171,12 +171,12 @@ void simulate_table_append(const struct case_options *c, const struct record *re
                     "Bandwidths in GB/s, means over ranks.  Logical: as the kernels' own tests count.\n"
                     "NIC and NVLink: what crossed them, headers included.  Bound by: the part of any rank that\n"
                     "is busy for three quarters of the slowest rank's time; no part alone, if none is, parts of\n"
-                    "another kind are busy for three quarters as long, stores wait for it for less than a tenth of\n"
-                    "their time, or one message's way, launch included, takes longer; steps and latencies, if none\n"
-                    "is for a quarter, or none for half and that way takes longer: warps' steps, launches, ways of\n"
-                    "words and messages, one after another; ranks that begin late, if the slowest rank runs for\n"
-                    "half of its time before the last one begins; the kernel before it, if the slowest rank's\n"
-                    "kernel waits for half of its time until that ends.\n");
+                    "another kind are busy for three quarters as long, it is NVLink and stores wait for it for less\n"
+                    "than a tenth of their time, or one message's way, launch included, takes longer; steps and\n"
+                    "latencies, if none is for a quarter, or none for half and that way takes longer: warps' steps,\n"
+                    "launches, ways of words and messages, one after another; ranks that begin late, if the slowest\n"
+                    "rank runs for half of its time before the last one begins; the kernel before it, if the\n"
+                    "slowest rank's kernel waits for half of its time until that ends.\n");
     if (record_get(record, "mask-timeout"))
         g_string_append(
             out, "Bound by the timeout of ranks that do not answer, if that is half of the slowest rank's time.\n");
