@@ -51,7 +51,7 @@ void sweep_step_estimate(const struct sweep_plan *plan, uint64_t point, const st
     sweep_plan_case(plan, point, &c);
     sweep_plan_step(plan, point, &o);
     if (step_plan_make(&step, &o, &c, cluster, &error))
-        estimate_many_add(many, &step.c, cluster, count * step_plan_rounds(&step, false));
+        estimate_many_add(many, &step.c, cluster, count * step_plan_rounds(&step, step.draws, 1));
     step_plan_clear(&step);
 }
 

@@ -6,7 +6,6 @@
 #include <string.h>
 #include "models/hardware/sm/pressure.h"
 #include "models/predict/on_cores.h"
-#include "models/step/step_again.h"
 #include "models/step/step_run.h"
 #include "sim/share.h"
 #include "sim/units.h"
@@ -436,11 +435,10 @@ bool step_plan_make(struct step_plan *p, const struct step_options *o, const str
     return memory_check(p, step_routing(p)->ranks, step_routing(p)->experts, error) && step_run_fits(&p->run, error);
 }
 
-uint32_t step_plan_rounds(const struct step_plan *p, bool again)
+uint32_t step_plan_rounds(const struct step_plan *p, uint32_t steps, uint32_t alones)
 {
-    const uint32_t passes = p->phase == STEP_TRAIN ? 2 : 1, alone = p->run.loads * passes;
-    const uint32_t steps = p->draws + (again ? STEP_WITHOUTS : 0);
-    return p->run.layers.sparse * p->batches * passes * steps + alone * (again ? 1 + STEP_WITHOUTS_ALONE : 1);
+    const uint32_t passes = p->phase == STEP_TRAIN ? 2 : 1;
+    return passes * (p->run.layers.sparse * p->batches * steps + p->run.loads * alones);
 }
 
 void step_plan_clear(struct step_plan *p)

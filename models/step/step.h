@@ -48,9 +48,9 @@ void step_plan_clear(struct step_plan *plan);
 struct step_answer *step_plan_answer(struct step_plan *plan, struct timeline *timeline, double *total_ms,
                                      GError **error);
 
-/* How often dispatch and combine run at most, in all draws and, with again, in step_again().  The running time grows
+/* How often dispatch and combine run in so many steps, if all phases run alone so many times.  The running time grows
  * with this number. */
-uint32_t step_plan_rounds(const struct step_plan *plan, bool again);
+uint32_t step_plan_rounds(const struct step_plan *plan, uint32_t steps, uint32_t alones);
 
 /* Adds rows and header lines of the step.  total_ms[plan->draws] has the times of all draws. */
 void step_record(struct record *record, const struct step_plan *plan, const struct step_answer *answer,

@@ -56,7 +56,7 @@ static void take_away(const struct step_plan *plan, enum step_without without, s
 /* Whether phases alone run as in the plan: their rows, their GPUs and links are the same. */
 static bool alone_stays(const struct step_plan *plan, enum step_without without)
 {
-    return without != WITHOUT_SKEW && without != WITHOUT_FAULTS && !(without == WITHOUT_SLOW_GPUS && plan->c.slow);
+    return without >= STEP_WITHOUTS_ALONE || (without == WITHOUT_SLOW_GPUS && !plan->c.slow);
 }
 
 struct predictions {

@@ -11,11 +11,11 @@ enum step_without {
     WITHOUT_SKEW,
     WITHOUT_SLOW_GPUS,
     WITHOUT_FAULTS,
-    WITHOUT_CONTENTION,
+    STEP_WITHOUTS_ALONE, /* the causes before it may change how phases run alone */
+    WITHOUT_CONTENTION = STEP_WITHOUTS_ALONE,
     WITHOUT_LAUNCHES,
     STEP_WITHOUTS
 };
-enum { STEP_WITHOUTS_ALONE = 3 }; /* of these causes, how many may change how phases run alone: the first */
 
 struct step_again {
     double total_us[STEP_WITHOUTS];  /* the whole step without the cause; NAN: the step does not have this cause, or its

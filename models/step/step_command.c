@@ -112,7 +112,8 @@ static bool run(const struct case_options *c, const struct arguments *a, const s
     bool good = step_plan_make(&plan, &a->step, c, cluster, error);
     if (good) {
         struct estimate_many many = { 0 };
-        estimate_many_add(&many, &plan.c, cluster, step_plan_rounds(&plan, a->explain));
+        const uint32_t withouts = a->explain ? STEP_WITHOUTS : 0, alones = a->explain ? STEP_WITHOUTS_ALONE : 0;
+        estimate_many_add(&many, &plan.c, cluster, step_plan_rounds(&plan, plan.draws + withouts, 1 + alones));
         const uint32_t cores = estimate_long(&many.sum) ? g_get_num_processors() : 1;
         plan.run.threads = a->jobs > 0 ? (uint32_t)a->jobs : cores;
         plan.run.one_thread = &one_thread;
