@@ -330,8 +330,7 @@ struct cluster_host {
                                                   * an earlier arrival */
     struct cluster_curve put;                    /* CPU time of a put, at each end, by its size */
     uint64_t signal_ps;                          /* CPU time of a signal, at each end */
-    struct cluster_work copy, cast, reduce, sum; /* times of one core, where sm_rate is not used; sum is reduce
-                                                  * without weights */
+    struct cluster_work copy, cast, reduce, sum; /* sum is reduce without weights */
     uint64_t scan_rate_bps;
     /* The times of work in a loop, by how many bytes a rank touches before it touches the same ones again.  The loop
      * casts a row of CLUSTER_REDUCE_ROW_BYTES to a message, stores the message, copies it out, stores the row, and
