@@ -253,3 +253,12 @@ TEST("layers that are not simulated")
     }
     between("prefill", "the share within what is said", (double)within / SEEDS, 0.85, 1);
 }
+
+TEST("one layer does not tell how much others differ")
+{
+    CU_ASSERT_TRUE(isnan(say(DECODE, "layers=2").others_pct));
+    CU_ASSERT_TRUE(isnan(say(DECODE, "layers=3 layer=0").others_pct));
+    const struct said settled =
+        say("cluster=h200 num-ranks=8 net=qwen3-235b batch=8 layers=8", "layer=0 routing=round");
+    CU_ASSERT_TRUE(settled.others_pct >= 0 && settled.others_pct < 0.1);
+}

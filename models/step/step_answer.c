@@ -360,7 +360,7 @@ static double t90(uint32_t values)
  * layers.  If layers have routings of their own, the simulated ones are a sample of all layers, and the sum of the
  * others has a smaller error in 9 of 10 cases.  If all layers have one routing, their times settle.  Then the error of
  * a layer is half of the difference between the last two quarters of the simulated layers.  With fewer than four
- * layers, it is found as for layers with routings of their own. */
+ * layers, it is found as for layers with routings of their own.  NAN: one steady layer does not tell. */
 static double repeated_error_us(const struct summing *s, const double *layer_end_us, uint32_t last, bool alike,
                                 uint32_t rest)
 {
@@ -370,10 +370,11 @@ static double repeated_error_us(const struct summing *s, const double *layer_end
         const double before_us = (layer_end_us[last - quarter] - layer_end_us[last - 2 * quarter]) / quarter;
         return rest * fabs(later_us - before_us) / 2;
     }
+    if (steady < 2) return NAN;
     double squares = 0;
-    for (uint32_t l = last - steady + 1; l <= last && steady > 1; l++)
+    for (uint32_t l = last - steady + 1; l <= last; l++)
         squares += pow(layer_end_us[l] - layer_end_us[l - 1] - s->answer->layer_us, 2);
-    return steady > 1 ? t90(steady) * sqrt(squares / (steady - 1) * rest * (1 + (double)rest / steady)) : 0;
+    return t90(steady) * sqrt(squares / (steady - 1) * rest * (1 + (double)rest / steady));
 }
 
 /* Finds the steady layers and the step's time.  Of one or two simulated layers, the last is steady.  Of more layers,

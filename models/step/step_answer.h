@@ -50,7 +50,7 @@ struct step_answer {
     double steady_error_pct;    /* how wrong total_us may be because layers were not simulated, in percent of it.  If
                                  * layers have routings of their own, it is less in 9 of 10 cases.  Otherwise it is,
                                  * for each such layer, half of how much the last two quarters of the simulated layers
-                                 * differ.  0: not known, or all layers were simulated */
+                                 * differ.  0: all layers were simulated; NAN: not known */
     uint32_t layers, simulated; /* layers with experts: all of the net's; those that were simulated */
     uint32_t steady;            /* how many simulated layers are averaged to layer_us */
     double part_us[STEP_PARTS]; /* parts of the whole step, means over ranks; their sum is the step's time */

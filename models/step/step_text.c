@@ -95,7 +95,7 @@ void step_record(struct record *record, const struct step_plan *p, const struct 
     add(record, "step", "tokens_per_s_node", tokens / ranks * node, "1/s");
     if (p->phase == STEP_TRAIN) add(record, "step", "tflops_gpu", step_train_tflops(p, us), "TFLOP/s");
     add(record, "step", "layer_us", a->layer_us, "us");
-    add(record, "step", "repeated_error_pct", a->steady_error_pct, "%");
+    if (!isnan(a->steady_error_pct)) add(record, "step", "repeated_error_pct", a->steady_error_pct, "%");
     for (int i = 0; i < STEP_PARTS; i++) {
         g_autofree char *metric = g_strdup_printf("%s_pct", step_part_name((enum step_part)i));
         add(record, "step", metric, 100 * part_share(a, a->part_us[i]), "%");
@@ -213,11 +213,12 @@ static void explain_append(GString *out, const struct step_plan *p, const struct
     if (a->layers > a->simulated) {
         g_string_append_printf(out, "; each further one counts %.1f us, the mean of %u of these.\n", a->layer_us,
                                a->steady);
-        if (a->steady_error_pct > 0)
+        if (isnan(a->steady_error_pct))
+            g_string_append(out, "Too few were simulated to say by how much further ones may change the step.\n");
+        else
             g_string_append_printf(out, "%s may change the step by %.2f %%%s.\n",
                                    p->run.loads > 1 ? "Other layers' routings" : "Layers that have not settled",
                                    a->steady_error_pct, p->run.loads > 1 ? " (in 9 of 10 cases by less)" : "");
-        else g_string_append(out, "They are too few to say by how much further ones may change the step.\n");
     } else g_string_append(out, ".\n");
     g_string_append_printf(out, "Communication runs during compute for %.1f %% of the step.\n",
                            100 * part_share(a, a->hidden_us));
