@@ -43,6 +43,35 @@ TEST("nets that ship have the parameters that their makers say")
     }
 }
 
+#define SMALL_NET \
+    "{\"num_hidden_layers\":8,\"hidden_size\":64,\"vocab_size\":10,\"intermediate_size\":8,\"num_attention_heads\":2," \
+    "\"num_experts\":4,\"num_experts_per_tok\":1,"
+
+/* Every family's way to say which layers have experts is counted; what is not read would make all layers sparse. */
+TEST("nets whose layers have experts now and then")
+{
+    static const struct {
+        const char *says;
+        uint32_t dense, inter, expert_inter, shared_inter;
+    } nets[] = {
+        { "\"first_k_dense_replace\":1,\"moe_layer_freq\":1}", 1, 8, 8, 0 },
+        { "\"first_k_dense_replace\":3,\"moe_layer_freq\":2}", 6, 8, 8, 0 }, /* experts in 4 and 6 */
+        { "\"moe_layer_freq\":[0,1,1,0,1,1,1,1]}", 2, 8, 8, 0 },
+        { "\"decoder_sparse_step\":2,\"mlp_only_layers\":[0,1]}", 5, 8, 8, 0 }, /* experts in 3, 5 and 7 */
+        { "\"interleave_moe_layer_step\":2,\"intermediate_size_mlp\":16}", 4, 16, 8, 8 },
+    };
+    for (size_t i = 0; i < G_N_ELEMENTS(nets); i++) {
+        g_autofree char *text = g_strconcat(SMALL_NET, nets[i].says, NULL);
+        struct net *n = net_parse("net", text, strlen(text), NULL);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(n);
+        CU_ASSERT_EQUAL(n->dense_layers, nets[i].dense);
+        CU_ASSERT_EQUAL(n->inter, nets[i].inter);
+        CU_ASSERT_EQUAL(n->expert_inter, nets[i].expert_inter);
+        CU_ASSERT_EQUAL(n->shared_inter, nets[i].shared_inter);
+        net_free(n);
+    }
+}
+
 static void net_refused(const char *text, const char *part)
 {
     g_autoptr(GError) error = NULL;
@@ -74,6 +103,8 @@ TEST("nets that cannot be are refused")
     g_autofree char *small =
         g_strconcat(dense, ",\"num_experts\":8,\"num_experts_per_tok\":3,\"n_group\":4,\"topk_group\":1}", NULL);
     net_refused(uneven, "n_group: expected a divisor of 8 experts, so that topk_group of them hold 2, found 3");
+    net_refused(SMALL_NET "\"decoder_sparse_step\":9}", "num_hidden_layers: expected layers with experts");
+    net_refused(SMALL_NET "\"moe_layer_freq\":0}", "moe_layer_freq: expected a whole number from 1 to 4096, found 0");
     net_refused(small, "n_group: expected a divisor of 8 experts, so that topk_group of them hold 3, found 4");
 }
 

@@ -57,18 +57,35 @@ static uint32_t size_or(struct reader *r, const char *names, uint32_t otherwise)
     return number(r, names, 0, SIZE_MAX_OF_NET, otherwise);
 }
 
-/* How many layers have no experts.  A file counts them (first_k_dense_replace), lists them (mlp_only_layers), or marks
- * those that have experts (moe_layer_freq). */
+static bool list_has(const json_t *list, uint32_t layer)
+{
+    const json_t *value;
+    size_t i;
+    json_array_foreach((json_t *)list, i, value)
+    {
+        if (json_is_integer(value) && json_integer_value(value) == layer) return true;
+    }
+    return false;
+}
+
+/* How many layers have no experts.  Files count the first ones (first_k_dense_replace), list them (mlp_only_layers),
+ * mark those that have experts, or give these a distance (moe_layer_freq, from layer 0 on; decoder_sparse_step of Qwen
+ * and interleave_moe_layer_step of Llama 4, whose layer 0 would be layer 1). */
 static uint32_t dense_layers(struct reader *r, uint32_t layers)
 {
     const json_t *listed = json_object_get(r->config, "mlp_only_layers");
     const json_t *marked = json_object_get(r->config, "moe_layer_freq");
-    if (json_object_get(r->config, "first_k_dense_replace"))
-        return number(r, "first_k_dense_replace", 0, layers - 1, 0);
-    if (json_is_array(listed) && json_array_size(listed) < layers) return (uint32_t)json_array_size(listed);
+    const uint32_t first = number(r, "first_k_dense_replace", 0, layers - 1, 0);
+    const uint32_t apart = json_is_array(marked) ? 1 : number(r, "moe_layer_freq", 1, DEPTH_MAX_OF_NET, 1);
+    const uint32_t step = number(r, "decoder_sparse_step|interleave_moe_layer_step", 1, DEPTH_MAX_OF_NET, 1);
     uint32_t dense = 0;
-    for (size_t i = 0; json_is_array(marked) && i < json_array_size(marked) && i + 1 < layers; i++)
-        dense += json_integer_value(json_array_get(marked, i)) == 0;
+    for (uint32_t layer = 0; layer < layers; layer++) {
+        const json_t *mark = json_array_get(marked, layer);
+        const bool left_out = layer % apart != 0 || (layer + 1) % step != 0 ||
+                              (mark && !json_is_true(mark) && json_integer_value(mark) == 0);
+        dense += layer < first || left_out || list_has(listed, layer);
+    }
+    if (dense == layers) reader_refuse(r, "num_hidden_layers", "layers with experts", "only layers without");
     return dense;
 }
 
@@ -133,13 +150,14 @@ struct net *net_parse(const char *source, const char *text, size_t size_bytes, G
     net->layers = number(&r, "num_hidden_layers", 1, DEPTH_MAX_OF_NET, -1);
     net->hidden = size(&r, "hidden_size");
     net->vocabulary = size(&r, "vocab_size");
-    net->inter = size(&r, "intermediate_size");
+    net->inter = size(&r, "intermediate_size_mlp|intermediate_size");
     net->experts = number(&r, experts, 1, 1 << 16, -1);
     net->topk = number(&r, "num_experts_per_tok|experts_per_token|moe_topk", 1, net->experts, -1);
     groups_read(&r, net);
-    net->expert_inter = number(&r, "moe_intermediate_size", 1, SIZE_MAX_OF_NET, net->inter);
+    net->expert_inter = size(&r, "moe_intermediate_size|intermediate_size");
     net->dense_layers = r.good ? dense_layers(&r, net->layers) : 0;
-    const uint32_t shared = number(&r, "n_shared_experts|num_shared_experts", 0, 1 << 10, 0);
+    const bool llama4 = json_object_get(r.config, "interleave_moe_layer_step"); /* has one, and no key for it */
+    const uint32_t shared = number(&r, "n_shared_experts|num_shared_experts", 0, 1 << 10, llama4);
     const uint64_t shared_inter = number(&r, "shared_expert_intermediate_size", 0, SIZE_MAX_OF_NET, 0);
     net->shared_inter = (uint32_t)MIN(shared_inter ? shared_inter : (uint64_t)shared * net->expert_inter, UINT32_MAX);
     attention_read(&r, net);
