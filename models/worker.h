@@ -16,7 +16,6 @@
 #define MODELS_WORKER_H
 
 #include <assert.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -11,7 +11,6 @@
 #define REPLAY_LIVE_H
 
 #include <glib.h>
-#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include "models/fabric.h"

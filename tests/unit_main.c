@@ -3,7 +3,6 @@
 #include "tests/unit.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdio.h>
 
 static struct {

@@ -1,7 +1,6 @@
 /* coll.c - the family's table of functions.  It decides which kernel runs and what the phases are, and it runs the
  * arithmetic.  Knows no kernel's memory or workers. */
 #include <stdio.h>
-#include <stdlib.h>
 #include "models/coll/coll_internal.h"
 
 static const struct coll_kernel_ops *gather_of(const struct coll_options *o)

@@ -9,7 +9,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include "models/coll/coll_internal.h"
 
 enum { GATHER_WARPS = 16 };

@@ -11,7 +11,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include "models/coll/coll_internal.h"
 
 enum { WORD_RDMA = COLL_WORDS, WORD_STORED, WORDS_END };

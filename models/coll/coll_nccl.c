@@ -32,7 +32,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include "models/coll/coll_internal.h"
 #include "models/coll/nccl_plan.h"
 

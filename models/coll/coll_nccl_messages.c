@@ -9,7 +9,6 @@
  *
  *     heap, with payload: as in coll_alltoallv.c, then | places by source and part | */
 #include <stdio.h>
-#include <stdlib.h>
 #include "models/coll/coll_internal.h"
 #include "models/coll/nccl_plan.h"
 

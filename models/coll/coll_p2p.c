@@ -16,7 +16,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include "models/coll/coll_internal.h"
 
 enum { PHASE_PUT, PHASE_PUT_SIGNAL, PHASE_GET, PHASE_PUT_STREAM, PHASE_GET_STREAM };

@@ -3,7 +3,6 @@
 #include "models/moe/moe_ht.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,7 +4,6 @@
 
 #include <assert.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char *rdma_refuse(const char *phase, const struct moe_chunks *c, char *text, size_t text_size)

@@ -4,7 +4,6 @@
 
 #include <assert.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char *intra_refuse(const struct moe_options *o, char *text, size_t text_size)

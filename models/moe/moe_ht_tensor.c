@@ -3,7 +3,6 @@
 #include "models/moe/formats.h"
 #include "models/moe/moe_ht.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- inputs -------------------------------------------------------------------------------------------- */

@@ -3,7 +3,6 @@
  * rank stop waiting for dead ranks. */
 #include <assert.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "models/moe/formats.h"
 #include "models/moe/moe_ll.h"

@@ -4,7 +4,6 @@
  * which warps do what.  A row's slot at a rank is its number among this rank's rows for that rank.  In the library, the
  * slot comes from a counter at the target, so slots have no particular order. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "models/moe/formats.h"
 #include "models/moe/moe_mori.h"

@@ -5,7 +5,6 @@
 #include "models/moe/moe_mori_inter.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "models/moe/formats.h"
 #include "models/moe/moe_mori.h"

@@ -5,7 +5,6 @@
 #include "models/moe/moe_one_sided.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char *const phase_names[OS_PHASES + 1] = { "dispatch_prepare", "dispatch", "dispatch_sanitize",

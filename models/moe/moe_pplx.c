@@ -4,7 +4,6 @@
  * order. */
 #include "models/moe/moe_pplx.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "models/moe/checks.h"

@@ -5,7 +5,6 @@
 #include "models/moe/moe_two_sided.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "models/moe/moe_one_sided.h"
 

@@ -5,7 +5,6 @@
  * Slots are in the order of tokens, and rows are sorted by source, as in the deterministic variant. */
 #include "models/moe/moe_v2.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* How many ranks the kernels count as one node.  In direct mode these are all ranks, whichever links connect them. */

@@ -2,7 +2,6 @@
  * copy what has come into the output, or sum what came back.  Each waits only for the kernel before it. */
 #include "models/moe/moe_v2.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,5 @@
 /* which_command.c - eptwin which: ranks libraries' kernels, with their transports, for a cluster and a routing. */
 #include <glib.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "models/predict/which.h"

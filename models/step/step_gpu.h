@@ -3,7 +3,6 @@
 #define MODELS_STEP_STEP_GPU_H
 
 #include <glib.h>
-#include <stdbool.h>
 
 struct step_gpu {
     char *name, *tables; /* tables: the GPU whose surfaces are used for ops for which this GPU has none; NULL: no GPU */

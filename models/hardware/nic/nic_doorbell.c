@@ -4,8 +4,6 @@
 #include "models/hardware/world/causes.h"
 #include "models/hardware/world/world_timeline.h"
 
-#include <stdlib.h>
-
 void nic_rings_take(struct nic *nic, uint64_t now_ps)
 {
     const struct world *w = nic->world;
