@@ -116,7 +116,6 @@ struct sim {
     void *owner;
     sim_handler *handler[SIM_KINDS + 1];
     uint32_t pending_count;
-    uint32_t left_count; /* queue entries whose event was moved to another time; the event may have run since */
 
     /* Every time in the front is < front_end_ps, and no time in the trie is.  There is one exception: the front may
      * hold a part of a slot whose events share one instant.  Then that instant is front_end_ps, in the front as in the
@@ -144,21 +143,6 @@ static void slot_clear(struct slot *slot)
     *slot = (struct slot){ .time_ps_min = UINT64_MAX, .end = (struct entry *)(uintptr_t)END_EMPTY };
 }
 
-static void queue_clear(struct sim *sim)
-{
-    sim->pending_count = sim->left_count = 0;
-    sim->front_head = sim->front_tail = FRONT_SIZE;
-    sim->front_end_ps = UINT64_MAX;
-    sim->base_ps = 0;
-    sim->level_mask = 0;
-    sim->chunk_free = NULL;
-    sim->block = sim->block_first;
-    sim->chunk_used = 0;
-    memset(sim->word_mask, 0, sizeof sim->word_mask);
-    memset(sim->slot_mask, 0, sizeof sim->slot_mask);
-    for (int i = 0; i < SLOT_COUNT; i++) slot_clear(&sim->slots[i]);
-}
-
 static struct block *block_new(uint32_t chunk_count)
 {
     const size_t size_bytes = ((size_t)chunk_count + 1) * CHUNK_BYTES;
@@ -175,9 +159,11 @@ struct sim *sim_new(uint32_t event_count)
     const size_t chunk_count = event_count / CHUNK_ENTRIES + partial + 2; /* 2: for the slot that is dealt out */
     struct sim *const sim = memory_new(1, sizeof *sim);
     sim->chunk_count = (uint32_t)chunk_count;
-    sim->block_first = block_new(sim->chunk_count);
+    sim->block_first = sim->block = block_new(sim->chunk_count);
     sim->handler[KIND_ROW] = row_run;
-    queue_clear(sim);
+    sim->front_head = sim->front_tail = FRONT_SIZE;
+    sim->front_end_ps = UINT64_MAX;
+    for (int i = 0; i < SLOT_COUNT; i++) slot_clear(&sim->slots[i]);
     return sim;
 }
 
@@ -507,7 +493,6 @@ void sim_schedule_at(struct sim *sim, struct sim_event *event, uint64_t time_ps)
 void sim_reschedule_at(struct sim *sim, struct sim_event *event, uint64_t time_ps)
 {
     assert(sim_event_pending(event));
-    sim->left_count++;
     event_enqueue(sim, event, time_ps);
 }
 
@@ -518,11 +503,9 @@ static struct sim_event *row_take(struct sim *sim, const struct sim_row *row, ui
 {
     while (*next < row->count) {
         struct sim_event *const event = row_event(row, (*next)++);
-        if (event->due_ps == time_ps + 1) {
-            sim->pending_count--;
-            return event;
-        }
-        sim->left_count--; /* this event was moved */
+        if (event->due_ps != time_ps + 1) continue; /* it was moved */
+        sim->pending_count--;
+        return event;
     }
     return NULL;
 }
@@ -589,11 +572,9 @@ static inline struct sim_event *event_take(struct sim *sim, uint64_t end_ps)
         const struct entry entry = sim->front[sim->front_head];
         if (entry.time_ps >= end_ps) return NULL;
         sim->front_head++;
-        if (entry.event->due_ps == entry.time_ps + 1) {
-            sim->pending_count--;
-            return entry.event;
-        }
-        sim->left_count--;
+        if (entry.event->due_ps != entry.time_ps + 1) continue;
+        sim->pending_count--;
+        return entry.event;
     }
 }
 
@@ -613,23 +594,6 @@ static inline bool event_run(struct sim *sim, uint64_t end_ps)
     event->due_ps = 0;
     sim->handler[event->kind](sim, event);
     return true;
-}
-
-bool sim_step(struct sim *sim)
-{
-    if (sim->pending_count == 0) {
-        if (sim->left_count > 0) queue_clear(sim);
-        return false;
-    }
-    return event_run(sim, UINT64_MAX);
-}
-
-uint64_t sim_run(struct sim *sim)
-{
-    const uint64_t event_count = sim->clock.event_count;
-    while (sim_step(sim))
-        ;
-    return sim->clock.event_count - event_count;
 }
 
 bool sim_run_down(struct sim *sim, const uint32_t *idle, uint64_t event_count)

@@ -61,9 +61,8 @@ static inline bool sim_event_pending(const struct sim_event *event) { return eve
 static inline uint64_t sim_event_time_ps(const struct sim_event *event) { return event->due_ps - 1; }
 
 /* Moves a pending event to time_ps >= now, behind the events already scheduled there.  The old queue entry stays, and
- * takes up room in the queue, until its time passes or the queue empties.  Do not free the event before then, even if
- * it has run.  If the event is moved back to the old time before that time comes, it runs at its old place in the
- * order. */
+ * takes up room in the queue, until its time passes.  Do not free the event before then, even if it has run.  If the
+ * event is moved back to the old time before that time comes, it runs at its old place in the order. */
 void sim_reschedule_at(struct sim *sim, struct sim_event *event, uint64_t time_ps);
 
 /* Events in an array that are due at one time.  One entry of the queue stands for all of them. */
@@ -79,12 +78,8 @@ struct sim_row {
  * called. */
 void sim_schedule_row(struct sim *sim, struct sim_row *row, uint64_t time_ps);
 
-/* Runs the next event.  Returns false when none is pending. */
-bool sim_step(struct sim *sim); /* a row runs in one step */
-/* Runs until no event is pending.  Returns the number of events that ran. */
-uint64_t sim_run(struct sim *sim);
-/* Runs until at most *idle events are pending, or about event_count have run (UINT64_MAX: no limit).  Returns true
- * if more are pending.  Events may change *idle.  Events that are left stay pending. */
+/* Runs until at most *idle events are pending, or event_count have run (UINT64_MAX: no limit).  A row that has begun
+ * runs to its end.  Returns true if more are pending.  Events may change *idle.  Events that are left stay pending. */
 bool sim_run_down(struct sim *sim, const uint32_t *idle, uint64_t event_count);
 /* Runs the events that are due before end_ps, until at most *idle are pending.  Afterwards events may be scheduled from
  * end_ps on. */

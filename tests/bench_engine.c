@@ -46,17 +46,16 @@ static void holder_run(struct sim *sim, struct sim_event *event)
 
 static double hold_engine(uint32_t pending_count)
 {
+    const uint32_t none = 0;
     struct sim *const sim = sim_new(pending_count);
-    assert(sim);
     sim_handler_set(sim, 0, holder_run);
     for (uint32_t i = 0; i < pending_count; i++) {
         holders[i].event = (struct sim_event){ .kind = 0 };
         sim_schedule_at(sim, &holders[i].event, increment_next_ps());
     }
-    for (uint64_t i = 0; i < 2 * (uint64_t)pending_count; i++) /* runs events until the queue is in its steady state */
-        sim_step(sim);
+    (void)sim_run_down(sim, &none, 2 * (uint64_t)pending_count); /* until the queue is in its steady state */
     const double start = bench_cpu_seconds();
-    for (uint64_t i = 0; i < hold_count; i++) sim_step(sim);
+    (void)sim_run_down(sim, &none, hold_count);
     const double seconds = bench_cpu_seconds() - start;
     sim_free(sim);
     return (double)hold_count / seconds;

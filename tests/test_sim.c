@@ -30,6 +30,16 @@ static struct sim *engine_new(uint32_t event_count)
     return sim;
 }
 
+static const uint32_t none = 0; /* events that may stay pending */
+
+/* Runs until event_count events have run or none is pending, and returns how many have run. */
+static uint64_t engine_run(struct sim *sim, uint64_t event_count)
+{
+    const uint64_t before = sim_event_count(sim);
+    (void)sim_run_down(sim, &none, event_count);
+    return sim_event_count(sim) - before;
+}
+
 struct planned {
     uint64_t time_ps, order;
     int index;
@@ -131,10 +141,10 @@ static void world_run(struct world *world, uint64_t run_count)
     while (world->run_count < run_count) {
         world->planned_count_wanted = (int)rng_below(&world->rng, (uint64_t)wanted) + 1;
         for (uint64_t i = rng_below(&world->rng, 3 * (uint64_t)wanted); i > 0; i--)
-            if (!sim_step(world->sim)) world_schedule(world, sim_now_ps(world->sim));
+            if (!engine_run(world->sim, 1)) world_schedule(world, sim_now_ps(world->sim));
     }
     world->planned_count_wanted = 0;
-    sim_run(world->sim);
+    engine_run(world->sim, UINT64_MAX);
 }
 
 static uint64_t delay_zero(struct rng *rng)
@@ -186,7 +196,7 @@ TEST("order is that of the reference")
             CU_ASSERT_EQUAL(world->planned_count, 0);
             CU_ASSERT_EQUAL(sim_event_count(world->sim), world->run_count);
             CU_ASSERT(world->run_count >= 10000);
-            CU_ASSERT_FALSE(sim_step(world->sim));
+            CU_ASSERT_EQUAL(engine_run(world->sim, 1), 0);
         }
     world_free(world);
 }
@@ -195,7 +205,6 @@ TEST("order is that of the reference")
  * to times at or after its end. */
 static void windows_run(struct world *world, uint64_t run_count)
 {
-    static const uint32_t none = 0;
     const struct planned *const planned = world->planned;
     while (world->run_count < run_count) {
         const uint64_t from_ps = sim_next_ps(world->sim, &none), width_ps = 1 + rng_below(&world->rng, 3000);
@@ -213,7 +222,7 @@ static void windows_run(struct world *world, uint64_t run_count)
         }
     }
     world->planned_count_wanted = 0;
-    sim_run(world->sim);
+    engine_run(world->sim, UINT64_MAX);
 }
 
 TEST("windows")
@@ -279,7 +288,7 @@ static void full_engine_run(bool grows)
                 sim_schedule_at(sim, &events[i], sim_now_ps(sim) + delay_ps);
                 last_ps = sim_event_time_ps(&events[i]) > last_ps ? sim_event_time_ps(&events[i]) : last_ps;
             }
-            CU_ASSERT_EQUAL(sim_run(sim), count);
+            CU_ASSERT_EQUAL(engine_run(sim, UINT64_MAX), count);
             CU_ASSERT_EQUAL(sim_now_ps(sim), last_ps);
         }
         free(events);
@@ -302,11 +311,11 @@ TEST("engine grows")
         sim_schedule_at(sim, &events[i], 1 + rng_below(&rng, 1u << 20));
     }
     for (uint64_t last_ps = 0, i = 0; i < COUNT; i++) {
-        CU_ASSERT_FATAL(sim_step(sim));
+        CU_ASSERT_FATAL(engine_run(sim, 1));
         CU_ASSERT_FATAL(sim_now_ps(sim) >= last_ps);
         last_ps = sim_now_ps(sim);
     }
-    CU_ASSERT_FALSE(sim_step(sim));
+    CU_ASSERT_EQUAL(engine_run(sim, 1), 0);
     free(events);
     sim_free(sim);
 }
@@ -359,14 +368,14 @@ TEST("moved events")
         const uint64_t last_ps = sim_event_time_ps(&order[count - 1]->event);
         uint32_t wrong = 0;
         ran_count = 0;
-        CU_ASSERT_EQUAL(sim_run(sim), count);
+        CU_ASSERT_EQUAL(engine_run(sim, UINT64_MAX), count);
         CU_ASSERT_EQUAL(sim_now_ps(sim), last_ps);
         CU_ASSERT_EQUAL_FATAL(ran_count, count);
         for (uint32_t i = 0; i < count; i++) wrong += ran[i] != &order[i]->event;
         CU_ASSERT_EQUAL(wrong, 0);
         free(moved);
         free(order);
-        CU_ASSERT_FALSE(sim_step(sim));
+        CU_ASSERT_EQUAL(engine_run(sim, 1), 0);
         sim_free(sim);
     }
 }
@@ -425,7 +434,7 @@ static uint64_t row_plan_run(struct row_plan *plan, bool by_row, uint64_t seed)
     rng_seed(&plan->rng, seed);
     row_plan_schedule(sim, plan);
     for (uint32_t i = 0; i < 5; i++) sim_reschedule_at(sim, &plan->members[rng_below(&plan->rng, ROW_MEMBERS)], i);
-    sim_run(sim);
+    engine_run(sim, UINT64_MAX);
     const uint64_t end_ps = sim_now_ps(sim), count = sim_event_count(sim);
     CU_ASSERT_EQUAL(count, plan->ran_count);
     sim_free(sim);
@@ -463,13 +472,13 @@ TEST("end of time")
         sim_schedule_at(sim, &events[i], times_ps[i % COUNT]);
     }
     for (int i = 0; i < COUNT * 10; i++) {
-        CU_ASSERT(sim_step(sim));
+        CU_ASSERT(engine_run(sim, 1));
         CU_ASSERT(sim_now_ps(sim) >= before_ps);
         before_ps = sim_now_ps(sim);
     }
     CU_ASSERT_EQUAL(before_ps, SIM_TIME_MAX_PS);
     sim_schedule_at(sim, &events[0], SIM_TIME_MAX_PS);
-    CU_ASSERT_EQUAL(sim_run(sim), 1);
+    CU_ASSERT_EQUAL(engine_run(sim, UINT64_MAX), 1);
     sim_free(sim);
 }
 
@@ -497,7 +506,7 @@ TEST("run down")
     CU_ASSERT(!sim_run_down(sim, &down_idle, UINT64_MAX));
     CU_ASSERT_EQUAL(sim_now_ps(sim), 40); /* at 30 ps six events were left, which is one more than may stay */
     CU_ASSERT_EQUAL(sim_event_count(sim), 5);
-    CU_ASSERT_EQUAL(sim_run(sim), 5);
+    CU_ASSERT_EQUAL(engine_run(sim, UINT64_MAX), 5);
     CU_ASSERT_EQUAL(sim_now_ps(sim), 90);
     sim_free(sim);
 }
@@ -511,7 +520,7 @@ static uint64_t result;
 static void fail_in_the_past(struct sim *sim)
 {
     sim_schedule_at(sim, &two_events[0], 10);
-    sim_step(sim);
+    engine_run(sim, 1);
     sim_schedule_at(sim, &two_events[0], 9);
 }
 
@@ -525,7 +534,7 @@ static void fail_without_handler(struct sim *sim)
 static void fail_by_wrapping(struct sim *sim)
 {
     sim_schedule_at(sim, &two_events[0], SIM_TIME_MAX_PS - 5);
-    sim_step(sim);
+    engine_run(sim, 1);
     sim_schedule_at(sim, &two_events[0], sim_now_ps(sim) + 10);
 }
 
