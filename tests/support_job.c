@@ -65,7 +65,7 @@ void job_sim_run(struct job_sim *sim, uint32_t phase)
         count[r] = launch->worker_count;
     }
     char why[256] = "";
-    const bool ended = world_run(sim->world, (struct fabric_worker * *const *)worker, count, result, why, sizeof why);
+    const bool ended = world_run(sim->world, worker, count, result, why, sizeof why);
     if (!ended) printf("\n      %s\n", why);
     CU_ASSERT_TRUE_FATAL(ended);
     for (uint32_t r = 0; r < ranks; r++) sim->time_ps[r] = result[r].time_ps;

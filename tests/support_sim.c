@@ -37,3 +37,28 @@ struct cluster support_cluster(uint32_t gpus_per_node)
         .network = { .latency_ps = PS_PER_US },
     };
 }
+
+struct one_kernel {
+    struct fabric_worker ***worker;
+    const uint32_t *worker_count;
+};
+
+static void one_kernel_launch(void *context, uint32_t rank, uint32_t kernel, struct fabric_worker ***worker,
+                              uint32_t *worker_count)
+{
+    (void)kernel;
+    const struct one_kernel *one = context;
+    *worker = one->worker[rank];
+    *worker_count = one->worker_count[rank];
+}
+
+bool world_run(struct world *w, struct fabric_worker ***worker, const uint32_t *worker_count,
+               struct world_result *result, char *text, size_t text_size)
+{
+    struct one_kernel one = { worker, worker_count };
+    const struct world_program program = {
+        .kernels = 1, .launch = one_kernel_launch, .context = &one, .result = result
+    };
+    uint32_t kernel;
+    return world_run_program(w, &program, &kernel, text, text_size);
+}

@@ -90,7 +90,7 @@ void traffic_run(struct traffic *t)
         worker[f->from][count[f->from]++] = &f->worker;
         if (f->waits) fabric_watch(&f->worker, 0, 1, 0);
     }
-    CU_ASSERT_TRUE_FATAL(world_run(w, (struct fabric_worker * *const *)by_rank, count, t->result, text, sizeof text));
+    CU_ASSERT_TRUE_FATAL(world_run(w, by_rank, count, t->result, text, sizeof text));
 }
 
 bool took_about(const struct flow *f, double bytes_us, double percent, uint32_t hops)

@@ -23,7 +23,7 @@ static bool sim_world_run(void *context, struct fabric_worker **worker, uint32_t
     for (uint32_t r = 0; r < sim->rank_count; r++) by_rank[r] = of_rank[r];
     for (uint32_t i = 0; i < worker_count; i++) by_rank[worker[i]->fabric->rank][worker[i]->index] = worker[i];
     for (uint32_t i = 0; i < worker_count; i++) count[worker[i]->fabric->rank]++;
-    return world_run(sim->world, (struct fabric_worker * *const *)by_rank, count, result, why, why_size);
+    return world_run(sim->world, by_rank, count, result, why, why_size);
 }
 
 static void run_suite(const struct cluster *cluster, uint32_t rank_count, uint32_t ranks_per_node, bool nvlink_disabled,

@@ -133,7 +133,7 @@ static void rank_run(const struct cluster *cluster, struct sender *sender, uint3
         sender[i].worker.sm = sm;
         worker[i] = &sender[i].worker;
     }
-    CU_ASSERT_TRUE_FATAL(world_run(world, (struct fabric_worker * *const *)by_rank, counts, result, text, sizeof text));
+    CU_ASSERT_TRUE_FATAL(world_run(world, by_rank, counts, result, text, sizeof text));
 }
 
 static double end_us(const struct sender *sender) { return (double)sender->end_ps / (double)PS_PER_US; }

@@ -128,8 +128,7 @@ static void scene_launch(struct world *world)
         worker[i] = &l->worker;
         if (l->role == POLLER || l->role == WATCHER) fabric_watch(worker[i], WORD, 1, 0);
     }
-    CU_ASSERT_TRUE_FATAL(
-        world_run(world, (struct fabric_worker * *const *)by_rank, &scene.count, result, text, sizeof text));
+    CU_ASSERT_TRUE_FATAL(world_run(world, by_rank, &scene.count, result, text, sizeof text));
 }
 
 static struct world *world_begin(struct cluster *cluster)

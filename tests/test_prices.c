@@ -8,8 +8,8 @@
  * of the path to the peer, a get with that and those of programs, a scan of the host's memory with no key of the GPU.
  */
 #include "models/cluster.h"
-#include "models/hardware/world/world.h"
 #include "models/kernels/loops.h"
+#include "tests/support_sim.h"
 #include "tests/unit.h"
 
 #include <stdio.h>
@@ -68,7 +68,7 @@ static uint64_t time_of(const struct cluster *cluster, enum site site, uint32_t 
         .worker = fabric_worker_of(f, &role), .given.size = { 64, 64, 64, 64 }, .site = site, .kind = kind
     };
     one.worker.warps = loop_of(site).one_by_one ? 1 : 4;
-    struct fabric_worker *worker = &one.worker, **const workers[2] = { &worker, NULL };
+    struct fabric_worker *worker = &one.worker, **workers[2] = { &worker, NULL };
     struct world_result result[2];
     char text[100];
     CU_ASSERT_TRUE_FATAL(world_run(world, workers, (const uint32_t[]){ 1, 0 }, result, text, sizeof text));

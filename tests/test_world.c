@@ -232,7 +232,7 @@ static bool stage_launch(struct stage *s, struct world *world)
             if (p->operation[o].verb == WAIT && s->counts) fabric_watch(&p->worker, p->operation[o].word, 1, 1);
             else if (p->operation[o].verb == WAIT) fabric_watch(&p->worker, p->operation[o].word, 1, 0);
     }
-    return world_run(world, (struct fabric_worker * *const *)by_rank, count, s->result, s->text, sizeof s->text);
+    return world_run(world, by_rank, count, s->result, s->text, sizeof s->text);
 }
 
 /* Whether a line for the site may be this loop.  The loop must have the form of the site's shipped line. */
@@ -1314,8 +1314,7 @@ TEST("room and other things")
         const uint32_t count[4] = { 1, 0, 1, 0 };
         s->cluster.nvlink.gpus = 2;
         fabric_watch(&i.worker, 3, 1, 0);
-        CU_ASSERT_TRUE(
-            world_run(world, (struct fabric_worker * *const *)worker, count, s->result, s->text, sizeof s->text));
+        CU_ASSERT_TRUE(world_run(world, worker, count, s->result, s->text, sizeof s->text));
         /* The signal takes step 10, post 100, doorbell 100, 2000 on the way, 3.2 for its bytes and delivery 1000.  It
          * is seen after a poll of 100, before room comes at 4310. */
         CU_ASSERT_EQUAL(i.seen_ps, 3313200);
@@ -1356,8 +1355,7 @@ static struct patient patient_run(uint64_t poll_ps, bool awaits)
     struct fabric_worker **worker[2] = { first, second };
     const uint32_t count[2] = { 1, 1 };
     fabric_watch(&p.worker, 3, 2, 0);
-    CU_ASSERT_TRUE(
-        world_run(world, (struct fabric_worker * *const *)worker, count, s->result, s->text, sizeof s->text));
+    CU_ASSERT_TRUE(world_run(world, worker, count, s->result, s->text, sizeof s->text));
     return p;
 }
 
@@ -1914,7 +1912,7 @@ TEST("too many workers")
     catch_start();
     const pid_t child = fork();
     if (child == 0) {
-        struct fabric_worker **const none[] = { NULL };
+        struct fabric_worker **none[] = { NULL };
         struct world *world = stage_world(s);
         (void)world_run(world, none, (const uint32_t[]){ 1 << 22 }, s->result, s->text, sizeof s->text);
         _exit(0);

@@ -12,7 +12,7 @@ enum { RANKS = 4 };
 
 /* A worker that sends to every peer once.  It repeats operations that found no room. */
 struct caller {
-    struct fabric_worker worker;
+    struct fabric_worker worker, *itself;
     uint16_t peer;
     bool written;
 };
@@ -45,6 +45,15 @@ static void caller_describe(const struct fabric_worker *w, char *text, size_t te
 
 static const struct worker_role caller_role = { .step = caller_step, .describe = caller_describe };
 
+static void caller_launch(void *context, uint32_t rank, uint32_t kernel, struct fabric_worker ***worker,
+                          uint32_t *worker_count)
+{
+    struct caller *c = (struct caller *)context + rank;
+    (void)kernel;
+    *worker = &c->itself;
+    *worker_count = 1;
+}
+
 static void world_play(const struct cluster *cluster)
 {
     const uint32_t a_node = cluster->nic.rate_bps ? 2 : RANKS;
@@ -54,18 +63,16 @@ static void world_play(const struct cluster *cluster)
     struct world *world = world_new(cluster, &options);
     if (!world) return;
     struct caller caller[RANKS];
-    struct fabric_worker *worker[RANKS], **by_rank[RANKS];
-    uint32_t count[RANKS];
     struct world_result result[RANKS];
     for (uint32_t r = 0; r < RANKS; r++) {
         caller[r] = (struct caller){ .worker = fabric_worker_of(world_fabric(world, r), &caller_role) };
         caller[r].worker.warps = 4;
-        worker[r] = &caller[r].worker;
-        by_rank[r] = &worker[r];
-        count[r] = 1;
+        caller[r].itself = &caller[r].worker;
     }
+    const struct world_program program = { .kernels = 1, .launch = caller_launch, .context = caller, .result = result };
+    uint32_t kernel;
     char text[100] = "";
-    if (!world_run(world, (struct fabric_worker * *const *)by_rank, count, result, text, sizeof text)) abort();
+    if (!world_run_program(world, &program, &kernel, text, sizeof text)) abort();
     world_free(world);
 }
 

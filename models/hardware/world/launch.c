@@ -401,31 +401,6 @@ uint32_t world_usage(const struct world *w, enum world_usage_kind kind, double s
     return usage_shares(w->usage, kind, share, interval_ps);
 }
 
-struct one_kernel {
-    struct fabric_worker **const *worker;
-    const uint32_t *worker_count;
-};
-
-static void one_kernel_launch(void *context, uint32_t rank, uint32_t kernel, struct fabric_worker ***worker,
-                              uint32_t *worker_count)
-{
-    (void)kernel;
-    const struct one_kernel *one = context;
-    *worker = one->worker[rank];
-    *worker_count = one->worker_count[rank];
-}
-
-bool world_run(struct world *w, struct fabric_worker **const *worker, const uint32_t *worker_count,
-               struct world_result *result, char *text, size_t text_size)
-{
-    struct one_kernel one = { worker, worker_count };
-    const struct world_program program = {
-        .kernels = 1, .launch = one_kernel_launch, .context = &one, .result = result
-    };
-    uint32_t kernel;
-    return world_run_program(w, &program, &kernel, text, text_size);
-}
-
 /* ---- agendas ---- */
 
 uint64_t world_clock_ps(const struct world *w, uint32_t rank)

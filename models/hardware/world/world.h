@@ -101,12 +101,6 @@ void world_slow_set(struct world *world, uint32_t rank, uint32_t slow);
  * own. */
 const char *world_why_one_thread(const struct world *world);
 
-/* Runs one kernel on every rank to the end.  All are launched at the same time.  Sets result[ranks].  Returns false
- * if the kernel hangs: workers still wait, but no event is left.  Then text says which rank's worker waits, and for
- * what. */
-bool world_run(struct world *world, struct fabric_worker **const *worker, const uint32_t *worker_count,
-               struct world_result *result, char *text, size_t text_size);
-
 /* Kernels that every rank runs one after another.  A rank launches its next kernel as soon as its own last one has
  * ended, and does not wait for other ranks. */
 struct world_program {
@@ -123,8 +117,9 @@ struct world_program {
                                   * at once */
     struct world_result *result; /* [kernels][ranks] */
 };
-/* Works like world_run(), but runs all kernels of a program.  On failure *kernel is the kernel that cannot end.  The
- * program must stay until the next run. */
+/* Runs all kernels of a program to the end.  Returns false if one hangs: workers wait, but no event is left.  Then
+ * *kernel is that kernel, and text says which rank's worker waits, and for what.  The program must stay until the next
+ * run. */
 bool world_run_program(struct world *world, const struct world_program *program, uint32_t *kernel, char *text,
                        size_t text_size);
 
