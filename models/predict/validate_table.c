@@ -231,7 +231,7 @@ static bool reader_parse(struct reader *reader, const char *text, size_t size_by
     csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI);
     bool good = true;
     uint32_t line = 1;
-    const char *at = g_str_has_prefix(text, "\xef\xbb\xbf") ? text + 3 : text; /* skips a byte-order mark */
+    const char *at = text;
     for (const char *end = text + size_bytes; good && !reader->error && at < end; line++) {
         const char *newline = memchr(at, '\n', (size_t)(end - at));
         const size_t line_bytes = (size_t)((newline ? newline + 1 : end) - at);

@@ -91,7 +91,6 @@ static bool file_tell(const char *path, struct findings *f, GString *out, GError
     g_autofree char *text = whole_file_read(path, INPUT_BYTES_MAX, &size, error);
     if (!text) return false;
     const char *start = text + strspn(text, " \t\r\n");
-    if (g_str_has_prefix(start, "\357\273\277")) start += 3;
     if (*start != '<' && (strstr(text, "Switch") || strstr(text, "==("))) {
         struct probe_ibnet *net = probe_ibnet_parse(text, path, error);
         if (!net) return false;

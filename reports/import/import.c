@@ -118,15 +118,14 @@ static bool json_read(struct import_log *log, const char *text, size_t size_byte
 struct import_log *import_log_parse(const char *source, char *text, size_t size_bytes, GError **error)
 {
     g_autoptr(import_log) log = import_log_new(source);
-    const size_t mark = g_str_has_prefix(text, "\xef\xbb\xbf") ? 3 : 0;
-    const bool json = text[mark + strspn(text + mark, " \t\r\n")] == '{' && strlen(text) == size_bytes;
+    const bool json = text[strspn(text, " \t\r\n")] == '{' && strlen(text) == size_bytes;
     bool good = true;
     if (json) {
-        g_autofree char *repaired = json_repair(text + mark);
-        const char *document = repaired ? repaired : text + mark;
+        g_autofree char *repaired = json_repair(text);
+        const char *document = repaired ? repaired : text;
         good = json_read(log, document, strlen(document), error);
     } else {
-        text_read(log, text + mark, size_bytes - mark);
+        text_read(log, text, size_bytes);
     }
     return good ? g_steal_pointer(&log) : NULL;
 }
