@@ -70,7 +70,9 @@ static bool trace_detect(struct trace *trace, struct stream *stream, const struc
         format_error(error, trace->path, "a trace", "an empty file");
         goto refuse;
     }
-    const char *const text = (const char *)head;
+    const size_t mark = memcmp(head, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; /* a byte-order mark */
+    if (mark && !stream_seek(stream, mark, error)) goto refuse;
+    const char *const text = (const char *)head + mark;
     const char *const word = text + strspn(text, " \t\r\n");
     if (npy_magic(head, got)) {
         /* int16 in three dimensions may be [ranks, tokens, topk] or [tokens, layers, topk], so it is refused */
@@ -95,7 +97,7 @@ static bool trace_detect(struct trace *trace, struct stream *stream, const struc
         format_error(error, trace->path, "the ZIP form of torch.save (PyTorch 1.6 and later)", "a pickle alone");
     else
         format_error(error, trace->path, "a trace (.npy, .csv, .ept or JSON lines, plain or zstd; .npz or .pt)",
-                     "other bytes");
+                     head[0] == 0x1f && head[1] == 0x8b ? "gzip's data" : "other bytes");
 refuse:
     stream_close(stream);
     return false;

@@ -70,3 +70,9 @@ trace info padded.npy --num-ranks 2
 echo '# the other order of an array, in a compressed file, too'
 trace info fortran.npy
 zstd -q fortran.npy && trace info fortran.npy.zst
+
+echo '# text behind a byte-order mark; what gzip has compressed'
+trace generate text.csv --num-ranks 2 --num-tokens 2 --num-experts 4 --num-topk 2
+trace convert text.csv text.jsonl
+for text in text.csv text.jsonl; do printf '\357\273\277' | cat - $text >marked; trace diff marked $text; done
+gzip -c text.csv >text.gz; trace check text.gz
