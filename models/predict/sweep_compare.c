@@ -263,7 +263,7 @@ bool sweep_compare_append(const struct sweep_results *results, const struct swee
         combos_gather(&s, points);
         rows_append(&s, limit, out);
         gains_append(&s, out);
-        sweep_impossible_append(results, points->len, out);
+        sweep_left_append(results, points->len, out);
     }
     g_ptr_array_unref(s.values);
     g_ptr_array_unref(s.combos);

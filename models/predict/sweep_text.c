@@ -274,12 +274,23 @@ GArray *sweep_points_rank(const struct sweep_results *results, const struct swee
     return error_null(error, "expected a point with the phases of --best, found none%s%s", *why ? ": " : "", why);
 }
 
-void sweep_impossible_append(const struct sweep_results *results, guint possible, GString *out)
+static void left_append(GString *out, uint64_t points, const char *why)
 {
+    if (points)
+        g_string_append_printf(out, "(%" G_GUINT64_FORMAT " point%s %s)\n", points, points == 1 ? "" : "s", why);
+}
+
+void sweep_left_append(const struct sweep_results *results, guint shown, GString *out)
+{
+    const int problem = sweep_results_column(results, "problem");
     const uint64_t points = sweep_results_points(results);
-    if (points > possible)
-        g_string_append_printf(out, "(%" G_GUINT64_FORMAT " point%s cannot be: column 'problem' says why)\n",
-                               points - possible, points - possible == 1 ? "" : "s");
+    uint64_t impossible = 0;
+    for (guint i = 0; i < results->row->len; i++) /* of a point that cannot be there is one row */
+        impossible += *((char **)g_ptr_array_index(results->row, i))[problem] != '\0';
+    left_append(out, impossible, "cannot be: column 'problem' says why");
+    left_append(out, points > impossible + shown ? points - impossible - shown : 0, "without the phases of --best");
+    left_append(out, results->points > points ? results->points - points : 0,
+                "not in the file: the sweep has not ended");
 }
 
 bool sweep_text_append(const struct sweep_results *results, const struct sweep_goal *goal, uint32_t limit, GString *out,
@@ -288,7 +299,7 @@ bool sweep_text_append(const struct sweep_results *results, const struct sweep_g
     g_autoptr(GArray) list = sweep_points_rank(results, goal, error);
     if (!list) return false;
     best_append(results, list, goal, limit, out);
-    sweep_impossible_append(results, list->len, out);
+    sweep_left_append(results, list->len, out);
     fronts_append(results, list, goal, out);
     return true;
 }

@@ -26,3 +26,9 @@ ln -s target link.csv.part; said sweep $points --output link.csv
 ln -s target copy.csv.part.copy; said sweep $points --output copy.csv
 mkfifo fifo.csv.part; said sweep $points --output fifo.csv
 cat target; ls
+
+echo '# points that cannot be, that have no such phase, and that are still to be run'
+sweep --kernel ll,normal --num-ranks 2,3 --num-tokens 4 --num-experts 12 --output left.csv >/dev/null
+for best in layer notify; do $EPTWIN sweep show left.csv --best $best.slowest_us | grep '^('; done
+sed '/^1,/d' left.csv >cut.csv
+$EPTWIN sweep show cut.csv | grep '^('
