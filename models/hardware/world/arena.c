@@ -96,3 +96,15 @@ void arena_clear(struct arena *a)
     }
     *a = (struct arena){ 0 };
 }
+
+enum { ITEMS_A_BLOCK = 512 };
+
+void pool_grow(struct pool *pool)
+{
+    char *const block = arena_take(pool->arena, (size_t)ITEMS_A_BLOCK * pool->item_bytes);
+    for (uint32_t i = ITEMS_A_BLOCK; i-- > 0;) {
+        void **item = (void **)(void *)(block + (size_t)i * pool->item_bytes);
+        *item = pool->free;
+        pool->free = item;
+    }
+}

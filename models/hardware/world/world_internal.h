@@ -9,13 +9,10 @@
 #include "models/hardware/sm/pressure.h"
 #include "models/hardware/nic/dcqcn.h"
 #include "models/hardware/machine/egress.h"
-#include "models/hardware/world/host.h"
-#include "models/hardware/world/launch.h"
 #include "models/hardware/machine/link.h"
 #include "models/hardware/world/looks.h"
 #include "models/hardware/machine/network.h"
 #include "models/hardware/nic/nic.h"
-#include "models/hardware/world/pool.h"
 #include "models/hardware/machine/transport.h"
 #include "models/hardware/world/words.h"
 #include "models/hardware/world/world.h"
@@ -164,6 +161,16 @@ _Static_assert(sizeof(struct turns) <= 128, "a row reads two cache lines of it")
  * for NVLink alone. */
 struct held {
     uint64_t took_ps, held_ps;
+};
+
+/* A core of a host, and the rank that has it.  Ranks are processes and take turns on it. */
+struct core {
+    struct port port;
+    struct sim_event event;  /* the end of the core's current step; then the core is free, or another rank gets it */
+    struct world_rank *rank; /* the rank that has the core; if none has: the one that had it last */
+    uint64_t slice_end_ps;   /* after this time, other ranks go first */
+    uint64_t received_ps;    /* when its work on the last incoming request is done */
+    bool waits_for_held;     /* the event is for a rank that is held back; another rank may make it come sooner */
 };
 
 /* When a port's flow to or from its latest peer ends, and when its last flow to or from any other peer ends. */
@@ -350,6 +357,13 @@ struct world {
     uint32_t idle;          /* how many pending events nobody needs: all wakes once all ranks are done, and the look of
                              * usage.h */
 };
+
+/* Schedules what comes after the rank's kernel, whose last worker is done. */
+void launch_rank_done(struct world_rank *rank);
+sim_handler launch_begin_run; /* EVENT_BEGIN */
+sim_handler launch_event_run; /* EVENT_LAUNCH */
+sim_handler launch_timer_run; /* EVENT_TIMER */
+sim_handler host_core_run;    /* EVENT_CORE */
 
 /* The clock of a world between programs, which is that of its furthest part. */
 static inline uint64_t world_latest_ps(const struct world *w)
