@@ -1,15 +1,8 @@
 /* cluster_command.c - `eptwin cluster`: shows, checks and makes cluster files; runs no case. */
-#include <glib.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "models/backends.h"
-#include "models/cluster.h"
-#include "models/cluster_draw.h"
-#include "models/cluster_new.h"
-#include "models/cluster_notes.h"
-#include "models/cluster_show.h"
-#include "models/cluster_teach.h"
+#include "models/cluster_command.h"
 #include "reports/whole_file.h"
 #include "sim/command.h"
 #include "sim/command_line.h"

@@ -1,8 +1,6 @@
 /* cluster_draw.c - the parts, links and words of a cluster's drawing; reports/drawing.h lays them out. */
-#include "models/cluster_draw.h"
+#include "models/cluster_command.h"
 
-#include "models/cluster_show.h"
-#include "models/hardware/machine/route.h"
 #include "sim/units.h"
 
 /* A drawing while it is made.  place[part] is 1 + the part's number in the drawing, or 0 if the part is not drawn. */

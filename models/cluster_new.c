@@ -1,19 +1,15 @@
-/* cluster_new.c - `eptwin cluster new`: a commented cluster file from a few options; see cluster_new.h.
+/* cluster_new.c - `eptwin cluster new`: a commented cluster file from a few options; see cluster_command.h.
  *
  * The file includes the GPU's shipped file and a NIC's part, so that every number keeps its source.  Its own lines give
  * the shape: the number of NICs, their rate and their switches.  The text is read back before it is written, so every
  * file that this command writes passes `eptwin cluster check`. */
-#include "models/cluster_new.h"
+#include "models/cluster_command.h"
 
-#include <glib.h>
 #include <glib/gstdio.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "models/cluster.h"
-#include "models/hardware/machine/graph.h"
 #include "reports/whole_file.h"
 #include "sim/command.h"
 #include "sim/command_line.h"

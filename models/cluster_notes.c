@@ -1,5 +1,5 @@
-/* cluster_notes.c - finds settings without effect, and figures that come from other hardware; see cluster_notes.h. */
-#include "models/cluster_notes.h"
+/* cluster_notes.c - finds settings without effect, and figures that come from other hardware; see cluster_command.h. */
+#include "models/cluster_command.h"
 
 #include <string.h>
 

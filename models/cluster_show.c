@@ -1,9 +1,8 @@
 /* cluster_show.c - prints a cluster: which parts are linked to each other, and the rates of paths between two GPUs. */
-#include "models/cluster_show.h"
+#include "models/cluster_command.h"
 
 #include <string.h>
 
-#include "models/hardware/machine/route.h"
 #include "sim/units.h"
 
 enum { LEAF_NODES = 16, POD_LEAVES = 4 };

@@ -1,5 +1,5 @@
-/* cluster_teach.c - the keys of cluster files in words; see cluster_teach.h. */
-#include "models/cluster_teach.h"
+/* cluster_teach.c - the keys of cluster files in words; see cluster_command.h. */
+#include "models/cluster_command.h"
 
 #include <string.h>
 

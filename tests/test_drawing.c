@@ -1,9 +1,9 @@
 /* test_drawing.c - is a drawing a whole SVG that shows every part that a result may name?
  *
- * Aim: reports/drawing.h and models/cluster_draw.h.  Method: drawings made here and of every shipped cluster, read back
+ * Aim: reports/drawing.h and models/cluster_draw.c.  Method: drawings made here and of every shipped cluster, read back
  * by GLib's parser of markup. */
 #include <string.h>
-#include "models/cluster_draw.h"
+#include "models/cluster_command.h"
 #include "models/hardware/world/world.h"
 #include "reports/drawing.h"
 #include "sim/share.h"

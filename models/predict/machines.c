@@ -2,7 +2,7 @@
 #include "models/predict/machines.h"
 
 #include <string.h>
-#include "models/cluster_draw.h"
+#include "models/cluster_command.h"
 #include "models/hardware/world/world.h"
 #include "sim/share.h"
 

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 #include "models/backends.h"
-#include "models/cluster_notes.h"
+#include "models/cluster_command.h"
 #include "models/hardware/machine/graph.h"
 #include "models/hardware/world/world.h"
 #include "models/kernel.h"
