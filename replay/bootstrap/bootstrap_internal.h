@@ -1,4 +1,4 @@
-/* bootstrap_internal.h - what all kinds of bootstrap share: the clock of their timeouts, and names of ranks. */
+/* bootstrap_internal.h - what all kinds of bootstrap share: the clock of their timeouts, names of ranks, joining. */
 #ifndef REPLAY_BOOTSTRAP_INTERNAL_H
 #define REPLAY_BOOTSTRAP_INTERNAL_H
 
@@ -33,5 +33,14 @@ char *bootstrap_hang_text(const struct bootstrap_wait *wait, const enum hang_ans
 /* Returns the ranks with listed[rank] set as text: "rank 2", "ranks 2 and 3", "ranks 1, 2, 3 and 61 more".  Free
  * with g_free(). */
 char *bootstrap_ranks_text(const bool *listed, uint32_t rank_count);
+
+/* How ranks come together at rank 0's TCP address, until every one has a channel. */
+struct wire_channel;
+/* Listens, on rank 0, until all ranks have joined.  Opens channels[1 .. rank_count-1] as ranks come.  The channel of
+ * a rank that has not come has socket -1.  On failure the channels stay open, so that ranks that have joined can be
+ * told the cause. */
+bool bootstrap_join_root(const struct bootstrap_tcp_options *o, struct wire_channel *channels, GError **error);
+/* Connects, on any other rank, as soon as rank 0 listens. */
+bool bootstrap_join_member(const struct bootstrap_tcp_options *o, struct wire_channel *channel, GError **error);
 
 #endif

@@ -3,9 +3,9 @@
  * A caller without the secret is refused and only counted.  A caller that has the secret but was started differently
  * ends the run at once for all ranks, and the error names the difference.  This file knows nothing of later
  * exchanges. */
-#include "replay/bootstrap/bootstrap_join.h"
 
 #include "replay/bootstrap/bootstrap_internal.h"
+#include "replay/bootstrap/bootstrap_wire.h"
 #include "sim/version.h"
 
 #include <errno.h>

@@ -3,7 +3,6 @@
  * Rank 0 gathers the shares while it is in an exchange itself.  So it knows which ranks are missing, and tells the
  * other ranks.  bootstrap_join.c joins ranks, and bootstrap_wire.c forms messages. */
 #include "replay/bootstrap/bootstrap_internal.h"
-#include "replay/bootstrap/bootstrap_join.h"
 #include "replay/bootstrap/bootstrap_wire.h"
 
 #include <errno.h>

@@ -7,7 +7,7 @@
 #include <dlfcn.h>
 #include <string.h>
 #include "replay/cuda/cuda_flows.h"
-#include "replay/cuda/cuda_host.h"
+#include "replay/cuda/cuda_waits.h"
 
 enum { MANY = 16, CALL_US = 20, WORKSPACE_BYTES = 64 << 20 };
 static const uint64_t target_room_bytes = CUDA_TARGET_BYTES - WORKSPACE_BYTES;

@@ -1,7 +1,7 @@
 /* cuda_host.c - times work that the host gives to a GPU: copies by the copy engines, and words that a stream writes
  * or awaits.  The host's clock times the call and the wait for its end.  The GPU's clock times many calls in
  * sequence.  This file also times words that a kernel and a thread of the host send each other. */
-#include "replay/cuda/cuda_host.h"
+#include "replay/cuda/cuda_waits.h"
 
 #include <stdatomic.h>
 #include "replay/cuda/cuda_flows.h"

@@ -3,7 +3,6 @@
  * replay/README.md explains each row of the record. */
 #include "replay/cuda/cuda_bench.h"
 #include "replay/cuda/cuda_flows.h"
-#include "replay/cuda/cuda_host.h"
 #include "replay/cuda/cuda_waits.h"
 #include "sim/stats.h"
 

@@ -3,7 +3,6 @@
  * replay/README.md explains each row of the record. */
 #include "replay/cuda/cuda_bench.h"
 #include "replay/cuda/cuda_flows.h"
-#include "replay/cuda/cuda_host.h"
 #include "replay/cuda/cuda_waits.h"
 
 enum { ROW_BYTES = 14336, HALF_ROW_BYTES = 7168 }; /* a row of 7168 channels in BF16, and in FP8 */

@@ -1,4 +1,5 @@
-/* cuda_waits.h - private to `eptwin measure --fabric cuda`: passes that measure how long kernels wait. */
+/* cuda_waits.h - private to `eptwin measure --fabric cuda`: passes that measure how long kernels wait, and
+ * work that the host gives to a GPU. */
 #ifndef REPLAY_CUDA_WAITS_H
 #define REPLAY_CUDA_WAITS_H
 
@@ -29,5 +30,11 @@ bool cuda_chase_fresh(struct cuda_bench *b, uint32_t writer, const char *place, 
  * time. */
 void cuda_flag_runs(struct cuda_bench *b, const char *kernel, uint32_t first, uint32_t second, uint32_t blocks,
                     uint32_t threads, uint32_t bytes, uint32_t rounds, struct cuda_run run[2]);
+
+bool cuda_host_pass(struct cuda_bench *b, GError **error);
+/* Measures copies to the second GPU's memory, and a flag that goes to and fro between streams of two GPUs. */
+bool cuda_host_to_pass(struct cuda_bench *b, GError **error);
+/* Measures dense GEMMs of cuBLASLt.  Gives no values if cuBLASLt cannot be opened. */
+bool cuda_gemm_pass(struct cuda_bench *b, GError **error);
 
 #endif
