@@ -438,29 +438,3 @@ TEST("without masking a failure hangs")
     CU_ASSERT_FALSE(moe_group_run(group, 1, true));
     CU_ASSERT_PTR_NOT_NULL(strstr(loop_hang(group->loop), "waits for the count of rank 2"));
 }
-
-/* Options that are refused, each with its name in the message. */
-TEST("refusals")
-{
-    static const struct {
-        const char *option;
-        enum moe_kernel_family family;
-        bool timeout;
-        uint32_t count, rank[4];
-    } wrong[] = {
-        { "fail: needs mask-timeout", MOE_LOW_LATENCY, false, 1, { 1 } },
-        { "fail: expected ranks from 0 to 3, found 4", MOE_LOW_LATENCY, true, 1, { 4 } },
-        { "fail: rank 2 fails twice", MOE_LOW_LATENCY, true, 3, { 2, 1, 2 } },
-        { "fail: expected a rank that lives", MOE_LOW_LATENCY, true, 4, { 0, 1, 2, 3 } },
-        { "mask-timeout: only the low-latency", MOE_NORMAL, true, 0, { 0 } },
-        { "mask-timeout: only the low-latency", MOE_V2, true, 1, { 1 } },
-        { "fail: only the low-latency", MOE_V2, false, 1, { 1 } },
-    };
-    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        struct moe_options o = moe_options_small(wrong[i].family, 4, 4);
-        o.hidden = 512;
-        o.mask_timeout_ps = wrong[i].timeout ? timeout_ps : 0;
-        for (uint32_t j = 0; j < wrong[i].count; j++) fail_plan(&o, wrong[i].rank[j], MOE_CALL_COMBINE, 0);
-        moe_test_refused(&o, wrong[i].option);
-    }
-}

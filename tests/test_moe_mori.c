@@ -100,19 +100,13 @@ TEST("refusals")
     o.ranks_per_node = 4;
     moe_test_refused(&o, NULL);
     struct moe_options far = o;
-    far.num_sms = 8;
-    far.rdma_sms = 8;
-    moe_test_refused(&far, "rdma-sms: expected fewer than num-sms 8, found 8");
-    far.rdma_sms = 0, far.num_sms = 1;
+    far.num_sms = 1;
     moe_test_refused(&far, "num-sms: MoRI's kernels between nodes need 2, found 1");
     far.num_sms = 8, far.num_warps = 17;
     moe_test_refused(&far, "num-warps: expected 1 to 16, found 17");
-    far.num_warps = 0, far.zero_copy = true;
-    moe_test_refused(&far, "zero-copy: MoRI's kernels between nodes have none here");
-    far.zero_copy = false, far.ranks_per_node = 16, far.ranks = far.experts = 32;
+    far.num_warps = 0, far.ranks_per_node = 16, far.ranks = far.experts = 32;
     moe_test_refused(&far, "num-ranks: MoRI's kernels reach 32 nodes of 8 ranks here, found 2 of 16");
 
-    MOE_REFUSED("rdma-sms: MoRI's kernels within a node have none", o.rdma_sms = 2);
     MOE_REFUSED("num-ranks: MoRI's kernels here reach the ranks of one node, at most 8; found 9 of 9 a node",
                 o.ranks = o.ranks_per_node = o.experts = 9);
     MOE_REFUSED("num-warps: expected 3 to 16, found 2", o.num_warps = 2);
