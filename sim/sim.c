@@ -96,7 +96,7 @@ _Static_assert(sizeof(struct chunk) == CHUNK_BYTES, "chunk_of() finds it");
 
 /* Memory that holds chunks.  Chunks never move.  Chunks that become free form a list and are used again. */
 struct block {
-    struct block *next;
+    struct block *before; /* the block made before it */
     uint32_t chunk_count; /* chunks that lie behind its first CHUNK_BYTES */
 };
 
@@ -127,8 +127,7 @@ struct sim {
     uint64_t base_ps;    /* never later than a time in the trie, nor than now while an event runs */
     uint32_t level_mask; /* levels that have a slot in use */
     struct chunk *chunk_free;
-    struct block *block_first, *block; /* the list of all blocks; the block whose chunks from chunk_used on were
-                                        * never used */
+    struct block *block; /* the newest, whose chunks from chunk_used on were never used */
     uint32_t chunk_used;
     uint32_t chunk_count;            /* of all blocks */
     uint32_t word_mask[LEVEL_COUNT]; /* which words of the slot mask are not 0 */
@@ -143,12 +142,15 @@ static void slot_clear(struct slot *slot)
     *slot = (struct slot){ .time_ps_min = UINT64_MAX, .end = (struct entry *)(uintptr_t)END_EMPTY };
 }
 
-static struct block *block_new(uint32_t chunk_count)
+static void block_add(struct sim *sim, uint32_t chunk_count)
 {
+    assert(sim->chunk_count < UINT32_MAX / 2);
     const size_t size_bytes = ((size_t)chunk_count + 1) * CHUNK_BYTES;
     struct block *const block = memory_checked(aligned_alloc(CHUNK_BYTES, size_bytes), 1, size_bytes);
-    *block = (struct block){ .chunk_count = chunk_count };
-    return block;
+    *block = (struct block){ sim->block, chunk_count };
+    sim->block = block;
+    sim->chunk_used = 0;
+    sim->chunk_count += chunk_count;
 }
 
 static sim_handler row_run;
@@ -158,8 +160,7 @@ struct sim *sim_new(uint32_t event_count)
     const size_t partial = event_count < SLOT_COUNT ? event_count : SLOT_COUNT;
     const size_t chunk_count = event_count / CHUNK_ENTRIES + partial + 2; /* 2: for the slot that is dealt out */
     struct sim *const sim = memory_new(1, sizeof *sim);
-    sim->chunk_count = (uint32_t)chunk_count;
-    sim->block_first = sim->block = block_new(sim->chunk_count);
+    block_add(sim, (uint32_t)chunk_count);
     sim->handler[KIND_ROW] = row_run;
     sim->front_head = sim->front_tail = FRONT_SIZE;
     sim->front_end_ps = UINT64_MAX;
@@ -170,8 +171,8 @@ struct sim *sim_new(uint32_t event_count)
 void sim_free(struct sim *sim)
 {
     if (!sim) return;
-    for (struct block *block = sim->block_first, *next; block; block = next) {
-        next = block->next;
+    for (struct block *block = sim->block, *before; block; block = before) {
+        before = block->before;
         free(block);
     }
     free(sim);
@@ -203,24 +204,11 @@ static struct chunk *chunk_of(const struct entry *entry)
 
 static bool chunk_full(const struct entry *end) { return (uintptr_t)end % CHUNK_BYTES == END_EMPTY; }
 
-/* Moves on to the next block, because all chunks of this block are used.  Makes the next block if there is none. */
-static void block_leave(struct sim *sim)
-{
-    struct block *const block = sim->block;
-    if (!block->next) {
-        assert(sim->chunk_count < UINT32_MAX / 2);
-        block->next = block_new(sim->chunk_count / 2 + 1);
-        sim->chunk_count += block->next->chunk_count;
-    }
-    sim->block = block->next;
-    sim->chunk_used = 0;
-}
-
 static struct chunk *chunk_take(struct sim *sim)
 {
     struct chunk *const chunk = sim->chunk_free;
     if (!chunk) {
-        if (sim->chunk_used == sim->block->chunk_count) block_leave(sim);
+        if (sim->chunk_used == sim->block->chunk_count) block_add(sim, sim->chunk_count / 2 + 1);
         return (struct chunk *)(void *)sim->block + ++sim->chunk_used;
     }
     sim->chunk_free = chunk->next;
