@@ -256,10 +256,12 @@ int command_simulate(int argc, char **argv)
         record_set(record, "cluster-digest", "%s", cluster->digest);
         g_autofree char *set = a.set ? g_strjoinv(" ", a.set) : NULL;
         if (set) record_set(record, "set", "%s", set);
+        good = run_and_write(&c, &a, cluster, record, &error);
+    }
+    if (good) { /* a refused case gets one line, so notes come last */
         g_autofree char *note = case_note(&c);
         if (note) fprintf(stderr, "eptwin simulate: note: %s\n", note);
         writes_note(&c, &cluster->gpu);
-        good = run_and_write(&c, &a, cluster, record, &error);
     }
     return good ? EXIT_OK : command_line_fail("simulate", error);
 }

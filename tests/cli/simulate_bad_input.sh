@@ -87,3 +87,6 @@ run --cluster $cluster $small --timeline no/such/folder.json
 run --cluster $cluster $small --timeline t.json --output no/such/folder.csv
 trace whole.npy --timeline t.json --layers all
 ls
+
+echo '# a refused case gets one line, and none about defaults'
+run --cluster $cluster --kernel normal --num-ranks 3
