@@ -24,6 +24,7 @@ enum { TEXT_BYTES = 400, POLL_US = 5000 };
 /* What a worker reports to the parent about a row. */
 struct shared_row {
     double time_us, rate_gbs, share_pct;
+    double kilobytes[2]; /* of dispatch, of combine */
     char posted_by[32], bottleneck[48];
     char problem[TEXT_BYTES];
 };
@@ -71,7 +72,8 @@ static void phases_list(const struct record *record, char *text, size_t text_siz
     }
 }
 
-/* Adds one phase of a row to `out`.  Times add up.  The bandwidth is the last phase's bytes over the sum of times.  The
+/* Adds one phase of a row to `out`.  Times add up, and so do the bytes of dispatch and combine.  Kernels that share the
+ * bytes of either (dispatch_send and dispatch_recv) each have all of them, so the last kernel's with bytes count.  The
  * bottleneck is that of the last phase that takes longer than all phases before it together. */
 static bool phase_predict(const struct validate_row *row, const char *phase, const char *rate_metric,
                           const struct record *record, struct shared_row *out)
@@ -92,7 +94,9 @@ static bool phase_predict(const struct validate_row *row, const char *phase, con
     }
     const double before_us = out->time_us;
     out->time_us += time->value;
-    out->rate_gbs = out->time_us > 0 ? rate->value * time->value / out->time_us : 0;
+    double *const kilobytes = &out->kilobytes[g_str_has_prefix(phase, "combine")];
+    if (rate->value > 0) *kilobytes = rate->value * time->value;
+    out->rate_gbs = out->time_us > 0 ? (out->kilobytes[0] + out->kilobytes[1]) / out->time_us : 0;
     if (time->value > before_us - row->outside_us)
         g_strlcpy(out->bottleneck, bottleneck ? record_row_text(bottleneck) : "", sizeof out->bottleneck);
     return true;

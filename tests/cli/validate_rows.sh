@@ -52,7 +52,11 @@ printf 'phase,outside_us\ndispatch,\ncombine,\ndispatch+combine,2.5\n' |
     $EPTWIN validate - --cluster $cluster --hidden 2048 --num-ranks 2 2>/dev/null |
     awk -F, 'NR > 1 { us[NR] = $(NF - 3); gbs[NR] = $(NF - 2) } END {
         printf "%s\n", ((us[4] - us[2] - us[3] - 2.5)^2 < 1e-5 ? "the sum" : "another time")
-        printf "%s\n", ((gbs[4] * us[4] / (gbs[3] * us[3]) - 1)^2 < 1e-5 ? "the bytes of the last" : "other bytes") }'
+        printf "%s\n", ((gbs[4] * us[4] / (gbs[2] * us[2] + gbs[3] * us[3]) - 1)^2 < 1e-5 ? "the bytes of both" : "other bytes") }'
+printf 'phase\ndispatch_recv\ndispatch_send+dispatch_recv\ndispatch_send+dispatch_recv+dispatch_sync\n' |
+    $EPTWIN validate - --cluster $cluster --kernel pplx --hook --hidden 2048 --num-ranks 2 2>/dev/null |
+    awk -F, 'NR > 1 { bytes[NR] = $(NF - 3) * $(NF - 2) } END {
+        for (i = 3; i < 5; i++) print ((bytes[i] / bytes[2] - 1)^2 < 1e-5 ? "bytes count once" : "other bytes") }'
 
 echo '# who posts to NICs'
 printf '[cluster]\nname = mine\ninclude = source/models/clusters/h800-cx7.ini\n[nic]\npost = 1 us\n' >mine.ini
