@@ -10,6 +10,14 @@
 
 enum { FRONTS_SHOWN = 8 };
 
+/* Whether a column of the results has figures that points can be ranked by. */
+static bool is_figure(const char *metric)
+{
+    static const char *const others[] = { "phase", "phases", "bottleneck", "problem", NULL };
+    return !g_strv_contains(others, metric) && (g_strv_contains(sweep_metric_columns(false), metric) ||
+                                                g_strv_contains(sweep_metric_columns(true), metric));
+}
+
 bool sweep_goal_parse(const char *text, struct sweep_goal *goal, GError **error)
 {
     const char *dot = strrchr(text, '.');
@@ -18,11 +26,16 @@ bool sweep_goal_parse(const char *text, struct sweep_goal *goal, GError **error)
         return error_input(
             error, "--best: expected PHASE.METRIC, as in combine.slowest_us or dispatch+combine.slowest_us, found '%s'",
             text);
+    const char *metric = dot + 1;
+    if (!is_figure(metric))
+        return error_input(error, "--best: expected a metric that is a column of the results, found '%s'", metric);
     g_autofree char *phases = g_strndup(text, (gsize)(dot - text));
+    if (strchr(phases, '+') && !strstr(metric, "_us"))
+        return error_input(error, "--best: expected one phase, or a time, which adds up over phases; found '%s'", text);
     goal->phase = g_strsplit(phases, "+", 0);
-    goal->metric = g_strdup(dot + 1);
-    goal->more_is_better =
-        strstr(goal->metric, "_gbs") || strstr(goal->metric, "_per_s") || strstr(goal->metric, "efficiency");
+    goal->metric = g_strdup(metric);
+    static const char *const more[] = { "_gbs", "_per_s", "efficiency", "speedup", "hidden" };
+    for (size_t i = 0; i < G_N_ELEMENTS(more); i++) goal->more_is_better |= strstr(metric, more[i]) != NULL;
     return true;
 }
 
@@ -33,12 +46,10 @@ void sweep_goal_clear(struct sweep_goal *goal)
     *goal = (struct sweep_goal){ 0 };
 }
 
-/* A point's figure by the goal: for times the sum over its phases, for other metrics the last phase's value.  NAN: the
- * point has no figure. */
+/* A point's figure by the goal: the sum over its phases.  NAN: the point has no figure. */
 static double goal_value(const struct sweep_results *results, const GPtrArray *rows, const struct sweep_goal *goal)
 {
     const int metric = sweep_results_column(results, goal->metric), phase = sweep_results_column(results, "phase");
-    const bool sums = strstr(goal->metric, "_us") != NULL;
     double value = 0;
     for (char **p = goal->phase; *p; p++) {
         double found = NAN;
@@ -46,7 +57,7 @@ static double goal_value(const struct sweep_results *results, const GPtrArray *r
             char *const *cell = g_ptr_array_index(rows, i);
             if (strcmp(cell[phase], *p) == 0) found = sweep_cell_number(cell, metric);
         }
-        value = sums ? value + found : found;
+        value += found;
     }
     return value;
 }
