@@ -61,6 +61,7 @@ struct suite {
     uint64_t next_pattern;
     uint32_t worker_count;                      /* programs that each rank has in this case */
     struct program *program[CONFORMANCE_RANKS]; /* [rank][worker_count]; NULL for ranks of other processes */
+    bool ran;                                   /* the programs */
     char why[200];
 };
 
@@ -309,6 +310,7 @@ static void suite_begin(struct suite *s, uint32_t worker_count)
 {
     assert(worker_count <= CONFORMANCE_WORKERS);
     s->worker_count = worker_count;
+    s->ran = false;
     s->why[0] = '\0';
     for (uint32_t rank = 0; rank < s->world->rank_count; rank++) {
         struct fabric *f = s->world->fabric[rank];
@@ -344,6 +346,7 @@ static void suite_run(struct suite *s)
 {
     struct fabric_worker *worker[CONFORMANCE_RANKS * CONFORMANCE_WORKERS];
     uint32_t count = 0;
+    s->ran = true;
     for (uint32_t rank = 0; rank < s->world->rank_count; rank++) {
         for (uint32_t i = 0; s->program[rank] && i < s->worker_count; i++) {
             suite_watch(&s->program[rank][i]);
@@ -373,7 +376,6 @@ static uint16_t suite_queue(struct suite *s) { return (uint16_t)rng_below(&s->rn
 
 static void case_zero_at_start(struct suite *s)
 {
-    suite_begin(s, 1);
     EACH_RANK(s, rank)
     suite_check(s, rank, 0, 0, CONFORMANCE_HEAP_BYTES, 0);
     suite_run(s);
@@ -391,7 +393,6 @@ static void case_signal_after_data(struct suite *s)
 {
     static const uint32_t sizes[] = { 1, 2, 7, 8, 64, 100, 4096, 7408, 20001 };
     enum { BLOCKS = sizeof sizes / sizeof sizes[0] };
-    suite_begin(s, 2);
     const uint32_t words = suite_words(s, s->world->rank_count);
     EACH_RANK(s, from) EACH_RANK(s, to)
     {
@@ -404,14 +405,12 @@ static void case_signal_after_data(struct suite *s)
             suite_check(s, to, 1, op.target, op.size, op.value);
         }
     }
-    suite_run(s);
 }
 
 /* Many signals go to one word.  The reader must see the word only rise, until the last value. */
 static void case_signals_in_order(struct suite *s)
 {
     enum { SIGNALS = 200 };
-    suite_begin(s, 2);
     const uint32_t words = suite_words(s, s->world->rank_count);
     EACH_RANK(s, from) EACH_RANK(s, to)
     {
@@ -420,7 +419,6 @@ static void case_signals_in_order(struct suite *s)
             suite_signal(s, from, 0, to, queue, words + from, i * UINT64_C(0x100000001));
         suite_wait(s, to, 1, words + from, SIGNALS * UINT64_C(0x100000001));
     }
-    suite_run(s);
 }
 
 /* A worker posts far more puts than a queue holds, without a flush.  A refused put must do nothing, and succeed when it
@@ -428,7 +426,6 @@ static void case_signals_in_order(struct suite *s)
 static void case_back_pressure(struct suite *s)
 {
     enum { PUTS = 20 * CONFORMANCE_DEPTH, SIZE = 160 };
-    suite_begin(s, 1);
     const uint32_t words = suite_words(s, s->world->rank_count);
     bool remote = false;
     EACH_RANK(s, from)
@@ -462,7 +459,6 @@ static void case_back_pressure(struct suite *s)
 static void case_ownership(struct suite *s)
 {
     enum { SIZE = 5000, TURNS = 12 };
-    suite_begin(s, 1);
     const uint32_t words = suite_words(s, s->world->rank_count);
     EACH_RANK(s, from)
     {
@@ -482,7 +478,6 @@ static void case_ownership(struct suite *s)
         for (uint32_t i = 0; i < TURNS; i++)
             suite_check(s, to, 0, target + i * SIZE, SIZE, s->next_pattern - TURNS + i + 1);
     }
-    suite_run(s);
 }
 
 /* Empty writes deliver no bytes, with or without a scatter/gather entry, and whether or not they are deferred.  An
@@ -490,7 +485,6 @@ static void case_ownership(struct suite *s)
 static void case_zero_size(struct suite *s)
 {
     enum { GUARD = 64 };
-    suite_begin(s, 1);
     const uint32_t words = suite_words(s, s->world->rank_count);
     EACH_RANK(s, from) EACH_RANK(s, to)
     {
@@ -522,7 +516,6 @@ static void case_zero_size(struct suite *s)
         suite_check(s, to, 0, guard, GUARD, 0);
         suite_check(s, to, 0, guard + GUARD, GUARD, s->next_pattern - pairs + pair + 1);
     }
-    suite_run(s);
 }
 
 /* A flush must mean that data are complete at the peer.  A later signal on another queue, which keeps no order with the
@@ -530,7 +523,6 @@ static void case_zero_size(struct suite *s)
 static void case_flush_is_complete(struct suite *s)
 {
     enum { SIZE = 30000, PUTS = 6 };
-    suite_begin(s, 1);
     const uint32_t words = suite_words(s, s->world->rank_count);
     EACH_RANK(s, from)
     {
@@ -548,14 +540,12 @@ static void case_flush_is_complete(struct suite *s)
             suite_check(s, to, 0, s->next_heap - (PUTS - i) * 2 * block + block, SIZE, s->next_pattern - PUTS + i + 1);
         }
     }
-    suite_run(s);
 }
 
 /* More deferred puts than a queue holds are all delivered, although none of them asks for the doorbell. */
 static void case_defer(struct suite *s)
 {
     enum { PUTS = 3 * CONFORMANCE_DEPTH, SIZE = 96 };
-    suite_begin(s, 1);
     const uint32_t words = suite_words(s, s->world->rank_count);
     EACH_RANK(s, from) EACH_RANK(s, to)
     {
@@ -579,15 +569,15 @@ static void case_defer(struct suite *s)
         for (uint32_t i = 0; i < PUTS; i++) suite_check(s, to, 0, target + i * SIZE, SIZE, s->next_pattern);
         suite_check(s, to, 0, target + PUTS * SIZE, SIZE, 0);
     }
-    suite_run(s);
 }
+
+enum { LOCAL_WORKERS = 4 };
 
 /* Several workers add to one private word, and no addition is lost.  Work is done exactly once.  Time never falls. */
 static void case_local(struct suite *s)
 {
-    enum { WORKERS = 4, TURNS = 50 };
+    enum { WORKERS = LOCAL_WORKERS, TURNS = 50 };
     const uint64_t sum = WORKERS * TURNS * (TURNS + 1) / 2 + TURNS * WORKERS * (WORKERS - 1) / 2;
-    suite_begin(s, WORKERS);
     const uint32_t word = suite_words(s, 1);
     EACH_RANK(s, rank) for (uint32_t i = 0; i < WORKERS; i++)
     {
@@ -617,7 +607,6 @@ static void case_put_signal(struct suite *s)
 {
     static const uint32_t sizes[] = { 0, 1, 8, 300, 2500 };
     enum { BLOCKS = 4 * (sizeof sizes / sizeof sizes[0]) };
-    suite_begin(s, 2);
     const uint32_t words = suite_words(s, s->world->rank_count);
     EACH_RANK(s, from) EACH_RANK(s, to)
     {
@@ -632,7 +621,6 @@ static void case_put_signal(struct suite *s)
             suite_check(s, to, 1, op.target, op.size, op.value);
         }
     }
-    suite_run(s);
 }
 
 /* Every rank adds to two counters of every rank, one for additions by RDMA and one for other additions.  Some additions
@@ -640,7 +628,6 @@ static void case_put_signal(struct suite *s)
 static void case_counters(struct suite *s)
 {
     enum { TURNS = 12, SIZE = 200 };
-    suite_begin(s, 3);
     const uint32_t words = suite_words(s, 2), ready = suite_words(s, 1);
     EACH_RANK(s, to)
     {
@@ -694,7 +681,6 @@ static void case_get(struct suite *s)
 {
     static const uint32_t sizes[] = { 1, 8, 100, 2500, 9001 };
     enum { BLOCKS = 3 * (sizeof sizes / sizeof sizes[0]), BLOCK_BYTES = 9001 };
-    suite_begin(s, 1);
     const uint32_t words = suite_words(s, s->world->rank_count), ends = suite_words(s, s->world->rank_count);
     uint64_t source[BLOCKS];
     for (uint32_t i = 0; i < BLOCKS; i++) source[i] = suite_heap(s, BLOCK_BYTES);
@@ -726,7 +712,6 @@ static void case_get(struct suite *s)
     EACH_RANK(s, rank)
     EACH_RANK(s, from)
     if (from != rank) suite_wait(s, rank, 0, ends + from, 1);
-    suite_run(s);
 }
 
 /* Workers that nothing else would step wake in time.  A worker whose word changes does not sleep on until its alarm.
@@ -736,7 +721,6 @@ static void case_wakes(struct suite *s)
 {
     enum { NAPS = 3, UNITS = NAPS * (NAPS + 1) / 2 + 1 }; /* worker 0's naps and worker 1's last, in units of nap_ps */
     static const uint64_t nap_ps = 300 * PS_PER_US, hour_ps = 3600 * PS_PER_S;
-    suite_begin(s, 3);
     const uint32_t word = suite_words(s, 2);
     uint64_t start_ps[CONFORMANCE_RANKS] = { 0 };
     EACH_RANK(s, rank)
@@ -785,7 +769,6 @@ static void case_all_to_all(struct suite *s)
 {
     enum { ROUNDS = 5 };
     const uint32_t ranks = s->world->rank_count;
-    suite_begin(s, 4);
     const uint32_t words = suite_words(s, ranks * 2);
     for (uint32_t n = 1; n <= ROUNDS; n++)
         for (uint32_t worker = 0; worker < 2; worker++) EACH_RANK(s, from)
@@ -793,7 +776,6 @@ static void case_all_to_all(struct suite *s)
                 const uint32_t first = (uint32_t)rng_below(&s->rng, ranks);
                 EACH_RANK(s, i) suite_message(s, words, worker, from, (first + i) % ranks, n);
             }
-    suite_run(s);
 }
 
 /* Hashes the bytes [from, to) of the heaps of all local ranks into one number. */
@@ -818,7 +800,9 @@ static void case_reproducible(struct suite *s)
         s->rng = rng;
         s->next_pattern = pattern;
         start = s->next_heap;
+        if (i > 0) suite_begin(s, s->worker_count);
         case_all_to_all(s);
+        suite_run(s);
         if (s->why[0]) return;
         digest[i] = suite_digest(s, start, s->next_heap);
         if (i == 0) suite_end(s);
@@ -828,23 +812,24 @@ static void case_reproducible(struct suite *s)
 
 static const struct {
     const char *name;
-    void (*run)(struct suite *s);
+    uint32_t workers;             /* programs of each rank */
+    void (*run)(struct suite *s); /* writes the programs; may also run them and check what has come of them */
 } cases[] = {
-    { "zero at the start", case_zero_at_start },
-    { "signal after data", case_signal_after_data },
-    { "signals in order", case_signals_in_order },
-    { "back-pressure", case_back_pressure },
-    { "ownership", case_ownership },
-    { "zero size", case_zero_size },
-    { "flush is complete", case_flush_is_complete },
-    { "defer", case_defer },
-    { "local work and adds", case_local },
-    { "put with a signal", case_put_signal },
-    { "counters", case_counters },
-    { "get", case_get },
-    { "wakes", case_wakes },
-    { "all to all", case_all_to_all },
-    { "reproducible", case_reproducible },
+    { "zero at the start", 1, case_zero_at_start },
+    { "signal after data", 2, case_signal_after_data },
+    { "signals in order", 2, case_signals_in_order },
+    { "back-pressure", 1, case_back_pressure },
+    { "ownership", 1, case_ownership },
+    { "zero size", 1, case_zero_size },
+    { "flush is complete", 1, case_flush_is_complete },
+    { "defer", 1, case_defer },
+    { "local work and adds", LOCAL_WORKERS, case_local },
+    { "put with a signal", 2, case_put_signal },
+    { "counters", 3, case_counters },
+    { "get", 1, case_get },
+    { "wakes", 3, case_wakes },
+    { "all to all", 4, case_all_to_all },
+    { "reproducible", 4, case_reproducible },
 };
 
 static void suite_report(const struct suite *s, const char *name)
@@ -864,7 +849,9 @@ uint32_t conformance_run(const struct conformance_world *world, uint64_t seed)
             suite_report(&s, cases[i].name);
             return failed + 1;
         }
+        suite_begin(&s, cases[i].workers);
         cases[i].run(&s);
+        if (!s.ran) suite_run(&s);
         suite_end(&s);
         suite_report(&s, cases[i].name);
         failed += s.why[0] != '\0';
