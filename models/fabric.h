@@ -21,7 +21,6 @@
  *     signal_add().  Signals to one word arrive in the order posted.
  *     There is no order between queues, nor between the data of different puts.
  *  3. A signal word has one remote writer, which only raises it: signal() stores an absolute value.
- *     (So a live world may use an ordered inline write, a fetch-and-add of the difference, or a write with immediate.)
  *     A word written with signal_add() is private to its rank: any worker of that rank may add to it.  Every rank may
  *     add to a counter, but only with signals that have add set.  Either all ranks reach the counter by RDMA or none
  *     does, because atomics of NICs and of processors do not see each other.
@@ -41,14 +40,11 @@
  *  9. In the simulated world now_ps() does not move during a step.
  * 10. After a step that calls wake_at() and returns WORKER_WAIT, the worker is stepped once now_ps() has reached that
  *     time, whether or not anything else happens.  If a step names several times, only the soonest one that is still to
- *     come when the step ends counts.  Times that have come by then count as delivered.  A time holds for this one
- *     wait: a later step that still waits for it must name it again. */
+ *     come when the step ends counts.  A time holds for this one wait: a later step must name it again. */
 #ifndef MODELS_FABRIC_H
 #define MODELS_FABRIC_H
 
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include "models/kernels/sites.h"
 #include "models/worker.h"
@@ -63,9 +59,8 @@ struct fabric_write {
     uint64_t target_offset; /* offset in the peer's heap */
     uint64_t charge_bytes;
     const void *data; /* the bytes to write; with fill(), the argument of fill() */
-    /* May be set for store(), and is NULL for other operations.  Writes the bytes to target, without reading target.  A
-     * store() that returns 0 has called it once.  With fill(), bytes from many places go straight to the peer, as a
-     * kernel's stores do. */
+    /* NULL, or of a store(): writes the bytes to target, without reading target, so that bytes from many places go
+     * straight to the peer.  A store() that returns 0 has called it once. */
     void (*fill)(const void *data, uint8_t *target);
     struct site_given *given;
     uint32_t size_bytes;
@@ -119,8 +114,8 @@ struct fabric_work {
     void (*run)(void *context, uint64_t argument); /* does the work in a world that stores payload; other worlds do not
                                                     * call it */
     void *context;
-    uint64_t argument; /* without `run`, of a SCAN of words that the real kernel has in the host's memory, 8 B each: the
-                        * first word's number.  The model keeps these words among the rank's own */
+    uint64_t argument; /* without `run`: of a SCAN of words of the host's memory, 8 B each, the first word's number; the
+                        * model keeps these words among the rank's own */
 };
 
 /* What a kernel needs from a fabric. */
@@ -161,8 +156,7 @@ struct fabric {
     uint16_t ranks_per_node; /* ranks of one NVLink domain are consecutive */
     uint16_t node_first;     /* the first rank of this rank's domain */
     uint16_t queue_count;    /* QPs to each peer */
-    uint8_t kernel;          /* enum site of the kernel that is launched, set before its launch: its line says what
-                              * holds for all the kernel's workers */
+    uint8_t kernel;          /* enum site of the kernel, set before its launch: its line holds for all its workers */
     bool nvlink_disabled;    /* same-node peers are reached by RDMA too (the public tests' --disable-nvlink) */
     bool payload;            /* true: rows are stored and moved; false: sizes and control data only */
     struct worker_roles roles;
@@ -174,17 +168,16 @@ static inline struct fabric_worker fabric_worker_of(struct fabric *f, const stru
     return (struct fabric_worker){ .fabric = f, .role = worker_role_number(&f->roles, role), .warps = 1 };
 }
 
-static inline const struct worker_role *fabric_worker_role(const struct fabric_worker *w)
+static inline enum worker_step fabric_worker_step(struct fabric_worker *w)
 {
-    return w->fabric->roles.role[w->role];
+    return w->fabric->roles.role[w->role]->step(w);
 }
-
-static inline enum worker_step fabric_worker_step(struct fabric_worker *w) { return fabric_worker_role(w)->step(w); }
 
 /* Writes what the worker waits for; writes nothing if its role does not say. */
 static inline void fabric_worker_describe(const struct fabric_worker *w, char *text, size_t text_size)
 {
-    if (fabric_worker_role(w)->describe) fabric_worker_role(w)->describe(w, text, text_size);
+    const struct worker_role *role = w->fabric->roles.role[w->role];
+    if (role->describe) role->describe(w, text, text_size);
 }
 
 static inline enum fabric_path fabric_path(const struct fabric *f, uint16_t peer)
@@ -232,7 +225,7 @@ FABRIC_MUST_CHECK static inline int fabric_get(struct fabric_worker *w, const st
     return w->fabric->ops->get(w->fabric, w, read);
 }
 
-/* Adds to a private word of this rank, after this worker's earlier work.  The site's line names no sizes. */
+/* Adds to a private word of this rank, after this worker's earlier work; the site's line names no sizes. */
 static inline void fabric_signal_add(struct fabric_worker *w, uint32_t word, uint64_t addend, enum site site)
 {
     w->fabric->ops->signal_add(w->fabric, w, word, addend, site);
@@ -258,14 +251,12 @@ static inline void fabric_work(struct fabric_worker *w, const struct fabric_work
 /* Before the launch: declares that the worker is to be stepped when one of these words of its rank changes, and that it
  * has nothing to do while the word is below `least` (0: it has).  A word may have several watchers.  Watches hold until
  * the end of the kernel.
- * In a step: says that the worker's next step has nothing to do while `word`, which it watches already, is below
- * `least`.  A world may leave out steps in which there is nothing to do. */
+ * In a step: says that the next step has nothing to do while `word`, which it watches already, is below `least`. */
 static inline void fabric_watch(struct fabric_worker *w, uint32_t word, uint32_t word_count, uint64_t least)
 {
     w->fabric->ops->watch(w->fabric, w, word, word_count, least);
 }
 
-/* Asks for a step: if the current step ends with WORKER_WAIT, the next one is due at time_ps at the latest. */
 static inline void fabric_wake_at(struct fabric_worker *w, uint64_t time_ps)
 {
     w->fabric->ops->wake_at(w->fabric, w, time_ps);

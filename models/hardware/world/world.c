@@ -61,7 +61,7 @@ static void look_near(const struct sim *sim, const struct sim_event *event)
         __builtin_prefetch(&rank->sm[ww->sm], 1);
         if (ww->mover) __builtin_prefetch(&rank->mover[ww->mover - 1], 1);
         if (ww->rested) __builtin_prefetch(&rank->rest[ww - rank->worker], 1);
-        const struct worker_role *role = fabric_worker_role(ww->worker);
+        const struct worker_role *role = rank->fabric.roles.role[ww->worker->role];
         if (rank->turns) {
             __builtin_prefetch(worker_turns(ww), 1);
             __builtin_prefetch((const char *)worker_turns(ww) + ARENA_LINE_BYTES, 1);
