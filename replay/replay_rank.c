@@ -11,7 +11,7 @@
 #include "replay/live.h"
 #include "replay/replay_step.h"
 #include "replay/replay_timeline.h"
-#include "reports/open_metrics.h"
+#include "reports/record_forms.h"
 #include "reports/whole_file.h"
 #include "sim/memory.h"
 #include "sim/progress.h"

@@ -1,5 +1,5 @@
-/* collectivex.c - a record as CollectiveX's JSON; see collectivex.h. */
-#include "reports/collectivex.h"
+/* collectivex.c - a record as CollectiveX's JSON; see record_forms.h. */
+#include "reports/record_forms.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* open_metrics.c - a record as OpenMetrics text; see open_metrics.h. */
-#include "reports/open_metrics.h"
+/* open_metrics.c - a record as OpenMetrics text; see record_forms.h. */
+#include "reports/record_forms.h"
 
 #include <math.h>
 #include <string.h>

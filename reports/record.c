@@ -14,7 +14,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "reports/collectivex.h"
+#include "reports/record_forms.h"
 #include "reports/whole_file.h"
 #include "sim/error.h"
 

@@ -82,7 +82,7 @@ void record_csv_field_append(GString *out, const char *field);
 /* Appends text as a JSON string with its quotes. */
 void record_json_string_append(GString *out, const char *text);
 
-/* "csv", "json" or "collectivex" (reports/collectivex.h), as --format takes them. */
+/* "csv", "json" or "collectivex" (reports/record_forms.h), as --format takes them. */
 bool record_format_parse(const char *name, enum record_format *format, GError **error);
 /* Takes only "csv" and "json", for tables that are not a case. */
 bool record_table_format_parse(const char *name, enum record_format *format, GError **error);

@@ -1,4 +1,4 @@
-/* test_bounds.c - are the limits that a prediction names real (models/predict/simulate.h, simulate_text.h)?
+/* test_bounds.c - are the limits that a prediction names real (models/predict/simulate.h, simulate_text.c)?
  *
  * Method: seeded random cases, with drawn kernels, machines, networks, backends, faults, and ranks that come late or
  * are slow.  The tests assert for every phase that no bound exceeds the time, and no busy share 100 %.  The part that
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "models/predict/simulate.h"
-#include "models/predict/simulate_text.h"
+#include "models/predict/simulate_command.h"
 #include "reports/compare.h"
 #include "sim/rng.h"
 #include "tests/unit.h"

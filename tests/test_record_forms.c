@@ -7,9 +7,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "reports/collectivex.h"
+#include "reports/record_forms.h"
 #include "reports/import/import.h"
-#include "reports/open_metrics.h"
 #include "reports/record.h"
 #include "tests/support_trace.h"
 #include "tests/unit.h"

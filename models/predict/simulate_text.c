@@ -15,7 +15,7 @@
  *
  * The part's work may hide a message's way from sender to receiver, the time until the last rank begins, and the time
  * until the kernel before ends.  Then only what is left of the slowest rank's time counts as such. */
-#include "models/predict/simulate_text.h"
+#include "models/predict/simulate_command.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* simulate_trace.c - a prediction for each (step, layer) of a trace, on all cores, and their summary. A job is one
  * (step, layer).  Jobs share only the cluster, and results are summed in the order of the trace, so the number of
  * threads changes no byte of the output. */
-#include "models/predict/simulate_trace.h"
+#include "models/predict/simulate_command.h"
 
 #include <string.h>
 #include "models/predict/estimate.h"
