@@ -29,6 +29,7 @@ static const struct cluster_key keys[] = {
     KEY("order", KIND_CHOICE, order, "wire|fence|receiver"),
     KEY("mapped", KIND_TIME, mapped_ps, NULL),
     KEY("flushed", KIND_FLAG, flushed, NULL),
+    KEY("uccl", KIND_FLAG, uccl, NULL),
     KEY("host-words", KIND_FLAG, host_words, NULL),
     KEY("counter", KIND_TIME, counter_ps, NULL),
 };

@@ -85,7 +85,8 @@ static void options_fill(const struct case_options *c, const struct routing *rou
         .single_reduction = c->single_reduction,
         .direct = c->direct,
         .hybrid_ep = c->api != NULL,
-        .uccl = backend && backend->host_words, /* only UCCL's backends have words in the host's memory */
+        .uccl = backend && backend->uccl,
+        .host_words = backend && backend->host_words,
         .cached = c->cached,
         .weights = c->weights,
         .expert_alignment = c->expert_alignment,

@@ -243,7 +243,7 @@ static const char *const key_cases[] = {
     "cluster=h200 kernel=one-sided num-ranks=8 num-tokens=64",
     "cluster=h200 kernel=two-sided num-ranks=8 num-tokens=64",
     "cluster=h100-cx7 kernel=pplx num-ranks=16 num-tokens=16",
-    "cluster=h800-cx7 kernel=normal num-ranks=16 num-tokens=32 backend=uccl",
+    "cluster=h800-cx7 kernel=normal num-ranks=16 num-tokens=32 backend=uccl-2025",
     "cluster=b200 kernel=mega-moe num-ranks=8 num-tokens=64",
     "cluster=h100-cx7 kernel=allreduce num-ranks=32 size=8MB",
     "cluster=h100 kernel=allreduce num-ranks=8 size=8MB",

@@ -23,6 +23,7 @@ static struct moe_options options_draw(struct rng *rng)
     o.num_sms = 2 * (1 + (uint32_t)rng_below(rng, 3));
     chunks_draw(&o.dispatch, 1, 1, 1, rng);
     o.uccl = rng_below(rng, 3) == 0;
+    o.host_words = rng_below(rng, 3) == 0;
     static const uint32_t versions[] = { 0, 0, 20250225, 20250601, 20250701 };
     o.deepep = versions[rng_below(rng, sizeof versions / sizeof versions[0])];
     const uint32_t nodes = o.ranks / o.ranks_per_node, warps = (o.uccl || o.deepep ? 16 : 24) / nodes;

@@ -1464,6 +1464,8 @@ TEST("transports")
     CU_ASSERT(backends_find("ibrc")->message_ps == 1329 * PS_PER_NS && backends_find("ibrc")->queues == 1);
     CU_ASSERT(backends_find("uccl-efa")->order == TRANSPORT_RECEIVER && backends_find("uccl-efa")->threads == 4);
     CU_ASSERT(backends_find("uccl-efa")->provider == CLUSTER_PROVIDER_EFA && backends_find("uccl-efa")->host_words);
+    CU_ASSERT(backends_find("uccl")->uccl && !backends_find("uccl")->host_words &&
+              backends_find("uccl-2025")->host_words);
     CU_ASSERT(backends_find("tcp")->provider == CLUSTER_PROVIDER_UNKNOWN && backends_find("libfabric")->flushed);
 }
 

@@ -64,6 +64,7 @@ struct moe_options {
     bool zero_copy;            /* combine (low latency, one-sided, MoRI): the experts write their rows to where combine
                                 * takes them from, so combine need not copy them first */
     bool uccl;                 /* normal, internode: as in UCCL's port (PROTOCOLS.md 1.10) */
+    bool host_words;           /* UCCL: words that peers on other nodes change are in the host's memory */
     bool cached;               /* normal: dispatch reuses an earlier handle and sends no top-k choices, as in the tuning
                                 * loop of the public test */
     bool expand;               /* V2: a token has a row for each of its experts on a rank, instead of one row */

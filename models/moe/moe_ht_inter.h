@@ -280,7 +280,7 @@ static inline struct ht_look inter_look(const struct inter_rank *r, enum inter_r
 {
     const struct ht_geometry *g = &r->ht.g;
     const uint32_t before = kind == INTER_RDMA_HEAD ? 0 : g->channels;
-    return (struct ht_look){ .host = r->ht.base.options->uccl, .place = (before + channel) * g->nodes + node };
+    return (struct ht_look){ .host = r->ht.base.options->host_words, .place = (before + channel) * g->nodes + node };
 }
 /* The index of a node's first merger in r->merger. */
 static inline uint32_t inter_merger_first(const struct inter_rank *r, uint32_t node)

@@ -45,7 +45,7 @@ run() {
 }
 for kernel in 'll --num-tokens 16' 'normal --num-tokens 64' 'v2 --num-tokens 64' p2p allgather allreduce \
     'alltoallv --matrix uniform:65536'; do
-    for backend in ibgda ibgda-cpu ibrc libfabric gin-proxy nccl gdaki nixl uccl uccl-efa mpi tcp verbs; do
+    for backend in ibgda ibgda-cpu ibrc libfabric gin-proxy nccl gdaki nixl uccl uccl-2025 uccl-efa mpi tcp verbs; do
         run --kernel $kernel --backend $backend
     done
 done >runs

@@ -12,7 +12,7 @@ run() { $EPTWIN simulate --cluster two.ini --num-ranks 16 --num-tokens 64 --outp
 worst() { run "$@" | awk -F, '$3 == "time_us_max" { sum += $4 } END { print sum }'; }
 than() { awk -v a="$1" -v b="$2" 'BEGIN { print (b > 1.02 * a ? "slower" : "not slower") }'; }
 usual=$(worst)
-for backend in ibgda ibgda-cpu ibrc libfabric gin-proxy nccl gdaki nixl uccl uccl-efa verbs; do
+for backend in ibgda ibgda-cpu ibrc libfabric gin-proxy nccl gdaki nixl uccl uccl-2025 uccl-efa verbs; do
     echo "$backend: $(than $usual $(worst --backend $backend))"
 done
 for fault in 'nic:n1.g3 rate=0.5' 'nic:n1.nic3 down' 'link:leaf0-spine1 rate=0.25' 'link:leaf0-spine1 down' \

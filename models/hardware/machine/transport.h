@@ -43,7 +43,8 @@ struct transport {
     uint64_t mapped_ps;  /* a thread's extra time for a request, if the thread reaches GPU memory without GDRCopy */
     bool flushed;        /* a request is acknowledged only when its bytes are in memory, so the peer's NIC reads memory
                           * after it has written them */
-    bool host_words;     /* the words of normal kernels between nodes are in the host's memory, where GPUs poll them */
+    bool uccl;           /* the library's kernels are UCCL's port of DeepEP's */
+    bool host_words;     /* words that threads of peers change are in the host's memory, where GPUs poll them */
     uint64_t counter_ps; /* a thread's time to ask the NIC for a counter; 0: the NIC writes completions to memory */
 };
 
