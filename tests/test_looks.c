@@ -14,6 +14,7 @@ enum { WORKERS_MAX = 8, WORD = 3, LOOK_NS = 1200, STEP_NS = 10, POLL_NS = 40 };
 
 enum role {
     ONCE,    /* reads once */
+    ENDER,   /* joins the queue with one of its warps, and ends when it has read */
     POLLER,  /* reads until WORD has the launch's value, does other work, and reads once more */
     WATCHER, /* waits for WORD's value in the GPU's own memory */
     RAISER,  /* raises WORD */
@@ -41,8 +42,9 @@ static struct scene scene;
 static void look(struct looker *l, bool polls)
 {
     const struct fabric_work work = { .kind = FABRIC_WORK_SCAN,
-                                      .site = polls ? SITE_INTER_HOST_POLL : SITE_INTER_HOST_LOOK,
+                                      .site = polls ? SITE_HOST_WORD_POLL : SITE_HOST_WORD_LOOK,
                                       .argument = l->place,
+                                      .warps = l->role == ENDER,
                                       .rows = l->words };
     fabric_work(&l->worker, &work);
 }
@@ -88,7 +90,7 @@ static enum worker_step looker_step(struct fabric_worker *w)
     case RAISER: fabric_signal_add(w, WORD, 1, SITE_NONE); return WORKER_DONE;
     default:
         if (!l->stage++) {
-            look(l, false);
+            look(l, l->role == ENDER);
             return WORKER_MORE;
         }
         l->seen_ps = now_ps(l);
@@ -169,6 +171,20 @@ TEST("a line")
         SEEN(behind, 20000 + STEP_NS + 5 * LOOK_NS);
         SEEN(other, 20000 + STEP_NS + LOOK_NS);
     }
+}
+
+/* A worker that joins the queue waits behind those that have joined, and leaves it when it ends. */
+TEST("lookers that end")
+{
+    struct cluster cluster;
+    g_autoptr(world) world = world_begin(&cluster);
+    const struct looker *first = looker_add(ENDER, 0, 1, 0), *second = looker_add(ENDER, 1, 1, 0);
+    scene.looker[0].warps = scene.looker[1].warps = 4;
+    const struct looker *later = looker_add(ONCE, 2, 1, 20000);
+    scene_launch(world);
+    SEEN(first, STEP_NS + LOOK_NS);
+    SEEN(second, STEP_NS + 2 * LOOK_NS);
+    SEEN(later, 20000 + STEP_NS + LOOK_NS);
 }
 
 /* Each poller sees a changed word after the time of half of the queue's reads, but not before the time of one read.

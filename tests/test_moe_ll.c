@@ -30,6 +30,7 @@ static struct moe_options options_draw(struct rng *rng)
     o.logfmt = rng_below(rng, 2);
     o.zero_copy = !o.logfmt && rng_below(rng, 2);
     o.num_sms = 1 + (uint32_t)rng_below(rng, 8);
+    o.host_words = rng_below(rng, 3) == 0;
     return o;
 }
 

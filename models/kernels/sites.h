@@ -94,8 +94,8 @@ struct site_given {
     X(INTER_CHUNK_TELL) \
     X(LL_COUNT_TELL) \
     X(LL_FLAG_TELL) \
-    X(INTER_HOST_POLL) \
-    X(INTER_HOST_LOOK)
+    X(HOST_WORD_POLL) \
+    X(HOST_WORD_LOOK)
 
 /* deepep-v2.loops */
 #define SITES_DEEPEP_V2(X) \

@@ -458,7 +458,7 @@ bool ht_word_send(struct fabric_worker *w, const struct ht_rank *h, uint32_t pee
 static void look_charge(struct fabric_worker *w, const struct ht_look *look, uint32_t words, bool polls)
 {
     fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN,
-                                          .site = polls ? SITE_INTER_HOST_POLL : SITE_INTER_HOST_LOOK,
+                                          .site = polls ? SITE_HOST_WORD_POLL : SITE_HOST_WORD_LOOK,
                                           .argument = look->place,
                                           .rows = words });
 }

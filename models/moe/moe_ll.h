@@ -66,14 +66,16 @@ struct ll_receiver {
     struct fabric_worker worker;
     uint32_t expert : 22; /* the group's number */
     bool tell : 1, receive : 1;
-    bool alone : 1; /* the kernel receives without sending */
+    bool alone : 1;  /* the kernel receives without sending */
+    bool looked : 1; /* the count's word in the host's memory is being read, or has been */
     uint16_t local_expert, source;
 };
 struct ll_returner {
     struct fabric_worker worker;
     uint32_t number : 22; /* the group's number: destination x local experts + local expert */
     uint32_t ahead : 6;   /* how many rows are packed but not yet returned */
-    bool send : 1, receive : 1, opened : 1, flagged : 1;
+    bool send : 1, receive : 1, flagged : 1;
+    bool looked : 1;     /* the layout is read; once flagged, the flag's word in the host's memory is, or has been */
     uint16_t count, row; /* how many rows the group returns; how many it has returned */
 };
 union ll_pair {
@@ -209,6 +211,10 @@ static inline float ll_weight(const struct ll_rank *r, uint32_t token, uint32_t 
 /* The most choices of experts that a rank's tokens can make. */
 static inline uint64_t ll_choices(const struct ll_rank *r) { return (uint64_t)r->g.tokens_max * r->g.topk; }
 
+/* Lets a worker that awaits the word look at the host's memory, where that word is one of UCCL's.  Groups await words
+ * of their own node in the GPU's memory, and then look once.  came: the word has its value.  Returns true if the worker
+ * looks now, so that its step must return WORKER_MORE. */
+bool ll_host_look(struct fabric_worker *w, const struct ll_rank *r, uint32_t peer, uint32_t word, bool came);
 /* Launch dispatch and combine.  A launch sends (receive == false), receives (send == false) or does both. */
 struct kernel_launch *ll_dispatch_launch(struct ll_rank *r, bool send, bool receive);
 struct kernel_launch *ll_combine_launch(struct ll_rank *r, bool send, bool receive);

@@ -154,6 +154,7 @@ static bool returner_flag(struct ll_returner *t)
     fabric_signal_add(w, ll_word_clean(r), 0, SITE_NONE); /* stands for the atomic that lowers the word `clean` in
                                                            * the real kernel */
     t->flagged = true;
+    t->looked = false;
     return true;
 }
 
@@ -162,9 +163,9 @@ static enum worker_step returner_step(struct fabric_worker *w)
 {
     struct ll_returner *t = fabric_container_of(w, struct ll_returner, worker);
     struct ll_rank *r = ll_returner_rank(t);
-    if (t->send && !t->opened) {
+    if (t->send && !t->flagged && !t->looked) {
         fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_LL_LAYOUT_READ, .rows = 1 });
-        t->opened = true;
+        t->looked = true;
         return WORKER_MORE;
     }
     if (t->row < t->count) {
@@ -174,6 +175,10 @@ static enum worker_step returner_step(struct fabric_worker *w)
     if (t->send && !t->flagged && !returner_flag(t)) return WORKER_WAIT;
     if (!t->receive) return WORKER_DONE;
     const bool came = moe_word_value(fabric_load(w->fabric, ll_word_flag(r, t->number)), r->call);
+    if (!t->looked && ll_host_look(w, r, destination_of(t), t->number, came)) {
+        t->looked = true;
+        return WORKER_MORE;
+    }
     if (!came && !ll_given_up(r, w, destination_of(t))) return WORKER_WAIT;
     if (!t->send)
         fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_LL_WORD_FIRST, .rows = 1 });

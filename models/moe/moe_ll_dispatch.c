@@ -271,6 +271,10 @@ static enum worker_step receiver_step(struct fabric_worker *w)
     if (!receiver_open(v)) return v->tell || v->receive ? WORKER_WAIT : WORKER_DONE;
     const uint32_t value =
         moe_word_value(fabric_load(w->fabric, ll_word_count_at(r, v->local_expert, v->source)), r->call);
+    if (!v->looked && ll_host_look(w, r, v->source, range_number(v), value)) {
+        v->looked = true;
+        return WORKER_MORE;
+    }
     if (!value) return WORKER_WAIT;
     const uint32_t count = value - 1;
     assert(count <= r->g.tokens_max);

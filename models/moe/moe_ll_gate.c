@@ -1,4 +1,5 @@
-/* moe_ll_gate.c - adds workers to a low-latency kernel, and has the grid barrier between sending and receiving. */
+/* moe_ll_gate.c - adds workers to a low-latency kernel, has the grid barrier between sending and receiving, and reads
+ * words in the host's memory. */
 #include <assert.h>
 #include <stdio.h>
 #include "models/moe/moe_ll.h"
@@ -40,3 +41,16 @@ void ll_gate_add(struct ll_rank *r)
 }
 
 void ll_gate_watch(struct ll_rank *r) { fabric_watch(&r->gate.worker, ll_word_gate(r), 1, r->gate_target); }
+
+/* The words are of 4 bytes, in the order of moe_ll.h. */
+bool ll_host_look(struct fabric_worker *w, const struct ll_rank *r, uint32_t peer, uint32_t word, bool came)
+{
+    if (!r->base.options->host_words) return false;
+    if (!came && fabric_path(w->fabric, (uint16_t)peer) != FABRIC_RDMA) return false;
+    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN,
+                                          .site = SITE_HOST_WORD_POLL,
+                                          .argument = word * sizeof(uint32_t) / sizeof(uint64_t),
+                                          .warps = 1,
+                                          .rows = 1 });
+    return true;
+}

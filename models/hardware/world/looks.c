@@ -48,20 +48,21 @@ uint64_t looks_take(struct looks **of_rank, uint32_t workers, const struct clust
 {
     const uint32_t line = (uint32_t)(work->argument / LINE_WORDS);
     const uint64_t words_ps = work->rows * node->host_look_ps;
+    const uint32_t warps = work->warps ? work->warps : worker->warps;
     struct looks *looks = looks_of(of_rank, workers, line);
     struct look *look = &looks->look[worker->index];
     assert(!look->warps || look->line == line); /* a worker polls one line at a time */
     if (p->host != LOOP_HOST_POLLED) return start_ps + (looks->crowd[line] + 1) * words_ps;
-    if (!look->warps) looks->crowd[line] += worker->warps;
-    *look = (struct look){ .line = line, .words = work->rows, .warps = worker->warps };
+    if (!look->warps) looks->crowd[line] += warps;
+    *look = (struct look){ .line = line, .words = work->rows, .warps = warps };
     look->end_ps = start_ps + looks->crowd[line] * words_ps;
     return look->end_ps;
 }
 
-bool looks_goes_on(struct looks *looks, uint32_t worker, bool waits, uint64_t begin_ps, uint64_t end_ps)
+bool looks_goes_on(struct looks *looks, uint32_t worker, enum worker_step step, uint64_t begin_ps, uint64_t end_ps)
 {
     struct look *look = &looks->look[worker];
-    if (end_ps == (waits ? begin_ps : look->end_ps)) return true;
+    if (step != WORKER_DONE && end_ps == (step == WORKER_WAIT ? begin_ps : look->end_ps)) return true;
     assert(looks->crowd[look->line] >= look->warps);
     looks->crowd[look->line] -= look->warps;
     look->warps = 0;

@@ -24,7 +24,7 @@ uint64_t looks_take(struct looks **of_rank, uint32_t workers, const struct clust
                     uint64_t start_ps);
 /* A worker that waits in a queue has stepped.  The first operation of its step could begin at begin_ps, and the last
  * one ended at end_ps.  Returns whether the worker is still in the queue. */
-bool looks_goes_on(struct looks *looks, uint32_t worker, bool waits, uint64_t begin_ps, uint64_t end_ps);
+bool looks_goes_on(struct looks *looks, uint32_t worker, enum worker_step step, uint64_t begin_ps, uint64_t end_ps);
 /* How long after the change of a word a worker in the queue sees it. */
 uint64_t looks_seen_ps(const struct looks *looks, const struct cluster_node *node, uint32_t worker);
 void looks_free(struct looks *looks);

@@ -193,8 +193,7 @@ void world_worker_step(struct world_worker *ww)
     rank->now = (struct stepping){ .worker = ww, .lane_start_ps = ww->cursor_ps, .last_end_ps = ww->cursor_ps };
     const uint64_t begin_ps = ww->cursor_ps;
     const enum worker_step stepped = ww->in_turn ? turn_take(ww) : fabric_worker_step(ww->worker);
-    if (ww->looks)
-        ww->looks = looks_goes_on(rank->looks, ww->worker->index, stepped == WORKER_WAIT, begin_ps, ww->cursor_ps);
+    if (ww->looks) ww->looks = looks_goes_on(rank->looks, ww->worker->index, stepped, begin_ps, ww->cursor_ps);
     switch (stepped) {
     case WORKER_MORE:
         assert(ww->cursor_ps > now || machine->busy_ps); /* on a host the rank's next round costs time */
