@@ -87,6 +87,7 @@ static void rank_add(struct explain *e, struct profile *profile, int32_t rank)
     for (guint i = 0; i < profile->kernels->len; i++)
         r.reach_ns[i] = reach = MAX(reach, g_array_index(profile->kernels, struct profile_kernel, i).end_ns);
     const struct profile_case c = profile_case_of(profile, r.calls, NULL);
+    e->numbers = MAX(e->numbers, (uint32_t)rank + 1);
     e->world = MAX(e->world, MAX(c.ranks, (uint32_t)rank + 1));
     g_array_append_val(e->ranks, r);
 }
@@ -177,6 +178,14 @@ struct explain *explain_new(GPtrArray *profiles, GError **error)
     if (good) return e;
     explain_free(e);
     return NULL;
+}
+
+bool explain_ranks_set(struct explain *e, uint32_t ranks, GError **error)
+{
+    e->world = ranks;
+    if (e->ranks->len <= ranks) return true;
+    return error_input(error, "--num-ranks: expected at least the %u ranks of the profiles, found %u", e->ranks->len,
+                       ranks);
 }
 
 void explain_free(struct explain *e)
@@ -437,7 +446,7 @@ GPtrArray *explain_phases(const struct explain *e)
 
 double *explain_waited_for(const struct explain *e, double why_us[LATES])
 {
-    double *us = g_new0(double, e->world);
+    double *us = g_new0(double, e->numbers);
     for (int w = 0; w < LATES; w++) why_us[w] = 0;
     for (guint i = 0; i < e->calls->len; i++) {
         const struct explain_call *c = &g_array_index(e->calls, struct explain_call, i);

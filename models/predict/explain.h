@@ -65,6 +65,7 @@ struct explain {
     GArray *ranks;           /* struct explain_rank */
     GArray *calls;           /* struct explain_call, once explain_split() has run */
     uint32_t world;          /* ranks of the case; if there are more than ranks->len, some were not recorded */
+    uint32_t numbers;        /* more than any recorded rank's number */
     uint32_t ranks_per_node; /* 0: not known, taken as one node */
     bool aligned;            /* the ranks' clocks differed and were aligned by the ends of kernels */
 };
@@ -73,6 +74,8 @@ struct explain {
  * communication kernels. */
 struct explain *explain_new(GPtrArray *profiles, GError **error);
 void explain_free(struct explain *e);
+/* Says how many ranks the case has, in place of what the profiles say.  False and *error if more are recorded. */
+bool explain_ranks_set(struct explain *e, uint32_t ranks, GError **error);
 /* Splits all calls. */
 void explain_split(struct explain *e, const struct explain_wire *wire);
 
@@ -81,7 +84,7 @@ void explain_split(struct explain *e, const struct explain_wire *wire);
 double explain_sum(const struct explain *e, const char *phase, int64_t layer, int64_t rank, double us[EXPLAIN_PARTS]);
 /* The phases in the order of their first calls.  Free the array, not the names. */
 GPtrArray *explain_phases(const struct explain *e);
-/* Returns an array [world]: how long calls waited for each rank.  Free it.  why_us gets how long ranks were late, for
+/* Returns an array [numbers]: how long calls waited for each rank.  Free it.  why_us gets how long ranks were late, for
  * each reason. */
 double *explain_waited_for(const struct explain *e, double why_us[LATES]);
 /* Adds rows of the split by phase, layer and rank. */

@@ -88,7 +88,7 @@ static void waiting_say(const struct explain *e, double all, double waiting, GSt
     g_autofree double *us = explain_waited_for(e, why);
     uint32_t worst = 0;
     double seen = 0;
-    for (uint32_t r = 0; r < e->world; r++) {
+    for (uint32_t r = 0; r < e->numbers; r++) {
         seen += us[r];
         if (us[r] > us[worst]) worst = r;
     }
@@ -286,6 +286,6 @@ void explain_record(const struct explain *e, struct record *record)
     double why[LATES];
     g_autofree double *us = explain_waited_for(e, why);
     rows_add(e, NULL, -1, -1, record);
-    for (uint32_t r = 0; r < e->world; r++)
+    for (uint32_t r = 0; r < e->numbers; r++)
         if (us[r] > 0) record_add(record, "communication", (int32_t)r, "waited_for_us", us[r], "us");
 }

@@ -94,8 +94,7 @@ static bool count_set(struct case_options *c, const char *name, uint32_t count, 
 }
 
 /* Fills in, from the profiles, the values of the case that the user did not give. */
-static bool case_complete(struct explain_options *o, const struct explain *e, const struct cluster *cluster,
-                          GError **error)
+static bool case_complete(struct explain_options *o, struct explain *e, const struct cluster *cluster, GError **error)
 {
     struct case_options initial;
     case_init(&initial);
@@ -108,7 +107,8 @@ static bool case_complete(struct explain_options *o, const struct explain *e, co
     struct case_options *c = &o->c;
     bool good =
         !n->kernel || g_strcmp0(o->given.kernel, initial.kernel) != 0 || case_set(c, "kernel", n->kernel, error);
-    if (good && !c->num_ranks) good = count_set(c, "num-ranks", e->world, error);
+    good =
+        good && (c->num_ranks ? explain_ranks_set(e, c->num_ranks, error) : count_set(c, "num-ranks", e->world, error));
     if (good && n->hidden && c->hidden == initial.hidden) good = count_set(c, "hidden", n->hidden, error);
     if (good && !c->num_sms) good = count_set(c, "num-sms", n->sms, error);
     if (good && n->hook) good = case_set(c, "hook", "true", error);

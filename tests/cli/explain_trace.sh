@@ -23,3 +23,8 @@ cp $files/nsys.sqlite here.sqlite
 refused explain-trace here.sqlite --cluster h100-cx7 --output here.sqlite
 refused diagnose $files/train_ep64.json.gz --cluster h800-cx7
 refused explain-trace 'rank*.json.gz' --cluster h100-cx7 # a pattern that fits no file
+
+# How many ranks there are is the user's to say, whatever was recorded.
+late="$files/torch_late.rank0.json.gz $files/torch_late.rank1.json.gz --cluster h200 --kernel alltoallv --size 32MiB"
+"$EPTWIN" explain-trace $late --num-ranks 4 | sed -n 1,2p
+refused explain-trace $late --num-ranks 1
