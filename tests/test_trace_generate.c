@@ -340,6 +340,8 @@ TEST("steps are correlated")
     CU_ASSERT_DOUBLE_EQUAL(same, 3500, 150);
     for (uint32_t t = 0; t < 5000; t++) {
         const float *const w = first.rank[1].weights + t * 4;
+        const int32_t *const e = first.rank[1].experts + t * 4;
+        if (MIN(MIN(e[0], e[1]), MIN(e[2], e[3])) == ROUTING_NONE) continue; /* masked places weigh nothing */
         CU_ASSERT_DOUBLE_EQUAL(w[0] + w[1] + w[2] + w[3], 1, 1e-5);
         CU_ASSERT(w[0] >= w[1] && w[1] >= w[2] && w[2] >= w[3] && w[3] > 0);
     }
@@ -486,5 +488,30 @@ TEST("impossible traffic is refused")
         const bool good = routing_from_traffic(&traffic, &routing, &error);
         CU_ASSERT_FALSE(good);
         CU_ASSERT(error_holds(&error, cases[i].found));
+    }
+}
+
+/* In each of many steps of tokens that keep their experts, at most so many places are masked, and these weigh nothing.
+ */
+TEST("masked places")
+{
+    struct routing_options options = {
+        .ranks = 2, .tokens = 16, .topk = 4, .experts = 8, .masked_places = 3, .correlation = 1, .weights = true
+    };
+    g_auto(routing) before = { 0 };
+    for (; options.step < 20; options.step++) {
+        struct routing now = { 0 };
+        CU_ASSERT_TRUE_FATAL(routing_generate_after(&options, options.step ? &before : NULL, &now, NULL));
+        for (uint32_t r = 0; r < options.ranks; r++) {
+            uint32_t masked = 0;
+            for (uint32_t p = 0; p < options.tokens * options.topk; p++) {
+                const bool none = now.rank[r].experts[p] == ROUTING_NONE;
+                masked += none;
+                CU_ASSERT_EQUAL(now.rank[r].weights[p] == 0, none);
+            }
+            CU_ASSERT(masked > 0 && masked <= options.masked_places);
+        }
+        routing_free(&before);
+        before = now;
     }
 }

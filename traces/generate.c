@@ -315,6 +315,15 @@ static void token_weigh(struct rng *rng, uint32_t topk, float *weights)
     for (uint32_t k = 0; k < topk; k++) weights[k] = (float)(value[k] / sum);
 }
 
+/* Whether no place of a token is masked.  Tokens with masked places are drawn anew in the next step, because masked
+ * places would become more with each step. */
+static bool is_whole(const int32_t *experts, uint32_t topk)
+{
+    uint32_t k = 0;
+    while (k < topk && experts[k] != ROUTING_NONE) k++;
+    return k == topk;
+}
+
 static void rank_draw(struct generator *g, uint32_t rank, const struct routing_rank *previous, struct routing_rank *out)
 {
     const struct routing_options *const o = g->options;
@@ -323,8 +332,9 @@ static void rank_draw(struct generator *g, uint32_t rank, const struct routing_r
     if (previous) {
         for (uint32_t t = 0; t < o->tokens; t++) {
             int32_t *const experts = out->experts + (size_t)t * o->topk;
-            if (urn_uniform(&g->urn) < o->correlation)
-                memcpy(experts, previous->experts + (size_t)t * o->topk, o->topk * sizeof *experts);
+            const int32_t *const before = previous->experts + (size_t)t * o->topk;
+            const bool kept = urn_uniform(&g->urn) < o->correlation;
+            if (kept && is_whole(before, o->topk)) memcpy(experts, before, o->topk * sizeof *experts);
             else token_draw(g, rank, experts);
         }
     } else {
@@ -337,8 +347,11 @@ static void rank_draw(struct generator *g, uint32_t rank, const struct routing_r
     }
     if (o->masked_places && o->tokens) {
         rng_seed(&rng, stream_seed(o, 4, o->step) + rank);
-        for (uint32_t i = 0; i < o->masked_places; i++)
-            out->experts[rng_below(&rng, (uint64_t)o->tokens * o->topk)] = ROUTING_NONE;
+        for (uint32_t i = 0; i < o->masked_places; i++) {
+            const uint64_t place = rng_below(&rng, (uint64_t)o->tokens * o->topk);
+            out->experts[place] = ROUTING_NONE;
+            if (out->weights) out->weights[place] = 0;
+        }
     }
 }
 
