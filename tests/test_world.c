@@ -764,6 +764,19 @@ TEST("scopes")
     stage_takes(s, 0, 1520000); /* launch 1000 + step 10 + release 300 + word 100 + poll 100 + step 10 */
 }
 
+/* A release waits for the stores that its SM has made so far, not for those that another warp makes meanwhile. */
+TEST("a release beside stores")
+{
+    g_autofree struct stage *s = stage_new(2, 2);
+    s->cluster.gpu.release_ps = 300 * PS_PER_NS;
+    s->cluster.gpu.release_stores_ps = 1700 * PS_PER_NS;
+    PLAY(s, 0, 1, STORES(1, 1000)); /* from 1010 to 2110 */
+    PLAY(s, 0, 1, COPIES(1, 400), { .verb = REST }, { .verb = ADD, .word = 3 });
+    s->player[1].worker.sm = 0;
+    stage_run(s); /* launch 1000 + step 10 + copy 500 + step 10 + release 1700 */
+    CU_ASSERT(about(s->result[0].time_ps, 3220000));
+}
+
 /* An addition of 0 changes nothing, so a worker that watches the word is not stepped. */
 TEST("nothing added")
 {

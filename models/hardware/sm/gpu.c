@@ -538,14 +538,16 @@ static uint64_t left_ps(const struct world_rank *rank, uint16_t sm)
     return rank->put_ps[sm] > rank->egress_since_ps ? rank->egress.free_ps : 0;
 }
 
-/* Makes the worker's addition an atomic of the whole GPU.  It waits until all stores of its SM have arrived and peers
- * have answered the SM's signals.  In the step of a store (`behind` is false), the store's lane already waits for the
- * stores. */
+/* Makes the worker's addition an atomic of the whole GPU.  It waits until the stores that its SM has made so far have
+ * arrived and peers have answered the SM's signals.  In the step of a store (`behind` is false), the store's lane
+ * already waits for the stores. */
 static void add_release(struct world_rank *rank, struct world_worker *ww, bool behind)
 {
     const struct cluster_gpu *gpu = &rank->world->cluster->gpu;
-    const uint64_t stored_ps = ww->unfenced && !behind ? 0 : later(rank->stored_ps[ww->sm], left_ps(rank, ww->sm));
-    gpu_lane_end_from(ww, rank->now.last_end_ps, rank->now.last_end_ps + gpu->release_ps);
+    const uint64_t from_ps = rank->now.last_end_ps, own_ps = rank->stored_ps[ww->sm];
+    const uint64_t stored_ps =
+        ww->unfenced && !behind ? 0 : later(own_ps < from_ps ? own_ps : from_ps, left_ps(rank, ww->sm));
+    gpu_lane_end_from(ww, from_ps, from_ps + gpu->release_ps);
     gpu_lane_reach(ww, rank->told_ps[ww->sm]);
     if (stored_ps) gpu_lane_reach(ww, stored_ps + rank_slowed_ps(rank, later(gpu->release_stores_ps, gpu->release_ps)));
 }
