@@ -764,6 +764,34 @@ TEST("scopes")
     stage_takes(s, 0, 1520000); /* launch 1000 + step 10 + release 300 + word 100 + poll 100 + step 10 */
 }
 
+/* Teams that sum at the same time all ask for their first rows at once.  So a team waits for the first rows of those
+ * ahead of it, half of their bytes here, and only then do its own waits hide what it queues for. */
+TEST("first rows of sums")
+{
+    const struct operation sum = {
+        .verb = SUM,
+        .size_bytes = 4000,
+        .warps = 2,
+        .rows = 4,
+        .loop =
+            "{ first 1 { repeat rows { bulk-left 1, bulk-in bytes } }, others 1 { repeat rows { bulk-wait, alu 7 } } }"
+    };
+    double alone_ns = 0;
+    for (uint32_t teams = 0; teams <= 2; teams++) {
+        g_autofree struct stage *s = stage_new(1, 1);
+        s->cluster.gpu.engine.in_ps = 2000 * PS_PER_NS;
+        s->cluster.gpu.hbm_rate_bps = teams ? 8000000000 : UINT64_C(8000000000000000);
+        for (uint32_t i = 0; i < teams || !i; i++) PLAY(s, 0, 2, sum);
+        stage_run(s);
+        const double took_ns = (double)s->result[0].time_ps / PS_PER_NS - 1010;
+        const double memory_ns = 6000, first_ns = teams == 2 ? memory_ns / 2 : 0,
+                     queue_ns = teams * memory_ns - first_ns;
+        if (!teams) alone_ns = took_ns;
+        else CU_ASSERT_DOUBLE_EQUAL(took_ns, first_ns + alone_ns + queue_ns * queue_ns / (queue_ns + alone_ns), 20);
+    }
+    CU_ASSERT(alone_ns > 4000);
+}
+
 /* A release waits for the stores that its SM has made so far, not for those that another warp makes meanwhile. */
 TEST("a release beside stores")
 {

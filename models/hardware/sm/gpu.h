@@ -130,6 +130,7 @@ uint64_t gpu_contended_ps(uint64_t chain_ps, uint64_t share_ps);
 struct gpu_rows {
     uint64_t ps, lead_ps; /* until all are moved; until the first byte leaves the SM */
     uint64_t served_ps;   /* how long they keep the SM busy */
+    uint32_t ahead;       /* as struct warps_cost has it */
 };
 /* Whether the cost of these rows does not depend on what the SM's other warps do. */
 static inline bool gpu_program_alone(const struct loop *p) { return p->engine == LOOP_BULK && !p->team; }

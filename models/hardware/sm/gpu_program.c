@@ -114,6 +114,8 @@ static const struct warps_cost *cost_of(const struct world *w, const struct loop
     const struct warps_sm sm = sm_of(w, p, to_peer);
     answer->question = q;
     answer->cost = warps_run(&sm, op, count, p->team ? row.warps : 1, q.teams, rounds);
+    for (uint32_t i = 0; i < count; i++)
+        if (op[i].code == LOOP_BULK_LEFT) answer->cost.ahead = op[i].n + 1;
     return &answer->cost;
 }
 
@@ -137,7 +139,7 @@ struct gpu_rows gpu_program(const struct world *w, const struct loop *p, const s
     uint64_t ps = apart ? c.next_ps : c.first_ps;
     if (!sharing.rounds) ps += c.next_ps * further / busy;
     else ps += further / busy * c.next_ps + (rest ? cost_of(w, p, given, asked, rest, to_peer, 2)->next_ps : 0);
-    return (struct gpu_rows){ ps, c.lead_ps, times * c.way_ps };
+    return (struct gpu_rows){ ps, c.lead_ps, times * c.way_ps, c.ahead };
 }
 
 static bool same_price(const struct price_key *a, const struct price_key *b)

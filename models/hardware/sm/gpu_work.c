@@ -68,6 +68,7 @@ static const struct price *work_price(struct world_rank *rank, const struct fabr
         .memory_ps = gpu_memory_ps(w, p, work->read_bytes, work->write_bytes, w->hbm),
         .sm_bytes = work->read_bytes,
         .memory_bytes = work->read_bytes + work->write_bytes,
+        .first_256 = r.ahead ? (r.ahead < work->rows ? GPU_WHOLE * r.ahead / work->rows : GPU_WHOLE) : 0,
         .bulk = p->engine == LOOP_BULK,
         .fixed = gpu_program_alone(p),
     };
@@ -81,7 +82,9 @@ uint64_t gpu_priced_work_end(struct world_rank *rank, const struct price *price,
     const uint64_t now = sim_now_ps(rank->world->sim);
     const uint64_t sm_ps = own_reserve(rank, &rank->sm[ww->sm], now, price->served_ps, price->sm_bytes) - now;
     const uint64_t memory_ps = own_reserve(rank, &rank->hbm, now, price->memory_ps, price->memory_bytes) - now;
-    const uint64_t end = start + touch_ps + later(gpu_contended_ps(price->ps, memory_ps), sm_ps);
+    const uint64_t ahead_ps = memory_ps > price->memory_ps ? memory_ps - price->memory_ps : 0;
+    const uint64_t first_ps = ahead_ps * price->first_256 / GPU_WHOLE;
+    const uint64_t end = start + touch_ps + later(gpu_contended_ps(price->ps, memory_ps - first_ps) + first_ps, sm_ps);
     gpu_moved_note(ww, price->bulk, start, end);
     return end;
 }

@@ -38,6 +38,7 @@ struct warps_cost {
     uint64_t lead_ps;  /* until the first byte leaves the SM */
     uint64_t way_ps;   /* how long a team's bytes keep the SM's way busy in one round, or its instructions keep the
                         * schedulers busy */
+    uint32_t ahead;    /* rows that a team asks for before it waits until one is used; 0: it does not wait so */
 };
 
 /* The cost of a program for `teams` teams of warps that begin together and go through it in one or two rounds. */

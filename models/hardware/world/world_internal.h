@@ -122,10 +122,11 @@ struct price {
     uint64_t served_ps;   /* how long the rows keep the SM busy */
     uint64_t memory_ps;   /* how long the rows keep the memory busy */
     uint64_t sm_bytes, memory_bytes;
-    uint64_t egress; /* stores to a peer: the rate at which the rows leave the GPU (rate_q20) */
-    bool bulk;       /* the bulk engine moves the rows */
-    bool posted;     /* nobody waits until the rows have arrived */
-    bool fixed;      /* the price does not depend on what other warps do */
+    uint32_t first_256; /* the part of the bytes that is asked for before any has come, of 256; 0: not known */
+    uint64_t egress;    /* stores to a peer: the rate at which the rows leave the GPU (rate_q20) */
+    bool bulk;          /* the bulk engine moves the rows */
+    bool posted;        /* nobody waits until the rows have arrived */
+    bool fixed;         /* the price does not depend on what other warps do */
 };
 
 /* What the price of rows depends on where no other kernel slows the memory, and the price. */
