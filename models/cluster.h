@@ -95,6 +95,8 @@ struct cluster_gpu {
                                    * 512 B, without its rows */
     uint64_t release_ps;          /* an atomic on own memory that releases: the time until the warp continues */
     uint64_t release_stores_ps;   /* release_ps if warps of the SM have just stored rows; 0: equal to release_ps */
+    uint64_t grid_barrier_ps;     /* from the last block's coming to a grid's barrier until all have passed it; 0:
+                                   * release_ps and a look */
     uint64_t sum_far_sm_rate_bps; /* how fast sums on one SM read rows that come from memory and not from the L2; 0:
                                    * no limit */
     /* Costs of programs (models/kernels/loops.h). */

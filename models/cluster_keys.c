@@ -116,6 +116,9 @@ static const struct cluster_key keys[] = {
     TIME("gpu", "release", SMS, true, gpu.release_ps, "An atomic on the GPU's own memory that releases."),
     TIME("gpu", "release-stores", SMS, true, gpu.release_stores_ps,
          "As release, where warps of the SM have just stored rows.  Default: release."),
+    TIME("gpu", "grid-barrier", SMS, true, gpu.grid_barrier_ps,
+         "From the last block's coming to a barrier of its grid until all have passed it.  Default: release and a "
+         "poll."),
     RATE("gpu", "sum-far-sm-rate", SMS, true, gpu.sum_far_sm_rate_bps,
          "Bytes that V2's sums of rows read out of memory, not the L2, one SM.  Default: no limit."),
     KEY("nvlink", "gpus", KIND_COUNT, false, nvlink.gpus,

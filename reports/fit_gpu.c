@@ -102,6 +102,8 @@ static const struct gpu_key gpu_keys[] = {
       NULL, 0 },
     { "gpu", "release-stores", GPU_TIME, "after_atom_release_gpu sms=1 warps=8 by=warp at=own", "time_ns_14336", NULL,
       NULL, 0 },
+    { "gpu", "grid-barrier", GPU_TIME_AND, "grid_barrier sms=ALL warps=32", "time_ns", "alone_atom_gpu at=own",
+      "time_ns", 0 },
     { "nvlink", "egress-rate", GPU_MOST, WHOLE("copy_5", ""), "whole_gbs_14336", NULL, NULL, 0 },
     { "nvlink", "unaligned-rate", GPU_MOST, WHOLE("copy_8", " packed"), "whole_gbs_14352", NULL, NULL, 0 },
     { "nvlink", "split-rate", GPU_SHARED, "bulk sms=ALL warps=8 to=peer shared=16", "rate_gbs_14336", WHOLE("bulk", ""),

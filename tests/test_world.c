@@ -29,7 +29,7 @@ struct operation {
     uint32_t word; /* SIGNAL, ADD: raised to 1; TOUCH: left unchanged; WAIT: until it is at least 1 */
     uint64_t size_bytes;
     uint8_t warps, rows;
-    const char *loop; /* as in a sheet; not for ADD, TOUCH; NULL: loop_of() */
+    const char *loop; /* as in a sheet; not for TOUCH; NULL: loop_of() */
     uint8_t places;   /* COPY: number of targets */
     bool defer;       /* for PUT */
     uint8_t first;    /* for STORE: the first warp */
@@ -133,7 +133,7 @@ static bool operation_play(struct player *p, const struct operation *o)
     case PUT: return fabric_put(&p->worker, &write, NULL) == 0;
     case PUT_SIGNAL: return fabric_put(&p->worker, &write, &signal) == 0;
     case SIGNAL: return fabric_signal(&p->worker, &signal) == 0;
-    case ADD: fabric_signal_add(&p->worker, o->word, 1, SITE_NONE); return true;
+    case ADD: fabric_signal_add(&p->worker, o->word, 1, site); return true;
     case TOUCH: fabric_signal_add(&p->worker, o->word, 0, SITE_NONE); return true;
     case WAIT: return fabric_load(p->worker.fabric, o->word) >= 1;
     case FLUSH: return fabric_flush(&p->worker, o->peer, o->queue) == 0;
@@ -803,6 +803,26 @@ TEST("a release beside stores")
     s->player[1].worker.sm = 0;
     stage_run(s); /* launch 1000 + step 10 + copy 500 + step 10 + release 1700 */
     CU_ASSERT(about(s->result[0].time_ps, 3220000));
+}
+
+/* A barrier of the grid opens after what its blocks have done: after a copy of another warp, or after a peer's answer
+ * to what it was told. */
+TEST("grid barrier")
+{
+    static const struct operation before[] = { { .verb = REST }, COPIES(1, 700), SIGNALS(1, 5) };
+    static const uint64_t came_ns[] = { 1010, 1810, 1410 }; /* launch 1000 + step 10 + nothing, copy 800, answer 400 */
+    for (uint64_t barrier_ns = 0; barrier_ns <= 900; barrier_ns += 900)
+        for (int i = 0; i < 3; i++) {
+            g_autofree struct stage *s = stage_new(2, 2);
+            s->cluster.gpu.release_ps = 300 * PS_PER_NS;
+            s->cluster.gpu.grid_barrier_ps = barrier_ns * PS_PER_NS;
+            s->cluster.nvlink.peek_ps = 400 * PS_PER_NS;
+            PLAY(s, 0, 1, before[i]);
+            PLAY(s, 0, 1, { .verb = REST }, { .verb = ADD, .word = 3, .loop = "grid" });
+            PLAY(s, 0, 1, WAITS(3));
+            /* + barrier, or release 300 and a look 100, + step 10 */
+            stage_takes(s, 0, (came_ns[i] + (barrier_ns ? 900 : 400) + 10) * PS_PER_NS);
+        }
 }
 
 /* An addition of 0 changes nothing, so a worker that watches the word is not stepped. */

@@ -146,6 +146,8 @@ static const struct word {
       "signals: the peer polls the data themselves, so that none is sent and no store is released for it" },
     { "in-shared", FIELD(adds), U8, 0, LOOP_ADDS_SHARED, "additions: the word is in the SM's shared memory" },
     { "along", FIELD(adds), U8, 0, LOOP_ADDS_ALONG, "additions: made together with the warp's addition before it" },
+    { "grid", FIELD(adds), U8, 0, LOOP_ADDS_GRID,
+      "additions: opens the grid's barrier, after all that its blocks have done and told peers" },
     { "whole", FIELD(whole), FLAG, 0, 0, "kernels: the sheet has all that warps do, from the first instruction on" },
     { "paired", FIELD(paired), FLAG, 0, 0, "kernels: two thread blocks make a cluster, and run on a pair of SMs" },
     { "library", FIELD(library), FLAG, 0, 0, "puts and signals: the communication library's own code posts it" },

@@ -61,6 +61,7 @@ enum loop_adds {
     LOOP_ADDS_GPU,    /* an atomic of the whole GPU, which releases earlier stores */
     LOOP_ADDS_SHARED, /* the word is in the SM's shared memory */
     LOOP_ADDS_ALONG,  /* it is made together with the warp's addition before it */
+    LOOP_ADDS_GRID,   /* it opens the barrier of the grid, to which all blocks have come */
 };
 
 /* ---- programs: what a warp does with a row, or a team of warps with all rows, one operation after another ---- */

@@ -224,6 +224,7 @@ struct site_given {
 #define SITES_UNREAD(X) \
     X(LL_KERNEL) \
     X(LL_FINISH_LANE) \
+    X(LL_GRID_COME) \
     X(LL_GRID_OPEN) \
     X(LL_BLOCK_ADD) \
     X(HT_PAIRS) \

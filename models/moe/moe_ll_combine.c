@@ -182,7 +182,7 @@ static enum worker_step returner_step(struct fabric_worker *w)
     if (!came && !ll_given_up(r, w, destination_of(t))) return WORKER_WAIT;
     if (!t->send)
         fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_LL_WORD_FIRST, .rows = 1 });
-    fabric_signal_add(w, ll_word_gate(r), 1, SITE_NONE);
+    fabric_signal_add(w, ll_word_gate(r), 1, SITE_LL_GRID_COME);
     return WORKER_DONE;
 }
 

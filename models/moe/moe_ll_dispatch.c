@@ -254,7 +254,7 @@ static bool receiver_tell(struct ll_receiver *v)
     if (rc == -EAGAIN) return false;
     assert(rc == 0);
     v->tell = false;
-    if (v->receive) fabric_signal_add(w, ll_word_gate(r), 1, SITE_NONE);
+    if (v->receive) fabric_signal_add(w, ll_word_gate(r), 1, SITE_LL_GRID_COME);
     return true;
 }
 

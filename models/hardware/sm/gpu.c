@@ -552,6 +552,12 @@ static void add_release(struct world_rank *rank, struct world_worker *ww, bool b
     if (stored_ps) gpu_lane_reach(ww, stored_ps + rank_slowed_ps(rank, later(gpu->release_stores_ps, gpu->release_ps)));
 }
 
+/* From the last block's coming to its grid's barrier until those that wait have seen that it is open. */
+static uint64_t grid_barrier_ps(const struct cluster_gpu *gpu)
+{
+    return gpu->grid_barrier_ps > gpu->poll_ps ? gpu->grid_barrier_ps : gpu->release_ps + gpu->poll_ps;
+}
+
 static void gpu_signal_add(struct fabric *f, struct fabric_worker *worker, uint32_t word, uint64_t addend,
                            enum site site)
 {
@@ -570,6 +576,7 @@ static void gpu_signal_add(struct fabric *f, struct fabric_worker *worker, uint3
     uint64_t seen_ps = later(step->last_end_ps, staged_ps);
     /* Shared memory has the value at once, and reading it there takes no poll. */
     if (adds == LOOP_ADDS_SHARED) seen_ps = later(now, seen_ps > w->poll_ps ? seen_ps - w->poll_ps : 0);
+    else if (adds == LOOP_ADDS_GRID) seen_ps = later(now, rank->end_ps) + grid_barrier_ps(gpu) - gpu->poll_ps;
     else seen_ps += bulk_ahead_ps(rank, ww->sm) + gpu->poll_ps;
     world_word_schedule(rank, word, addend, true, seen_ps);
 }
