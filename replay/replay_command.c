@@ -116,12 +116,15 @@ static void plan_clear(struct replay_plan *plan)
     schedule_free(plan->program);
 }
 
-/* Refuses --cluster: a replay always runs on this host. */
-static bool cluster_check(const struct replay_plan *plan, GError **error)
+/* Refuses options of a described machine and of simulated ranks: a replay runs on this host as it is, and its record
+ * must not say otherwise. */
+static bool machine_check(const struct replay_plan *plan, GError **error)
 {
-    if (!plan->case_options->cluster) return true;
-    return error_input(error, "--cluster: expected none, as a replay runs on this host, found '%s'",
-                       plan->case_options->cluster);
+    static const char *const simulated[] = { "cluster", "loops", "fault", "launch", "arrival", "slow" };
+    for (size_t i = 0; i < G_N_ELEMENTS(simulated); i++)
+        if (case_option_given(plan->case_options, simulated[i]))
+            return error_input(error, "--%s: expected none, as a replay runs on this host, found one", simulated[i]);
+    return true;
 }
 
 /* The limit and the default of --timeline-spans. */
@@ -230,7 +233,7 @@ static bool options_parse(int argc, char **argv, struct replay_plan *plan, GErro
     plan->warmup = (uint32_t)warmup;
     plan->repeat = (uint32_t)repeat;
     plan->check = !no_check;
-    return fine && cluster_check(plan, error) && live_command_check(plan->command, error);
+    return fine && machine_check(plan, error) && live_command_check(plan->command, error);
 }
 
 /* Checks that --num-ranks is the number of ranks that --ranks, --world-size or mpirun gives. */

@@ -6,6 +6,7 @@ try replay --ranks -1
 try replay --ranks 0
 try measure --ranks 0
 try replay --ranks 2 --cluster nosuch
+for option in fault=qp:one slow=0:2x arrival=exp:5us launch=loop loops=nosuch; do try replay --ranks 2 --$option; done
 try replay --ranks 2 --fabric pigeon
 try replay --ranks 2 --signalling smoke
 try replay --ranks 2 --hidden 100 --num-experts 8
