@@ -94,7 +94,7 @@ static const struct field field_table[] = {
     { "messages", FIELD_COUNT, WORK | MAKES, AT(messages), 1, 1 << 24, 100, NULL, "N",
       "P2p: messages of each phase (default 100)", "p2p" },
     { "in-flight", FIELD_COUNT, MAKES, AT(in_flight), 1, 4096, 64, NULL, "N",
-      "All but ll, normal and v2: messages that a worker has on their way by RDMA (default 64)", COLL },
+      "Messages that a worker has on their way by RDMA (default 64)", COLL },
     { "algorithm", FIELD_CHOICE, MAKES, AT(algorithm), 0, 0, 0, "hybrid|ring|tree|leader", "NAME",
       "Allgather: hybrid (puts between nodes, stores within, the default), ring (NCCL's), or leader (one rank a node "
       "gets what the others have; the host's streams); allreduce: ring or tree (default: as NCCL chooses)",
@@ -305,12 +305,61 @@ bool case_option_names_file(uint32_t index) { return field_table[index].flags & 
 
 const char *case_option_name(uint32_t index) { return index < FIELDS ? field_table[index].name : NULL; }
 
+static bool word_in(const char *words, const char *word)
+{
+    g_auto(GStrv) list = g_strsplit(words, "|", 0);
+    return g_strv_contains((const char *const *)list, word);
+}
+
 bool case_option_applies(uint32_t index, const char *kernel)
 {
     assert(index < FIELDS && kernel);
-    if (!field_table[index].only) return true;
-    g_auto(GStrv) word = g_strsplit(field_table[index].only, "|", 0);
-    return g_strv_contains((const char *const *)word, kernel);
+    return !field_table[index].only || word_in(field_table[index].only, kernel);
+}
+
+#define OTHER_MOE "one-sided|two-sided|mori|mori-ll|mega-moe|pplx"
+
+/* Options, and the kernels that would ignore them.  Other kernels take or refuse them. */
+static const struct {
+    const char *options, *kernels;
+} ignored[] = {
+    { "hook", "normal|v2|one-sided|two-sided|mori|mori-ll|mega-moe|" COLL },
+    { "flush", "normal|v2|" OTHER_MOE "|" COLL },
+    { "zero-copy", "normal|v2|" COLL },
+    { "cached|weights|num-bias|worst-tokens", "ll|" COLL },
+    { "cpu-sync|overlap", "ll|normal|" OTHER_MOE "|" COLL },
+    { "nvl-chunk|rdma-chunk|nvl-buffer|rdma-buffer|combine-nvl-chunk|combine-rdma-chunk|combine-nvl-buffer|"
+      "combine-rdma-buffer",
+      "ll|v2|" OTHER_MOE "|" COLL },
+    { "messages", "ll|normal|v2|" OTHER_MOE "|alltoallv|allgather|reducescatter|allreduce|ag-rs" },
+    { "in-flight|nccl", "ll|normal|v2|" OTHER_MOE },
+    { "deepep", OTHER_MOE "|" COLL },
+    { "expand|single-reduction|direct|logfmt|round-scale|ue8m0|intermediate|num-warps|rdma-sms|expert-alignment|"
+      "deepgemm",
+      COLL },
+};
+
+static bool option_ignored(uint32_t index, const char *kernel)
+{
+    bool any = false;
+    for (size_t i = 0; i < G_N_ELEMENTS(ignored); i++)
+        any = any || (word_in(ignored[i].options, field_table[index].name) && word_in(ignored[i].kernels, kernel));
+    return any;
+}
+
+bool case_kernel_takes(const struct case_options *c, GError **error)
+{
+    struct case_options initial;
+    case_init(&initial);
+    for (uint32_t i = 0; i < FIELDS; i++) {
+        if (!case_option_given(c, field_table[i].name) || !option_ignored(i, case_kernel(c))) continue;
+        g_autofree char *value = case_option_text(c, i), *usual = case_option_text(&initial, i);
+        const char *choices = field_table[i].choices;
+        if (!usual && choices) usual = g_strndup(choices, strcspn(choices, "|"));
+        if (g_strcmp0(value, usual) != 0)
+            return error_input(error, "--%s: %s kernels do not have it", field_table[i].name, case_kernel(c));
+    }
+    return true;
 }
 
 /* If the user did not give num-sms, it is part of what defines a case only for the normal kernels.  For other

@@ -93,6 +93,8 @@ bool case_option_given(const struct case_options *c, const char *name);
 bool case_option_names_file(uint32_t index);
 /* Whether the option at this index matters to a kernel.  If so, the kernel's records have it. */
 bool case_option_applies(uint32_t index, const char *kernel);
+/* False and *error if an option was given a value that the kernel would ignore. */
+bool case_kernel_takes(const struct case_options *c, GError **error);
 /* Whether records that differ in the option at this index are of different cases.  c must be as case_resolved()
  * leaves it. */
 bool case_option_makes_case(uint32_t index, const struct case_options *c);

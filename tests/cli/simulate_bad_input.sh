@@ -90,3 +90,10 @@ ls
 
 echo '# a refused case gets one line, and none about defaults'
 run --cluster $cluster --kernel normal --num-ranks 3
+
+echo '# what a kernel would ignore is refused, unless it is the default'
+for ignored in '--hook --kernel normal' '--cached --kernel ll' '--worst-tokens --kernel allgather' '--nvl-chunk 8 --kernel v2' \
+               '--overlap --kernel mori' '--messages 3 --kernel ll' '--flush cold --kernel pplx' '--zero-copy --kernel p2p'; do
+    run --cluster $cluster $ignored
+done
+run --cluster $cluster --kernel normal $small --messages 100 --flush warm
