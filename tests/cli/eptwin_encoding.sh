@@ -30,7 +30,8 @@ $EPTWIN sweep --cluster h200.ini --num-ranks 2 --num-tokens 4,8 --hidden 512 --o
 echo '[rank 0] Dispatch bandwidth: 40.00 GB/s, avg_t=180.00 us | Combine bandwidth: 42.00 GB/s, avg_t=340.00 us' >log.txt
 for file in cases.csv net.json h200.ini record.csv sweep.csv log.txt; do mark $file; done
 $EPTWIN cluster check marked_h200.ini
-$EPTWIN validate marked_cases.csv --cluster marked_h200.ini --num-ranks 2 --num-tokens 4 --hidden 512 --output v.csv | awk '$1 == "all" { print $2, "case" }'
+$EPTWIN validate marked_cases.csv --cluster marked_h200.ini --num-ranks 2 --num-tokens 4 --hidden 512 --output v.csv |
+    awk '$1 == "all" { print $2, "case" }'
 $EPTWIN step --net marked_net.json --cluster h200 --num-ranks 8 --batch 1 --layers 1 --format text | grep -c TPOT
 $EPTWIN compare marked_record.csv record.csv | grep -c '^dispatch'
 $EPTWIN sweep show marked_sweep.csv | tail -n 1 | cut -c1-10
