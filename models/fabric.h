@@ -251,12 +251,14 @@ static inline void fabric_work(struct fabric_worker *w, const struct fabric_work
 /* Before the launch: declares that the worker is to be stepped when one of these words of its rank changes, and that it
  * has nothing to do while the word is below `least` (0: it has).  A word may have several watchers.  Watches hold until
  * the end of the kernel.
- * In a step: says that the next step has nothing to do while `word`, which it watches already, is below `least`. */
+ * In a step: says that the next step has nothing to do while `word`, which it watches already, is below `least`.  A
+ * world may leave out steps in which there is nothing to do. */
 static inline void fabric_watch(struct fabric_worker *w, uint32_t word, uint32_t word_count, uint64_t least)
 {
     w->fabric->ops->watch(w->fabric, w, word, word_count, least);
 }
 
+/* Asks for a step: if the current one ends with WORKER_WAIT, the next is due at time_ps at the latest (rule 10). */
 static inline void fabric_wake_at(struct fabric_worker *w, uint64_t time_ps)
 {
     w->fabric->ops->wake_at(w->fabric, w, time_ps);
