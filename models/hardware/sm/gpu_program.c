@@ -114,8 +114,6 @@ static const struct warps_cost *cost_of(const struct world *w, const struct loop
     const struct warps_sm sm = sm_of(w, p, to_peer);
     answer->question = q;
     answer->cost = warps_run(&sm, op, count, p->team ? row.warps : 1, q.teams, rounds);
-    for (uint32_t i = 0; i < count; i++)
-        if (op[i].code == LOOP_BULK_LEFT) answer->cost.ahead = op[i].n + 1;
     return &answer->cost;
 }
 

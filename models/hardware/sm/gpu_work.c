@@ -75,7 +75,8 @@ static const struct price *work_price(struct world_rank *rank, const struct fabr
     return &kept->price;
 }
 
-/* Other work that uses the memory makes the warps wait, too. */
+/* Other work that uses the memory makes the warps wait, too.  Nothing hides the wait for the first rows if all teams
+ * ask for these at once: the part of the queue ahead that is such rows counts in full. */
 uint64_t gpu_priced_work_end(struct world_rank *rank, const struct price *price, uint64_t start, uint64_t touch_ps)
 {
     struct world_worker *ww = rank->now.worker;

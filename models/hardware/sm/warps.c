@@ -293,10 +293,14 @@ struct warps_cost warps_run(const struct warps_sm *sm, const struct loop_op *op,
     r.after[WARPS_MOST] = r.before[WARPS_MOST] = WARPS_MOST;
     for (uint32_t i = 0; i < r.warp_count; i++) r.warp[i].number = i;
     warps_go(&r);
+    uint32_t ahead = 0;
+    for (uint32_t i = 0; i < op_count; i++)
+        if (op[i].code == LOOP_BULK_LEFT) ahead = op[i].n + 1;
     const uint64_t last_ps = r.round_ps[r.rounds - 1];
     const uint64_t busy_ps = later_of(later_of(r.way_busy_ps, r.port_busy_ps), r.scheduled_ps / SCHEDULERS);
     return (struct warps_cost){ .first_ps = r.round_ps[0],
                                 .next_ps = last_ps > r.round_ps[0] ? last_ps - r.round_ps[0] : 0,
                                 .lead_ps = r.lead_ps < r.round_ps[0] ? r.lead_ps : r.round_ps[0],
-                                .way_ps = busy_ps / (r.rounds * teams) };
+                                .way_ps = busy_ps / (r.rounds * teams),
+                                .ahead = ahead };
 }

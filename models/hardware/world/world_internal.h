@@ -122,8 +122,8 @@ struct price {
     uint64_t served_ps;   /* how long the rows keep the SM busy */
     uint64_t memory_ps;   /* how long the rows keep the memory busy */
     uint64_t sm_bytes, memory_bytes;
-    uint32_t first_256; /* the part of the bytes that is asked for before any has come, of 256; 0: not known */
     uint64_t egress;    /* stores to a peer: the rate at which the rows leave the GPU (rate_q20) */
+    uint32_t first_256; /* a team's sums: the part of the bytes, of 256, that it asks for before any has come; else 0 */
     bool bulk;          /* the bulk engine moves the rows */
     bool posted;        /* nobody waits until the rows have arrived */
     bool fixed;         /* the price does not depend on what other warps do */
