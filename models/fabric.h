@@ -45,6 +45,8 @@
 #define MODELS_FABRIC_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 #include "models/kernels/sites.h"
 #include "models/worker.h"

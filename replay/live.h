@@ -11,6 +11,7 @@
 #define REPLAY_LIVE_H
 
 #include <glib.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include "models/fabric.h"

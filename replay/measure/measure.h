@@ -7,6 +7,7 @@
 #define REPLAY_MEASURE_H
 
 #include <glib.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include "replay/bootstrap/bootstrap.h"
