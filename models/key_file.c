@@ -75,7 +75,9 @@ static bool read_failed(const char *path, const char *cause, GError **error)
 static bool text_read(struct key_file *file, const char *text, size_t size, GError **error)
 {
     g_autoptr(GError) cause = NULL;
-    if (g_str_has_prefix(text, "\xef\xbb\xbf")) text += 3, size -= 3; /* a byte-order mark */
+    const size_t mark = g_str_has_prefix(text, "\xef\xbb\xbf") ? 3 : 0; /* a byte-order mark */
+    text += mark;
+    size -= mark;
     if (!scan_text(file, text, size, error)) return false;
     if (g_key_file_load_from_data(file->keys, text, size, G_KEY_FILE_KEEP_TRANSLATIONS, &cause)) return true;
     return read_failed(file->path, cause->message, error);

@@ -65,7 +65,7 @@ struct explain {
     GArray *ranks;           /* struct explain_rank */
     GArray *calls;           /* struct explain_call, once explain_split() has run */
     uint32_t world;          /* ranks of the case; if there are more than ranks->len, some were not recorded */
-    uint32_t numbers;        /* more than any recorded rank's number */
+    uint32_t numbers;        /* the largest number of a recorded rank, plus 1 */
     uint32_t ranks_per_node; /* 0: not known, taken as one node */
     bool aligned;            /* the ranks' clocks differed and were aligned by the ends of kernels */
 };

@@ -171,8 +171,8 @@ char *const *sweep_longest_row(const struct sweep_results *results, const GPtrAr
                                const struct sweep_goal *goal);
 /* A figure with five digits, or more if more stand before the decimal point.  Freed by the caller. */
 char *sweep_figure_text(double figure);
-/* Appends how many points are impossible, have not the phases that are asked for, or are still to be run.  shown: how
- * many are none of these. */
+/* Appends how many points are impossible, how many lack the phases that are asked for, and how many are still to be
+ * run.  shown: how many points are none of these. */
 void sweep_left_append(const struct sweep_results *results, guint shown, GString *out);
 
 /* Appends at most `limit` points.  If no work was swept, these are the best points, the best first.  If work and
