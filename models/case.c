@@ -21,6 +21,7 @@ enum field_flag {
     FILES = 8,  /* the option's value names a file, perhaps as "WORD:FILE" or "FILE@LAYERS" (case_files.c) */
     WORK = 16,  /* the option says what there is to do, not how it is done.  Results that differ in it are of
                  * different work, so none of its values is best (case_option_is_work()) */
+    OPEN = 32,  /* none of the option's choices is its default: kernels choose, or do without */
 };
 
 enum field_type { FIELD_COUNT, FIELD_SEED, FIELD_FLAG, FIELD_CHOICE, FIELD_TEXT };
@@ -32,36 +33,37 @@ struct field {
     size_t offset;
     uint32_t least, most; /* the least and the greatest number that a user may give (FIELD_COUNT) */
     uint32_t initial;     /* the value if the user gives none; 0, whatever `least` is: the value is decided later */
-    const char *choices;  /* "a|b|c"; the first is the default unless initial_text gives another */
+    const char *choices;  /* "a|b|c"; the first is the default unless OPEN */
     const char *argument; /* the placeholder of the value in --help */
     const char *help;
-    const char *only; /* the kernels whose records have the option: "a|b"; NULL: all kernels' records have it */
 };
 
 /* clang-format off: these are initialisers, not blocks */
 #define AT(member) offsetof(struct case_options, member)
 #define COUNT(name, member, flags, least, most, initial, help) \
     { \
-        name, FIELD_COUNT, flags, AT(member), least, most, initial, NULL, "N", help, NULL \
+        name, FIELD_COUNT, flags, AT(member), least, most, initial, NULL, "N", help \
     }
 #define FLAG(name, member, flags, help) \
     { \
-        name, FIELD_FLAG, flags, AT(member), 0, 0, 0, NULL, NULL, help, NULL \
+        name, FIELD_FLAG, flags, AT(member), 0, 0, 0, NULL, NULL, help \
     }
 #define TEXT(name, member, flags, argument, help) \
     { \
-        name, FIELD_TEXT, flags, AT(member), 0, 0, 0, NULL, argument, help, NULL \
+        name, FIELD_TEXT, flags, AT(member), 0, 0, 0, NULL, argument, help \
     }
-#define CHOICE(name, member, flags, choices, help) \
+#define CHOICE(name, member, flags, choices, argument, help) \
     { \
-        name, FIELD_CHOICE, flags, AT(member), 0, 0, 0, choices, "NAME", help, NULL \
+        name, FIELD_CHOICE, flags, AT(member), 0, 0, 0, choices, argument, help \
     }
 /* clang-format on */
 
-#define COLL    "alltoallv|allgather|reducescatter|allreduce|ag-rs|p2p"
+#define COLL     "alltoallv|allgather|reducescatter|allreduce|ag-rs|p2p"
+#define UNHOOKED "normal|v2|one-sided|two-sided|mori|mori-ll|mega-moe"
+#define MOE      "ll|" UNHOOKED "|pplx"
 /* Changes to DeepEP whose names stand for versions (models/moe/moe_deepep.h).  "before-NAME" stands for a version,
  * too. */
-#define DEEPEPS "zero-copy, ibgda, starts, ll-nvlink, bulk, heads, bulk-dispatch, bulk-combine, forwarders, logfmt, v2"
+#define DEEPEPS  "zero-copy, ibgda, starts, ll-nvlink, bulk, heads, bulk-dispatch, bulk-combine, forwarders, logfmt, v2"
 
 /* The name of ranks-per-node in DeepEP's tests.  It also sets the number of ranks if no other option gives it. */
 static const struct field processes_alias = {
@@ -74,50 +76,43 @@ static const struct field processes_alias = {
     0,
     NULL,
     "N",
-    "As DeepEP's tests have it: ranks of a node, and of all unless --num-ranks says how many",
-    NULL
+    "As DeepEP's tests have it: ranks of a node, and of all unless --num-ranks says how many"
 };
 
 static const struct field field_table[] = {
     CHOICE(
-        "kernel", kernel, MAKES | ROUTES, "ll|normal|v2|one-sided|two-sided|mori|mori-ll|mega-moe|pplx|" COLL,
+        "kernel", kernel, MAKES | ROUTES, MOE "|" COLL, "NAME",
         "Kernels: ll (low latency, the default), normal (high throughput), v2, one-sided, two-sided (TensorRT-LLM's), "
         "mori, mori-ll (AMD's), mega-moe (DeepGEMM's, with the experts), pplx (pplx-garden's); "
         "or alltoallv, allgather, reducescatter, allreduce, ag-rs (NCCL's two), p2p"),
-    { "matrix", FIELD_TEXT, WORK | MAKES | ROUTES | FILES, AT(matrix), 0, 0, 0, NULL, "SPEC",
-      "Alltoallv: a file of messages, uniform:BYTES or lognormal:BYTES[:S] (default: what the routing sends)",
-      "alltoallv" },
-    { "size", FIELD_TEXT, WORK | MAKES, AT(size), 0, 0, 0, NULL, "SIZE",
-      "Allgather, reducescatter: of a rank's block (default 1 MiB); allreduce: of what a rank has (1 MiB); p2p: of a "
-      "message (64 KiB)",
-      "allgather|reducescatter|allreduce|p2p" },
-    { "messages", FIELD_COUNT, WORK | MAKES, AT(messages), 1, 1 << 24, 100, NULL, "N",
-      "P2p: messages of each phase (default 100)", "p2p" },
-    { "in-flight", FIELD_COUNT, MAKES, AT(in_flight), 1, 4096, 64, NULL, "N",
-      "Messages that a worker has on their way by RDMA (default 64)", COLL },
-    { "algorithm", FIELD_CHOICE, MAKES, AT(algorithm), 0, 0, 0, "hybrid|ring|tree|leader", "NAME",
-      "Allgather: hybrid (puts between nodes, stores within, the default), ring (NCCL's), or leader (one rank a node "
-      "gets what the others have; the host's streams); allreduce: ring or tree (default: as NCCL chooses)",
-      "allgather|allreduce" },
-    { "protocol", FIELD_CHOICE, MAKES, AT(protocol), 0, 0, 0, "ll|ll128|simple", "NAME",
-      "NCCL's protocol: allgather by ring, reducescatter, allreduce, ag-rs (default: as NCCL chooses)",
-      "allgather|reducescatter|allreduce|ag-rs" },
-    { "nccl", FIELD_CHOICE, MAKES, AT(nccl), 0, 0, 0, "2.29|2.28", "VERSION",
-      "Which NCCL, by whose rules messages and collectives are parted: 2.29 (from 2.29.2 on, the default) or 2.28",
-      "alltoallv|allgather|reducescatter|allreduce|ag-rs" },
-    { "issue", FIELD_CHOICE, MAKES, AT(issue), 0, 0, 0, "kernel|host|copy|nccl", "NAME",
-      "P2p: who issues a put: a kernel (the default), or calls of the host: a kernel each, a copy engine, NCCL; "
-      "allgather: copy: the host's streams, ring and leader; alltoallv: nccl: its sends and receives, within a node",
-      "p2p|allgather|alltoallv" },
-    { "compute", FIELD_TEXT, WORK | MAKES, AT(compute), 0, 0, 0, NULL, "LOAD",
-      "Beside the kernel: read:RATE, write:RATE or copy:RATE of the GPU's memory, with :l2 of data that stay in the L2 "
-      "(as copy:2600GB/s, all SMs together); "
-      "gemm:ROWSxKxN or grouped:EXPERTSxROWSxKxN, BF16 or with :fp8, over and over, several in turn with +; or a time "
-      "of arithmetic (as "
-      "100us), which others than ll, normal and v2 run once more with it",
-      NULL },
-    { "compute-sms", FIELD_TEXT, MAKES, AT(compute_sms), 0, 0, 0, NULL, "A:B",
-      "SMs A to B - 1 of that (default: those that the kernel leaves; if none, all, but ll needs --num-sms)", NULL },
+    TEXT("matrix", matrix, WORK | MAKES | ROUTES | FILES, "SPEC",
+         "Alltoallv: a file of messages, uniform:BYTES or lognormal:BYTES[:S] (default: what the routing sends)"),
+    TEXT(
+        "size", size, WORK | MAKES, "SIZE",
+        "Allgather, reducescatter: of a rank's block (default 1 MiB); allreduce: of what a rank has (1 MiB); p2p: of a "
+        "message (64 KiB)"),
+    COUNT("messages", messages, WORK | MAKES, 1, 1 << 24, 100, "P2p: messages of each phase (default 100)"),
+    COUNT("in-flight", in_flight, MAKES, 1, 4096, 64, "Messages that a worker has on their way by RDMA (default 64)"),
+    CHOICE(
+        "algorithm", algorithm, MAKES | OPEN, "hybrid|ring|tree|leader", "NAME",
+        "Allgather: hybrid (puts between nodes, stores within, the default), ring (NCCL's), or leader (one rank a node "
+        "gets what the others have; the host's streams); allreduce: ring or tree (default: as NCCL chooses)"),
+    CHOICE("protocol", protocol, MAKES | OPEN, "ll|ll128|simple", "NAME",
+           "NCCL's protocol: allgather by ring, reducescatter, allreduce, ag-rs (default: as NCCL chooses)"),
+    CHOICE(
+        "nccl", nccl, MAKES, "2.29|2.28", "VERSION",
+        "Which NCCL, by whose rules messages and collectives are parted: 2.29 (from 2.29.2 on, the default) or 2.28"),
+    CHOICE(
+        "issue", issue, MAKES, "kernel|host|copy|nccl", "NAME",
+        "P2p: who issues a put: a kernel (the default), or calls of the host: a kernel each, a copy engine, NCCL; "
+        "allgather: copy: the host's streams, ring and leader; alltoallv: nccl: its sends and receives, within a node"),
+    TEXT("compute", compute, WORK | MAKES, "LOAD",
+         "Beside the kernel: read:RATE, write:RATE or copy:RATE of the GPU's memory, with :l2 of data that stay in the "
+         "L2 (as copy:2600GB/s, all SMs together); gemm:ROWSxKxN or grouped:EXPERTSxROWSxKxN, BF16 or with :fp8, over "
+         "and over, several in turn with +; or a time of arithmetic (as 100us), which others than ll, normal and v2 "
+         "run once more with it"),
+    TEXT("compute-sms", compute_sms, MAKES, "A:B",
+         "SMs A to B - 1 of that (default: those that the kernel leaves; if none, all, but ll needs --num-sms)"),
     COUNT("num-tokens", num_tokens, WORK | MAKES | ROUTES, 1, 1 << 20, 0,
           "Tokens of each rank (default 128 for ll, else 4096; of a trace: at most this many)"),
     TEXT("tokens-per-rank", tokens_per_rank, WORK | MAKES | ROUTES, "N|N|...", "Tokens of each rank where they differ"),
@@ -132,13 +127,15 @@ static const struct field field_table[] = {
           "GPUs (default 8, or the trace's; of a trace: the first N)"),
     COUNT("ranks-per-node", ranks_per_node, MAKES | ROUTES, 1, 65535, 0,
           "GPUs that reach each other by NVLink (default: the cluster's; replay: all ranks of a host)"),
-    CHOICE("dtype", dtype, MAKES, "fp8|bf16", "Format of dispatched tokens: fp8 (the default) or bf16"),
+    CHOICE("dtype", dtype, MAKES, "fp8|bf16", "NAME", "Format of dispatched tokens: fp8 (the default) or bf16"),
     FLAG("disable-nvlink", nvlink_disabled, MAKES, "Peers of the same node are reached by RDMA too; normal: by PCIe"),
     FLAG("hook", hook, MAKES, "Low latency, pplx: send and receive as kernels of their own"),
     FLAG("logfmt", logfmt, MAKES,
          "Low latency combine: rows return as logarithms of 10 bits where their values allow it"),
-    CHOICE("flush", flush, MAKES, "warm|cold",
-           "Low latency: caches hold what the call before left (warm, the default), or were flushed (cold)"),
+    CHOICE("flush", flush, MAKES, "warm|cold", "NAME",
+           "Low latency: caches hold what the call before left (warm, the default), or were flushed (cold); normal: "
+           "the same "
+           "either way"),
     FLAG("zero-copy", zero_copy, MAKES, "Low latency, one-sided, mori combine: rows already lie where they leave from"),
     TEXT("mask-timeout", mask_timeout, MAKES, "TIME",
          "Low latency: mask ranks that keep others waiting longer than this (as 100us; default: wait for ever)"),
@@ -153,8 +150,8 @@ static const struct field field_table[] = {
          "V2, several nodes: each rank's copy of a token goes to it by itself (allow_hybrid_mode = 0)"),
     FLAG("cpu-sync", cpu_sync, MAKES, "V2: the host waits for the counts before it launches dispatch's second kernel"),
     FLAG("overlap", overlap, MAKES, "V2: choose as few SMs as the links need, not 64 at least"),
-    { "api", FIELD_CHOICE, MAKES, AT(api), 0, 0, 0, "hybrid-ep", "NAME",
-      "V2: these calls, too, each with what it does around the kernel: hybrid-ep (copies, routing maps)", "v2" },
+    CHOICE("api", api, MAKES | OPEN, "hybrid-ep", "NAME",
+           "V2: these calls, too, each with what it does around the kernel: hybrid-ep (copies, routing maps)"),
     FLAG("weights", weights, MAKES | ROUTES, "Normal combine: carry the top-k weights"),
     FLAG("round-scale", round_scale, MAKES, "FP8 scales are powers of two"),
     FLAG("ue8m0", ue8m0, MAKES, "FP8 scales are stored as exponents (needs --round-scale)"),
@@ -166,8 +163,8 @@ static const struct field field_table[] = {
           "Mori between nodes: of num-sms, those that serve other nodes (0: 2/3)"),
     COUNT("intermediate", intermediate, MAKES, 0, 65536, 0,
           "Mega-moe: values between the two layers of an expert (0: 2048)"),
-    { "deepgemm", FIELD_CHOICE, MAKES, AT(deepgemm), 0, 0, 0, "2026-06|2026-04", "DATE",
-      "Mega-moe: which DeepGEMM: 2026-06 (54e2261, the default) or 2026-04 (7f2a703, the first with it)", "mega-moe" },
+    CHOICE("deepgemm", deepgemm, MAKES, "2026-06|2026-04", "DATE",
+           "Mega-moe: which DeepGEMM: 2026-06 (54e2261, the default) or 2026-04 (7f2a703, the first with it)"),
     COUNT("num-bias", num_bias, MAKES, 0, 2, 0, "Normal combine: bias tensors, 0 to 2"),
     COUNT("expert-alignment", expert_alignment, MAKES, 1, 65536, 1, "Normal: counts of experts are multiples of this"),
     COUNT("nvl-chunk", nvl_chunk, MAKES, 0, 65536, 0, "Dispatch: tokens in an NVLink chunk (0: as recommended)"),
@@ -183,8 +180,8 @@ static const struct field field_table[] = {
     COUNT("combine-rdma-buffer", combine_rdma_buffer, MAKES, 0, 65536, 0,
           "Combine: slots of an RDMA ring (0: as recommended)"),
     { "seed", FIELD_SEED, WORK | MAKES | ROUTES | DRAWS, AT(seed), 0, 0, 0, NULL, "N",
-      "Seed of all that is drawn (default 0)", NULL },
-    CHOICE("data", data, 0, "pattern|constant|random",
+      "Seed of all that is drawn (default 0)" },
+    CHOICE("data", data, 0, "pattern|constant|random", "NAME",
            "What tokens hold (default: pattern for ll, random with --logfmt, else constant)"),
     TEXT("routing", routing, WORK | MAKES | ROUTES, "NAME[:VALUE]",
          "Draw it: uniform (the default), zipf:S, zipf-packed:S, lognormal:S, imbalance:F, hot-expert:P, hot-rank:P, "
@@ -200,7 +197,7 @@ static const struct field field_table[] = {
     TEXT("loops", loops, FILES, "FILE", "Loops of another build of the kernels: lines for eptwin kernel's"),
     TEXT("fault", fault, 0, "WHAT:WHERE EDIT|...",
          "Break the machine: nic:n1.g3 rate=0.5, link:leaf0-spine1 down, rank:5 slow=2, qp: one, nics: all-on=0"),
-    CHOICE("launch", launch, 0, "barrier|stream|loop",
+    CHOICE("launch", launch, 0, "barrier|stream|loop", "NAME",
            "Simulated ranks launch a kernel: together (barrier, the default), or when their last one ended: each once "
            "(stream), or dispatch and combine each over and over, as public tests do (loop)"),
     TEXT("arrival", arrival, FILES, "SPEC",
@@ -311,55 +308,103 @@ static bool word_in(const char *words, const char *word)
     return g_strv_contains((const char *const *)list, word);
 }
 
-bool case_option_applies(uint32_t index, const char *kernel)
-{
-    assert(index < FIELDS && kernel);
-    return !field_table[index].only || word_in(field_table[index].only, kernel);
-}
-
-#define OTHER_MOE "one-sided|two-sided|mori|mori-ll|mega-moe|pplx"
-
-/* Options, and the kernels that would ignore them.  Other kernels take or refuse them. */
+/* Options that only some kernels have, and these kernels.  All kernels have the others. */
 static const struct {
     const char *options, *kernels;
-} ignored[] = {
-    { "hook", "normal|v2|one-sided|two-sided|mori|mori-ll|mega-moe|" COLL },
-    { "flush", "normal|v2|" OTHER_MOE "|" COLL },
-    { "zero-copy", "normal|v2|" COLL },
-    { "cached|weights|num-bias|worst-tokens", "ll|" COLL },
-    { "cpu-sync|overlap", "ll|normal|" OTHER_MOE "|" COLL },
-    { "nvl-chunk|rdma-chunk|nvl-buffer|rdma-buffer|combine-nvl-chunk|combine-rdma-chunk|combine-nvl-buffer|"
-      "combine-rdma-buffer",
-      "ll|v2|" OTHER_MOE "|" COLL },
-    { "messages", "ll|normal|v2|" OTHER_MOE "|alltoallv|allgather|reducescatter|allreduce|ag-rs" },
-    { "in-flight|nccl", "ll|normal|v2|" OTHER_MOE },
-    { "deepep", OTHER_MOE "|" COLL },
-    { "expand|single-reduction|direct|logfmt|round-scale|ue8m0|intermediate|num-warps|rdma-sms|expert-alignment|"
-      "deepgemm",
-      COLL },
+} only[] = {
+    { "matrix", "alltoallv" },
+    { "size", "allgather|reducescatter|allreduce|p2p" },
+    { "messages", "p2p" },
+    { "in-flight", COLL },
+    { "algorithm", "allgather|allreduce" },
+    { "protocol", "allgather|reducescatter|allreduce|ag-rs" },
+    { "nccl", "alltoallv|allgather|reducescatter|allreduce|ag-rs" },
+    { "issue", "p2p|allgather|alltoallv" },
+    { "compute|compute-sms", "ll|normal|v2|alltoallv|allgather|reducescatter|allreduce|p2p" },
+    { "num-tokens|tokens-per-rank|hidden|num-topk|num-experts|num-topk-groups|dtype|routing|masked-places|trace|"
+      "trace-weights|step|layer|traffic|placement",
+      MOE "|alltoallv|ag-rs" },
+    { "data|round-scale", MOE },
+    { "ue8m0", "ll|" UNHOOKED },
+    { "hook", "ll|pplx" },
+    { "logfmt|mask-timeout|fail", "ll" },
+    { "flush", "ll|normal" },
+    { "zero-copy", "ll|one-sided|mori|mori-ll" },
+    { "deepep", "ll|normal|v2" },
+    { "cached|weights|num-bias", "normal|v2" },
+    { "expert-alignment", UNHOOKED "|pplx" },
+    { "worst-tokens|nvl-chunk|rdma-chunk|nvl-buffer|rdma-buffer|combine-nvl-chunk|combine-rdma-chunk|"
+      "combine-nvl-buffer|combine-rdma-buffer",
+      "normal" },
+    { "expand|single-reduction|direct|cpu-sync|overlap|api", "v2" },
+    { "num-warps|rdma-sms", "mori|mori-ll" },
+    { "intermediate|deepgemm", "mega-moe" },
 };
 
-static bool option_ignored(uint32_t index, const char *kernel)
+/* The kernels that have the option at this index: "a|b".  NULL: all have it. */
+static const char *option_kernels(uint32_t index)
 {
-    bool any = false;
-    for (size_t i = 0; i < G_N_ELEMENTS(ignored); i++)
-        any = any || (word_in(ignored[i].options, field_table[index].name) && word_in(ignored[i].kernels, kernel));
-    return any;
+    assert(index < FIELDS);
+    for (size_t i = 0; i < G_N_ELEMENTS(only); i++)
+        if (word_in(only[i].options, field_table[index].name)) return only[i].kernels;
+    return NULL;
+}
+
+bool case_option_applies(uint32_t index, const char *kernel)
+{
+    const char *kernels = option_kernels(index);
+    return !kernels || word_in(kernels, kernel);
+}
+
+/* Whether the option was given another value than its default. */
+static bool option_changed(const struct case_options *c, uint32_t index)
+{
+    if (!(c->given[index / 64] >> index % 64 & 1)) return false;
+    struct case_options initial;
+    case_init(&initial);
+    const char *choices = field_table[index].choices;
+    g_autofree char *value = case_option_text(c, index), *usual = case_option_text(&initial, index);
+    if (!usual && choices && !(field_table[index].flags & OPEN)) usual = g_strndup(choices, strcspn(choices, "|"));
+    return g_strcmp0(value, usual) != 0;
+}
+
+bool case_kernels_take(const struct case_options *c, const char *const *kernels, GError **error)
+{
+    for (uint32_t i = 0; i < FIELDS; i++) {
+        if (!option_changed(c, i)) continue;
+        const char *const *k = kernels;
+        while (*k && !case_option_applies(i, *k)) k++;
+        if (*k) continue;
+        g_autofree char *found = g_strjoinv(", ", (char **)kernels);
+        g_auto(GStrv) able = g_strsplit(option_kernels(i), "|", 0);
+        char *last = able[g_strv_length(able) - 1];
+        able[g_strv_length(able) - 1] = NULL;
+        g_autofree char *others = g_strjoinv(", ", able);
+        g_autofree char *expected = *others ? g_strconcat(others, " or ", last, NULL) : g_strdup(last);
+        g_free(last);
+        return error_input(error, "%s: expected kernel %s, found %s", field_table[i].name, expected, found);
+    }
+    return true;
 }
 
 bool case_kernel_takes(const struct case_options *c, GError **error)
 {
+    const char *const kernel[] = { case_kernel(c), NULL };
+    return case_kernels_take(c, kernel, error);
+}
+
+void case_settings_drop(struct case_options *c)
+{
     struct case_options initial;
     case_init(&initial);
     for (uint32_t i = 0; i < FIELDS; i++) {
-        if (!case_option_given(c, field_table[i].name) || !option_ignored(i, case_kernel(c))) continue;
-        g_autofree char *value = case_option_text(c, i), *usual = case_option_text(&initial, i);
-        const char *choices = field_table[i].choices;
-        if (!usual && choices) usual = g_strndup(choices, strcspn(choices, "|"));
-        if (g_strcmp0(value, usual) != 0)
-            return error_input(error, "--%s: %s kernels do not have it", field_table[i].name, case_kernel(c));
+        const struct field *f = &field_table[i];
+        if (f->flags & WORK || case_option_applies(i, case_kernel(c))) continue;
+        c->given[i / 64] &= ~(UINT64_C(1) << i % 64);
+        if (f->type == FIELD_COUNT) *field_u32(c, f) = *field_u32(&initial, f);
+        else if (f->type == FIELD_FLAG) *field_flag(c, f) = false;
+        else *field_text(c, f) = NULL;
     }
-    return true;
 }
 
 /* If the user did not give num-sms, it is part of what defines a case only for the normal kernels.  For other

@@ -91,10 +91,15 @@ const char *case_option_name(uint32_t index);
 bool case_option_given(const struct case_options *c, const char *name);
 /* Whether the value of the option at this index may name a file. */
 bool case_option_names_file(uint32_t index);
-/* Whether the option at this index matters to a kernel.  If so, the kernel's records have it. */
+/* Whether a kernel has the option at this index.  If so, the kernel's records have it, too. */
 bool case_option_applies(uint32_t index, const char *kernel);
-/* False and *error if an option was given a value that the kernel would ignore. */
+/* False and *error if an option was given another value than its default, and the case's kernel does not have it, or
+ * none of the NULL-terminated kernels has it.  case_job() asks this of every case. */
 bool case_kernel_takes(const struct case_options *c, GError **error);
+bool case_kernels_take(const struct case_options *c, const char *const *kernels, GError **error);
+/* For commands that compare kernels: sets each option that the case's kernel does not have to its default, except
+ * options of work (case_option_is_work()).  A kernel that cannot do the work is refused. */
+void case_settings_drop(struct case_options *c);
 /* Whether records that differ in the option at this index are of different cases.  c must be as case_resolved()
  * leaves it. */
 bool case_option_makes_case(uint32_t index, const struct case_options *c);

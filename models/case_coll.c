@@ -82,7 +82,6 @@ static bool tokens_parse(const struct case_options *c, const struct routing *rou
     enum { SCALED = 128, WORD = 4 };
     const uint64_t scales = strcmp(c->dtype, "bf16") == 0 ? 0 : (c->hidden + SCALED - 1) / SCALED * WORD;
     const uint32_t tokens = routing->rank[0].tokens;
-    if (c->size) return error_input(error, "size: expected num-tokens and hidden for ag-rs, found '%s'", c->size);
     for (uint32_t r = 1; r < routing->ranks; r++)
         if (routing->rank[r].tokens != tokens)
             return error_input(error,
@@ -102,8 +101,6 @@ static bool size_parse(const struct case_options *c, const struct case_load *loa
     o->size_bytes = o->kernel == COLL_P2P ? 64 << 10 : 1 << 20;
     if (o->kernel == COLL_AG_RS) return tokens_parse(c, &load->routing, o, error);
     if (!c->size) return true;
-    if (o->kernel == COLL_ALLTOALLV)
-        return error_input(error, "size: alltoallv expects matrix instead, such as uniform:%s", c->size);
     const bool read = g_ascii_string_to_unsigned(c->size, 10, 0, most, &o->size_bytes, NULL) ||
                       cluster_parse_size(c->size, &o->size_bytes);
     if (read && o->size_bytes >= 1 && o->size_bytes <= most) return true;
@@ -126,7 +123,6 @@ static bool compute_parse(const struct case_options *c, uint32_t device_sms, str
 {
     static const uint64_t most_ps = PS_PER_S;
     if (!c->compute) return !c->compute_sms || error_input(error, "compute-sms: needs compute");
-    if (is_ag_rs(c)) return case_compute_refuse(c, error);
     if (!cluster_parse_time(c->compute, &o->compute_ps) || o->compute_ps == 0 || o->compute_ps > most_ps)
         return error_input(error, "compute: expected a time from 1 ps to 1 s, such as 100us, found '%s'", c->compute);
     if (c->compute_sms) return compute_sms_parse(c->compute_sms, device_sms, o, error);
@@ -266,10 +262,7 @@ static bool nccl_asked(const struct case_options *c, const struct coll_options *
     const bool gather = o->kernel == COLL_ALLGATHER, reduce = o->kernel == COLL_ALLREDUCE;
     if (c->algorithm && !(o->algorithm == COLL_TREE ? reduce : gather || (reduce && o->algorithm == COLL_RING)))
         return error_input(error, "algorithm: expected %s, found %s of %s",
-                           reduce   ? "ring or tree"
-                           : gather ? "hybrid, ring or leader"
-                                    : "kernel allgather or allreduce",
-                           c->algorithm, c->kernel);
+                           reduce ? "ring or tree" : "hybrid, ring or leader", c->algorithm, c->kernel);
     if (c->protocol && !case_by_nccl(c))
         return error_input(error,
                            "protocol: expected reducescatter, allreduce, ag-rs or allgather by ring, found %s of %s",
@@ -294,11 +287,7 @@ static bool options_fill(const struct case_options *c, const struct case_load *l
     };
     if (c->num_sms > device_sms)
         return error_input(error, "num-sms: expected at most the GPU's %u, found %u", device_sms, c->num_sms);
-    if (c->matrix && o->kernel != COLL_ALLTOALLV)
-        return error_input(error, "matrix: expected kernel alltoallv, found %s", c->kernel);
     if (!nccl_asked(c, o, error)) return false;
-    if (c->mask_timeout || c->fail)
-        return error_input(error, "%s: only the low-latency kernels mask ranks", c->fail ? "fail" : "mask-timeout");
     if (!size_parse(c, load, o, error) || !issue_parse(c, cluster, o, error)) return false;
     nccl_find(c, cluster, o);
     process_find(c, cluster, o);

@@ -20,9 +20,6 @@ struct case_family {
 /* Whether the kernel is NCCL's rings or trees. */
 bool case_by_nccl(const struct case_options *c);
 
-/* Sets *error because no load can run beside the kernel (--compute).  Returns false. */
-bool case_compute_refuse(const struct case_options *c, GError **error);
-
 extern const struct case_family case_family_moe;  /* defined in case_kernel.c */
 extern const struct case_family case_family_coll; /* defined in case_coll.c */
 

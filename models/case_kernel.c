@@ -9,23 +9,9 @@
 
 /* ---- dispatch and combine ---- */
 
-/* Refuses options of other families, which would otherwise be ignored silently. */
-static bool moe_others_refuse(const struct case_options *c, GError **error)
-{
-    const char *given = c->matrix      ? "matrix"
-                        : c->size      ? "size"
-                        : c->algorithm ? "algorithm"
-                        : c->protocol  ? "protocol"
-                        : c->issue     ? "issue"
-                                       : NULL;
-    const char *found = case_kernel(c);
-    return !given ||
-           error_input(error, "%s: expected kernel alltoallv, allgather, allreduce or p2p, found %s", given, found);
-}
-
 static bool moe_load(const struct case_options *c, struct case_load *load, GError **error)
 {
-    return moe_others_refuse(c, error) && case_routing(c, &load->routing, error);
+    return case_routing(c, &load->routing, error);
 }
 
 static void moe_load_digest(const struct case_load *load, GChecksum *checksum)
@@ -53,14 +39,6 @@ static void v2_sms_choose(struct moe_options *o, const struct cluster *cluster, 
     o->num_sms = MIN(MAX(moe_v2_sms(o, rdma_gbs, nvl_gbs), overlap ? 0 : 64), cluster->gpu.sms);
 }
 
-bool case_compute_refuse(const struct case_options *c, GError **error)
-{
-    return error_input(error,
-                       "compute: expected kernel ll, normal, v2, alltoallv, allgather, reducescatter, allreduce or "
-                       "p2p, found %s",
-                       case_kernel(c));
-}
-
 static struct kernel_job *moe_job(const struct case_options *c, const struct case_load *load,
                                   const struct cluster *cluster, uint32_t device_sms, GError **error)
 {
@@ -71,10 +49,6 @@ static struct kernel_job *moe_job(const struct case_options *c, const struct cas
                           "p2p, found %s here",
                           case_kernel(c));
     if (!case_moe_options(c, &load->routing, device_sms, &options, error)) return NULL;
-    if ((c->compute || c->compute_sms) && options.family > MOE_V2) {
-        case_compute_refuse(c, error);
-        return NULL;
-    }
     if (options.family == MOE_V2 && !c->num_sms && cluster && cluster->gpu.sms)
         v2_sms_choose(&options, cluster, c->overlap);
     struct moe_job *job = g_new(struct moe_job, 1);
@@ -139,7 +113,7 @@ bool case_load_same(const struct case_options *a, const struct case_options *b)
 struct kernel_job *case_job(const struct case_options *c, const struct case_load *load, const struct cluster *cluster,
                             uint32_t device_sms, GError **error)
 {
-    return family_of(c)->job(c, load, cluster, device_sms, error);
+    return case_kernel_takes(c, error) ? family_of(c)->job(c, load, cluster, device_sms, error) : NULL;
 }
 
 void case_job_record(const struct case_options *c, const struct kernel_job *job, struct record *record)

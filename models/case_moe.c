@@ -149,11 +149,7 @@ bool case_moe_options(const struct case_options *c, const struct routing *routin
     if (c->nvlink_disabled && options->family != MOE_LOW_LATENCY && !device_sms)
         return error_input(error, "disable-nvlink: here only the low-latency kernels go by the NIC alone");
     if (c->nvlink_disabled && options->family >= MOE_ONE_SIDED && options->family != MOE_PPLX)
-        return error_input(error, "disable-nvlink: %s reach peers by NVLink alone",
-                           options->family == MOE_ONE_SIDED   ? "the one-sided kernels"
-                           : options->family == MOE_TWO_SIDED ? "the two-sided kernels"
-                           : options->family == MOE_MEGA      ? "MegaMoE's kernels"
-                                                              : "MoRI's kernels here");
+        return error_input(error, "disable-nvlink: %s kernels reach peers by NVLink alone here", resolved.kernel);
     if (c->nvlink_disabled && (options->family == MOE_V2 || options->family == MOE_PPLX)) options->ranks_per_node = 1;
     char text[256];
     const char *refusal = moe_options_refuse(options, text, sizeof text);

@@ -421,21 +421,6 @@ void moe_test_refused(const struct moe_options *o, const char *begin)
     if (!expected) fprintf(stderr, "expected '%s...', found '%s'\n", begin ? begin : "", text);
 }
 
-void moe_test_in_node_lack(const struct moe_options *fine, const char *whose)
-{
-    static const char *const names[] = { "cached", "weights", "worst-tokens", "num-bias" };
-    for (int i = 0; i < 4; i++) {
-        struct moe_options o = *fine;
-        char text[256];
-        o.cached = i == 0;
-        o.weights = i == 1;
-        o.worst_tokens = i == 2;
-        o.num_bias = i == 3;
-        snprintf(text, sizeof text, "%s: %s have none", names[i], whose);
-        moe_test_refused(&o, text);
-    }
-}
-
 void moe_test_stored_bytes(const struct moe_options *options, uint64_t bytes_a_copy)
 {
     struct moe_options o = *options;

@@ -99,8 +99,5 @@ void moe_test_refused(const struct moe_options *options, const char *begin);
         __VA_ARGS__; \
         moe_test_refused(&o, begin); \
     } while (0)
-/* Tests that kernels within a node refuse each feature that they lack, with messages such as "weights: WHOSE have
- * none". */
-void moe_test_in_node_lack(const struct moe_options *fine, const char *whose);
 
 #endif

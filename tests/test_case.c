@@ -602,3 +602,54 @@ TEST("versions of DeepEP")
     moe_options_recommend(&o);
     CU_ASSERT_EQUAL(o.dispatch.nvl_send, 28);
 }
+
+/* What case_kernel_takes() says of a kernel's option; NULL: it takes it. */
+static char *kernel_says(const char *kernel, const char *option, const char *value)
+{
+    struct case_options c = case_with("kernel", kernel, option, value, NULL);
+    GError *error = NULL;
+    const bool takes = case_kernel_takes(&c, &error);
+    CU_ASSERT_EQUAL(takes, error == NULL);
+    char *said = error ? g_strdup(error->message) : NULL;
+    g_clear_error(&error);
+    return said;
+}
+
+TEST("options that a kernel lacks")
+{
+    static const struct {
+        const char *kernel, *option, *value, *said;
+    } row[] = {
+        { "allgather", "routing", "zipf:1", "routing: expected kernel ll, normal, v2, " },
+        { "p2p", "hidden", "4096", "hidden: expected kernel ll, " },
+        { "allreduce", "api", "hybrid-ep", "api: expected kernel v2, found allreduce" },
+        { "ll", "protocol", "ll", "protocol: expected kernel allgather, reducescatter, allreduce or ag-rs, found ll" },
+        { "mori", "cached", "true", "cached: expected kernel normal or v2, found mori" },
+        { "allgather", "hidden", "7168", NULL }, /* a default says nothing */
+        { "mori", "cached", "false", NULL },
+        { "pplx", "flush", "warm", NULL },
+        { "allgather", "seed", "3", NULL }, /* draws how late ranks launch */
+        { "ag-rs", "hidden", "4096", NULL },
+        { "alltoallv", "routing", "zipf:1", NULL },
+    };
+    for (size_t i = 0; i < G_N_ELEMENTS(row); i++) {
+        g_autofree char *said = kernel_says(row[i].kernel, row[i].option, row[i].value);
+        CU_ASSERT_EQUAL(said != NULL, row[i].said != NULL);
+        if (said && row[i].said) CU_ASSERT(g_str_has_prefix(said, row[i].said));
+    }
+}
+
+TEST("settings of other kernels")
+{
+    struct case_options c =
+        case_with("kernel", "ll", "nvl-chunk", "8", "cached", "true", "flush", "cold", "hidden", "4096", NULL);
+    case_settings_drop(&c);
+    CU_ASSERT_EQUAL(c.nvl_chunk, 0);
+    CU_ASSERT(!c.cached && !case_option_given(&c, "cached"));
+    CU_ASSERT_STRING_EQUAL(c.flush, "cold");
+    c.kernel = "allgather";
+    case_settings_drop(&c);
+    CU_ASSERT_PTR_NULL(c.flush);
+    CU_ASSERT_EQUAL(c.hidden, 4096); /* work, which allgather refuses */
+    CU_ASSERT(!case_kernel_takes(&c, NULL));
+}

@@ -62,7 +62,4 @@ TEST("refusals")
     fine.hidden = 256;
     moe_test_refused(&fine, NULL);
     MOE_REFUSED("num-ranks: mega-moe takes at most 72, found 73", o.ranks = o.ranks_per_node = o.experts = 73);
-    MOE_REFUSED("deepgemm: only mega-moe has it", o.mega_first = true, o.family = MOE_ONE_SIDED);
-    MOE_REFUSED("zero-copy: mega-moe kernels have none", o.zero_copy = true);
-    moe_test_in_node_lack(&fine, "mega-moe kernels");
 }

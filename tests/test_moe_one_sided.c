@@ -35,6 +35,4 @@ TEST("refusals")
     MOE_REFUSED("num-ranks: one-sided kernels reach the 4 ranks of one NVLink domain, found 8", o.ranks_per_node = 4);
     MOE_REFUSED("num-ranks: one-sided takes at most 64, found 65", o.ranks = o.ranks_per_node = o.experts = 65);
     MOE_REFUSED("num-topk: one-sided takes 1, 2, 4, 6, 8, 10 or 16, found 3", o.topk = 3);
-    moe_test_in_node_lack(&fine, "one-sided kernels");
-    MOE_REFUSED("expand: only the v2 kernels have it", o.expand = true);
 }

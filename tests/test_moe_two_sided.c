@@ -40,6 +40,4 @@ TEST("refusals")
                 o.ranks = o.ranks_per_node = o.experts = 65, o.num_sms = 17);
     MOE_REFUSED("hidden: a block of two-sided has 232192 bytes of shared memory for a row, found 128000",
                 o.hidden = 128 * 1000);
-    MOE_REFUSED("zero-copy: ", o.zero_copy = true);
-    moe_test_in_node_lack(&fine, "two-sided kernels");
 }

@@ -80,9 +80,6 @@ TEST("refusals")
     MOE_REFUSED("num-sms: v2 takes at least 2 over several nodes, found 1", o.num_sms = 1);
     MOE_REFUSED("single-reduction: v2 has it within one node only", o.single_reduction = true);
     MOE_REFUSED("weights: v2 carries none back", o.ranks = 8, o.expand = o.single_reduction = o.weights = true);
-    MOE_REFUSED("direct: only the v2 kernels have it", o.family = MOE_NORMAL, o.direct = true);
-    MOE_REFUSED("expand: only the v2 kernels have it", o.family = MOE_NORMAL, o.expand = true);
-    MOE_REFUSED("worst-tokens: v2", o.worst_tokens = true);
 }
 
 static const struct plant_family family = {

@@ -36,17 +36,6 @@ const char *moe_options_refuse(const struct moe_options *o, char *text, size_t t
     if (o->num_sms == 0) KERNEL_REFUSE("num-sms: expected at least 1, found 0");
     if (o->num_bias > 2) KERNEL_REFUSE("num-bias: expected 0 to 2, found %u", o->num_bias);
     if (o->ue8m0 && !o->round_scale) KERNEL_REFUSE("ue8m0: needs round-scale");
-    if (o->family != MOE_V2 && (o->expand || o->single_reduction))
-        KERNEL_REFUSE("%s: only the v2 kernels have it", o->expand ? "expand" : "single-reduction");
-    if (o->family != MOE_V2 && o->direct) KERNEL_REFUSE("direct: only the v2 kernels have it");
-    if (o->family != MOE_V2 && o->hybrid_ep) KERNEL_REFUSE("api: only the v2 kernels have it");
-    if (o->family != MOE_LOW_LATENCY && (o->mask_timeout_ps || o->failure_count))
-        KERNEL_REFUSE("%s: only the low-latency kernels mask ranks", o->mask_timeout_ps ? "mask-timeout" : "fail");
-    if (o->family != MOE_MORI && o->family != MOE_MORI_LL && (o->num_warps || o->rdma_sms))
-        KERNEL_REFUSE("%s: only MoRI's kernels have it", o->num_warps ? "num-warps" : "rdma-sms");
-    if (o->family != MOE_MEGA && (o->intermediate || o->mega_first))
-        KERNEL_REFUSE("%s: only mega-moe has it", o->intermediate ? "intermediate" : "deepgemm");
-    if (o->family != MOE_LOW_LATENCY && o->logfmt) KERNEL_REFUSE("logfmt: only the low-latency kernels have it");
     const enum moe_deepep_change since = o->family == MOE_V2 ? MOE_DEEPEP_V2
                                          : o->logfmt         ? MOE_DEEPEP_LOGFMT
                                          : o->zero_copy      ? MOE_DEEPEP_ZERO_COPY

@@ -113,7 +113,6 @@ static const char *mega_refuse(const struct moe_options *o, char *text, size_t t
     if (intermediate % MEGA_COLUMNS)
         KERNEL_REFUSE("intermediate: expected a multiple of %d, found %u", MEGA_COLUMNS, intermediate);
     if (o->num_sms % 2) KERNEL_REFUSE("num-sms: mega-moe takes SMs in pairs, found %u", o->num_sms);
-    if (o->zero_copy) KERNEL_REFUSE("zero-copy: mega-moe kernels have none");
     return os_limits_refuse(o, "mega-moe", text, text_size);
 }
 

@@ -49,11 +49,6 @@ static const char *mori_refuse(const struct moe_options *o, char *text, size_t t
     if (o->rdma_sms) KERNEL_REFUSE("rdma-sms: MoRI's kernels within a node have none");
     if (block_warps(o) < least || block_warps(o) > WARPS_MAX)
         KERNEL_REFUSE("num-warps: expected %u to %d, found %u", least, WARPS_MAX, block_warps(o));
-    if (o->cached || o->weights || o->num_bias || o->worst_tokens)
-        KERNEL_REFUSE("%s: MoRI's kernels here have none", o->cached     ? "cached"
-                                                           : o->weights  ? "weights"
-                                                           : o->num_bias ? "num-bias"
-                                                                         : "worst-tokens");
     return ht_refuse(o, text, text_size);
 }
 

@@ -117,12 +117,7 @@ static const char *mi_refuse(const struct moe_options *o, char *text, size_t tex
     if (o->num_sms < 2) KERNEL_REFUSE("num-sms: MoRI's kernels between nodes need 2, found %u", o->num_sms);
     if (o->rdma_sms >= o->num_sms)
         KERNEL_REFUSE("rdma-sms: expected fewer than num-sms %u, found %u", o->num_sms, o->rdma_sms);
-    if (o->cached || o->weights || o->num_bias || o->worst_tokens || o->zero_copy)
-        KERNEL_REFUSE("%s: MoRI's kernels between nodes have none here", o->cached         ? "cached"
-                                                                         : o->weights      ? "weights"
-                                                                         : o->num_bias     ? "num-bias"
-                                                                         : o->worst_tokens ? "worst-tokens"
-                                                                                           : "zero-copy");
+    if (o->zero_copy) KERNEL_REFUSE("zero-copy: MoRI's kernels between nodes have none here");
     return ht_refuse(o, text, text_size);
 }
 

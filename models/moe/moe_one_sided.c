@@ -15,13 +15,6 @@ const char *os_limits_refuse(const struct moe_options *o, const char *name, char
     if (o->ranks > o->ranks_per_node)
         KERNEL_REFUSE("num-ranks: %s kernels reach the %u ranks of one NVLink domain, found %u", name,
                       o->ranks_per_node, o->ranks);
-    if (o->cached || o->weights || o->num_bias || o->worst_tokens)
-        KERNEL_REFUSE("%s: %s kernels have none",
-                      o->cached     ? "cached"
-                      : o->weights  ? "weights"
-                      : o->num_bias ? "num-bias"
-                                    : "worst-tokens",
-                      name);
     return ht_refuse(o, text, text_size);
 }
 

@@ -44,13 +44,6 @@ static const char *pp_refuse(const struct moe_options *o, char *text, size_t tex
                       PP_LOCAL_MAX, o->ranks / local, local);
     if (o->experts > PP_EXPERTS_MAX)
         KERNEL_REFUSE("num-experts: pplx's kernels take at most %d, found %u", PP_EXPERTS_MAX, o->experts);
-    if (o->cached || o->weights || o->num_bias || o->worst_tokens || o->zero_copy || o->ue8m0)
-        KERNEL_REFUSE("%s: pplx's kernels have none", o->cached         ? "cached"
-                                                      : o->weights      ? "weights"
-                                                      : o->num_bias     ? "num-bias"
-                                                      : o->worst_tokens ? "worst-tokens"
-                                                      : o->zero_copy    ? "zero-copy"
-                                                                        : "ue8m0");
     return ht_refuse(o, text, text_size);
 }
 

@@ -160,7 +160,6 @@ static const char *ts_refuse(const struct moe_options *o, char *text, size_t tex
     if (flagged_bytes(&dispatch) > TS_SHARED_BYTES || flagged_bytes(&combine) > TS_SHARED_BYTES)
         KERNEL_REFUSE("hidden: a block of two-sided has %d bytes of shared memory for a row, found %u values",
                       TS_SHARED_BYTES, o->hidden);
-    if (o->zero_copy) KERNEL_REFUSE("zero-copy: two-sided kernels have none");
     return os_limits_refuse(o, "two-sided", text, text_size);
 }
 

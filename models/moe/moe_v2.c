@@ -32,7 +32,6 @@ static const char *v2_refuse(const struct moe_options *o, char *text, size_t tex
     if (hybrid(o) && o->single_reduction) KERNEL_REFUSE("single-reduction: v2 has it within one node only here");
     if (o->expand && o->single_reduction && o->weights)
         KERNEL_REFUSE("weights: v2 carries none back where it sends the rows of all experts");
-    if (o->worst_tokens) KERNEL_REFUSE("worst-tokens: v2 always counts what has come");
     return ht_refuse(o, text, text_size);
 }
 

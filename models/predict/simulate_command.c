@@ -243,7 +243,7 @@ int command_simulate(int argc, char **argv)
     g_autoptr(cluster) cluster = NULL;
     g_autoptr(record) record = record_new();
     case_init(&c);
-    bool good = parse(&c, &a, argc, argv, &error) && case_kernel_takes(&c, &error) &&
+    bool good = parse(&c, &a, argc, argv, &error) &&
                 (cluster = cluster_load_set(c.cluster, (const char *const *)a.set, &error)) != NULL;
     if (good) {
         case_cluster_settle(&c, cluster);

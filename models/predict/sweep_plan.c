@@ -193,6 +193,22 @@ static bool steps_check(const struct sweep_plan *plan, GError **error)
     return true;
 }
 
+/* Refuses an option that none of the kernels has. */
+static bool kernels_check(const struct sweep_plan *plan, GError **error)
+{
+    const char *const base[] = { case_kernel(&plan->base), NULL };
+    const struct sweep_name *swept = sweep_plan_find(plan, "kernel");
+    const char *const *kernels = swept ? (const char *const *)swept->value : base;
+    bool good = sweep_plan_of_steps(plan) || case_kernels_take(&plan->base, kernels, error);
+    for (guint i = 0; good && i < plan->names->len && !sweep_plan_of_steps(plan); i++)
+        for (char **value = name_at(plan, i)->value; good && *value; value++) {
+            struct case_options c = plan->base;
+            good = value_set(&c, NULL, name_at(plan, i), *value, error) && case_kernels_take(&c, kernels, error);
+        }
+    if (!good) g_prefix_error(error, "--");
+    return good;
+}
+
 bool sweep_plan_settle(struct sweep_plan *plan, GError **error)
 {
     GArray *sorted = g_array_new(FALSE, FALSE, sizeof(struct sweep_name));
@@ -207,7 +223,7 @@ bool sweep_plan_settle(struct sweep_plan *plan, GError **error)
         points *= name_at(plan, i)->count;
         fits = points <= SWEEP_POINTS_MAX;
     }
-    if (fits) return steps_check(plan, error) && baseline_check(plan, error);
+    if (fits) return steps_check(plan, error) && kernels_check(plan, error) && baseline_check(plan, error);
     return error_input(error, "expected at most %d combinations, found more", SWEEP_POINTS_MAX);
 }
 
@@ -249,6 +265,7 @@ void sweep_plan_case(const struct sweep_plan *plan, uint64_t point, struct case_
         const bool good = name->kind != SWEEP_CASE || case_set(c, name->name, sweep_plan_value(plan, point, i), NULL);
         g_assert(good); /* checked when it was added */
     }
+    if (sweep_plan_find(plan, "kernel")) case_settings_drop(c);
 }
 
 void sweep_plan_step(const struct sweep_plan *plan, uint64_t point, struct step_options *o)

@@ -95,6 +95,7 @@ static void backend_settle(const struct which *w, const struct which_backend *ba
 {
     c->kernel = backend->kernel;
     if (backend->transport) c->backend = backend->transport;
+    case_settings_drop(c);
     c->direct |= backend_direct(backend);
     case_cluster_settle(c, w->cluster);
 }
@@ -130,8 +131,12 @@ bool which_begin(struct which *w, GError **error)
     w->ranks = load.routing.ranks;
     for (uint32_t r = 0; r < w->ranks; r++) w->tokens = MAX(w->tokens, load.routing.rank[r].tokens);
     case_load_free(&load);
+    const char *kernel[G_N_ELEMENTS(table) + 1] = { NULL };
+    uint32_t asked = 0;
     for (uint32_t i = 0; good && i < w->backends; i++)
-        if (backend_asked(w, &w->backend[i], w->ranks)) return true;
+        if (backend_asked(w, &w->backend[i], w->ranks) && !g_strv_contains(kernel, w->backend[i].kernel))
+            kernel[asked++] = w->backend[i].kernel;
+    if (asked) return case_kernels_take(&w->base, kernel, error);
     if (good)
         error_input(error,
                     "expected --kernel ll, normal, v2, ag-rs, mori, mori-ll, pplx or (within a node) one-sided or "

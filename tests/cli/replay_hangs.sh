@@ -6,11 +6,12 @@ options() {
     case $1 in
     alltoallv) echo --matrix uniform:65536 ;;
     allgather) echo --size 64KiB ;;
+    *) echo --num-experts 16 --num-tokens 32 --hidden 1024 ;;
     esac
 }
 for kernel in ll normal v2 alltoallv allgather; do
-    $EPTWIN replay --ranks 4 --ranks-per-node 2 --kernel $kernel $(options $kernel) --num-experts 16 \
-        --num-tokens 32 --hidden 1024 --num-sms 2 --repeat 1000000 --timeout 2 --output out.csv 2>log &
+    $EPTWIN replay --ranks 4 --ranks-per-node 2 --kernel $kernel $(options $kernel) \
+        --num-sms 2 --repeat 1000000 --timeout 2 --output out.csv 2>log &
     run=$!
     ranks_await $run 4
     # It runs when it has mapped the memory of the others.

@@ -6,9 +6,13 @@ usual=$(time_max)
 more $usual $(time_max --arrival '0us|40us|0us|0us|0us|0us|0us|0us|0us|0us|0us|0us|0us|0us|0us|0us') 30
 more $usual $(time_max --slow '3:4x|5:1.5') 2
 echo "-- eight times as slow: at most eight times as long, in every kernel"
-for kernel in ll 'normal --cached' v2 'alltoallv --matrix uniform:16384' allgather allreduce; do
-    for slow in 1 8; do run --kernel $kernel --slow 5:$slow --output - | awk -F, '$3 == "time_us_max" { t += $4 } END { print t }'; done |
-        xargs | awk -v k="${kernel%% *}" '{ print k ":", ($2 > $1 ? "slower" : "not slower"), ($2 <= 8 * $1 ? "as it should" : "by far") }'
+tokens='--num-tokens 16'
+for kernel in "ll $tokens" "normal --cached $tokens" "v2 $tokens" 'alltoallv --matrix uniform:16384' allgather allreduce; do
+    for slow in 1 8; do
+        "$EPTWIN" simulate --cluster h800-cx7 --num-ranks 16 --kernel $kernel --slow 5:$slow --output - |
+            awk -F, '$3 == "time_us_max" { t += $4 } END { print t }'
+    done | xargs |
+        awk -v k="${kernel%% *}" '{ print k ":", ($2 > $1 ? "slower" : "not slower"), ($2 <= 8 * $1 ? "as it should" : "by far") }'
 done
 run --launch stream --arrival uniform:20us --seed 3 | grep -E 'launch|arrival|time_us_max' | cut -d, -f1-3
 echo "-- loops, as public tests time the normal kernels"

@@ -3,8 +3,9 @@
 for c in 'gh200-alps --ranks-per-node 4' h800-cx7; do
     for k in '' --hook '--hook --dtype bf16' '--kernel normal --num-tokens 256' '--kernel v2' '--kernel allgather' \
         '--kernel alltoallv --matrix uniform:65536' --disable-nvlink; do
+        case $k in *allgather) tokens= ;; *) tokens='--num-tokens 64' ;; esac
         for l in barrier stream; do
-            $EPTWIN simulate --cluster $c --num-ranks 16 --num-tokens 64 $k --launch $l --slow 3:2x |
+            $EPTWIN simulate --cluster $c --num-ranks 16 $tokens $k --launch $l --slow 3:2x |
                 awk -F, -v run="$c $k $l" '
                     $3 == "time_us_max" { most[$1] = $4 }
                     $3 ~ /^bound_.*_us$/ { bound[$1, $3] = $4; phase[$1, $3] = $1 }
