@@ -15,6 +15,7 @@ static void rows_append(const struct diagnosis *d, const struct validate_table *
     for (uint32_t i = 0; i < table->row_count; i++) {
         const struct validate_row *row = &table->row[i];
         if (row->problem || row->native || validate_row_waits(row) || (d->sound && isnan(d->sound[i]))) continue;
+        if (isnan(diagnose_residual(row))) continue;            /* nothing was measured */
         const double machine = d->sound ? exp(d->sound[i]) : 1; /* the sound machine's time over the prediction */
         const bool time = isfinite(row->measured_us);
         const double measured = time ? row->measured_us : row->measured_gbs,

@@ -64,3 +64,6 @@ echo '# bad input'
 echo "$ll,deepep,phase,measured_us
 16,ll,128,nosuch,dispatch,300" | $EPTWIN diagnose - --cluster h100-cx7 2>&1 | sed 's/expected .*, found/expected ..., found/'
 $EPTWIN diagnose slow.csv --cluster h100-cx7 --deepep nosuch 2>&1 | sed 's/expected .*, found/expected ..., found/'
+echo '# a row without a measured time is no evidence, and not in the table'
+printf 'num-ranks,kernel,cached,phase,measured_us\n8,normal,true,dispatch,497\n8,normal,true,dispatch,\n' |
+    $EPTWIN diagnose - --cluster h200
