@@ -159,6 +159,8 @@ bool compare_limit_waits(const struct compare_limit *limit);
 /* The bottleneck in words: "NIC of rank 0, sending, 97 % busy", COMPARE_STEPS, COMPARE_NO_PART, or "-" if there is
  * none. Freed by the caller. */
 char *compare_limit_text(const struct compare_limit *limit);
+/* "the " where a sentence needs it before these words; otherwise "". */
+const char *compare_limit_article(const struct compare_limit *limit);
 /* The bottleneck's work, such as "77.4 MB at 46.7 GB/s".  If no part is the bottleneck, it is the busiest part's work.
  * "" if the work is not known.  Freed by the caller. */
 char *compare_limit_work(const struct compare_limit *limit);

@@ -151,6 +151,11 @@ char *compare_limit_text(const struct compare_limit *limit)
     return g_strdup_printf("%s, %.0f %% busy", limit->part, limit->busy_pct);
 }
 
+const char *compare_limit_article(const struct compare_limit *limit)
+{
+    return limit->resource && !compare_limit_waits(limit) && strstr(limit->part, " of ") ? "the " : "";
+}
+
 char *compare_limit_work(const struct compare_limit *limit)
 {
     enum { WORTH_NAMING_PERCENT = 10 };
@@ -180,8 +185,7 @@ void compare_limit_append(const struct record *record, const char *phase, GStrin
         if (none) g_string_append(out, "No part alone is the bottleneck");
         else
             g_string_append_printf(out, "The bottleneck%s %s%s", several ? "s are" : " is",
-                                   !waiting && strstr(limit.part, " of ") ? "the " : "",
-                                   waiting ? limit.resource : limit.part);
+                                   compare_limit_article(&limit), waiting ? limit.resource : limit.part);
         if (waiting && !none && limit.busy_pct < 0.5) g_string_append(out, ": no part is busy");
         else if (isfinite(limit.busy_pct) && !none)
             g_string_append_printf(
@@ -314,12 +318,14 @@ static void compare_bounds_append(const struct compare *compare, const char *pha
                         : strcmp(first.part, second.part) != 0       ? "moved to another part of that kind"
                                                                      : "not moved";
     if (same && compare_limit_waits(&first) && (!page || named)) return; /* no part bounds either */
+    const char *first_the = compare_limit_article(&first), *second_the = compare_limit_article(&second);
     if (!page || (named && same)) g_string_append_printf(out, "  The bound has %s.\n", moved);
-    else if (same) g_string_append_printf(out, "  Both are bound by %s.\n", first_text);
-    else if (named) g_string_append_printf(out, "  The first is bound by %s: the bound has %s.\n", first_text, moved);
+    else if (same) g_string_append_printf(out, "  Both are bound by %s%s.\n", first_the, first_text);
+    else if (named)
+        g_string_append_printf(out, "  The first is bound by %s%s: the bound has %s.\n", first_the, first_text, moved);
     else
-        g_string_append_printf(out, "  The first is bound by %s; the second by %s: the bound has %s.\n", first_text,
-                               second_text, moved);
+        g_string_append_printf(out, "  The first is bound by %s%s; the second by %s%s: the bound has %s.\n", first_the,
+                               first_text, second_the, second_text, moved);
 }
 
 void compare_words_append(const struct compare *compare, bool page, GString *out)

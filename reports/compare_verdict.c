@@ -194,7 +194,8 @@ void compare_verdict_bound_append(const struct record *record, GString *out)
         g_autofree char *kernel = compare_layer_limit(record, v.phase ? v.phase : v.layer[0].longest[half], &limit);
         if (!limit.resource) continue;
         g_autofree char *text = compare_limit_text(&limit), *work = compare_limit_work(&limit);
-        g_string_append_printf(out, out->len > before ? ", %s by %s" : "%s is bound by %s", kernel, text);
+        g_string_append_printf(out, out->len > before ? ", %s by %s%s" : "%s is bound by %s%s", kernel,
+                               compare_limit_article(&limit), text);
         if (*work) g_string_append_printf(out, " (%s)", work);
     }
     if (out->len > before) g_string_append(out, ".\n");

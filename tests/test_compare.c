@@ -224,9 +224,9 @@ TEST("two predictions")
     CU_ASSERT_PTR_NOT_NULL(strstr(words->str, "  The bound has moved to another part of that kind.\n"));
     g_string_truncate(words, 0);
     compare_words_append(compare, true, words); /* the verdict does not name the bounds of "sum" */
-    CU_ASSERT_PTR_NOT_NULL(strstr(words->str,
-                                  "  The first is bound by NIC of rank 0, sending; the second by NIC of rank 1, "
-                                  "receiving: the bound has moved to another part of that kind.\n"));
+    CU_ASSERT_PTR_NOT_NULL(
+        strstr(words->str, "  The first is bound by the NIC of rank 0, sending; the second by the NIC of rank 1, "
+                           "receiving: the bound has moved to another part of that kind.\n"));
     compare_free(compare);
     record_set(b, "num-experts", "192"); /* 128 experts, and a second copy of 64 of them */
     assert_difference(compare_case_difference(a, b), "num-experts: 64 against 192");

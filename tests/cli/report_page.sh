@@ -33,11 +33,11 @@ sed -e 's/,200,/,100,/' -e 's/nic_tx/sm/' -e 's/rail/fat tree/' a.csv >b.csv
 echo '# one prediction: the page says once what bounds it'
 $EPTWIN simulate --cluster h800-cx7 --num-ranks 16 --output one.csv
 $EPTWIN report one.csv --output one.html
-grep -c 'Dispatch is bound by NIC of .* busy ([0-9.]*[^0-9.]*MB at [0-9.]*[^0-9.]*GB/s), combine by NIC of .*GB/s)' one.html
+grep -c 'Dispatch is bound by the NIC of .* busy ([0-9.]*[^0-9.]*MB at [0-9.]*[^0-9.]*GB/s), combine by the NIC of .*GB/s)' one.html
 grep -q 'bottleneck is' one.html || echo once
 sed 's/^# kind: simulate/# kind: replay/' one.csv >measured.csv
 $EPTWIN report one.csv measured.csv --output one.html
-grep -c 'Dispatch is bound by NIC of .* busy ([0-9.]*[^0-9.]*MB at [0-9.]*[^0-9.]*GB/s), combine by NIC of .*GB/s)' one.html
+grep -c 'Dispatch is bound by the NIC of .* busy ([0-9.]*[^0-9.]*MB at [0-9.]*[^0-9.]*GB/s), combine by the NIC of .*GB/s)' one.html
 grep -q 'bottleneck is' one.html || echo once
 
 echo '# bandwidths are what kernels moved: rates of parts are none'

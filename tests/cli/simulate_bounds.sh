@@ -30,7 +30,7 @@ $EPTWIN simulate --cluster h100-cx7 --num-ranks 8 --num-experts 64 --num-tokens 
 echo '# compare and report print it, too'
 run --output even.csv >/dev/null
 $EPTWIN compare record.csv even.csv --force | grep '^combine ' | grep -o 'NIC of rank 0, sending, [0-9]* % busy'
-$EPTWIN report page.html record.csv && grep -o 'combine [a-z ]*by NIC of rank 0, sending, [0-9]*.*% busy' page.html
+$EPTWIN report page.html record.csv && grep -o 'combine [a-z ]*by the NIC of rank 0, sending, [0-9]*.*% busy' page.html
 for kernel in ll normal; do
     $EPTWIN simulate --cluster h100-cx7 --num-ranks 8 --num-experts 64 --num-tokens 2048 --num-sms 4 --kernel $kernel --output few.csv
     $EPTWIN report page.html few.csv && grep -oE 'Dispatch is bound by no [^)]*\)|no part is busy' page.html | sort -u
