@@ -444,7 +444,8 @@ static bool value_refuse(const struct field *f, const char *expected, const char
 static bool count_set(struct case_options *c, const struct field *f, const char *text, GError **error)
 {
     guint64 value;
-    if (g_ascii_string_to_unsigned(text, 10, f->least, f->most, &value, NULL)) {
+    const bool padded = text[0] == '0' && text[1]; /* "8,016" would be two values of a sweep */
+    if (!padded && g_ascii_string_to_unsigned(text, 10, f->least, f->most, &value, NULL)) {
         *field_u32(c, f) = (uint32_t)value;
         return true;
     }

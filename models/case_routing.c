@@ -14,21 +14,23 @@
 
 static bool case_is(const char *value, const char *word) { return strcmp(value, word) == 0; }
 
-/* Reads the numbers of tokens: "4096|2048", one for each rank and at least 1. */
+/* Reads the numbers of tokens: "4096|0", one for each rank, of which not all are 0. */
 static uint32_t *tokens_parse(const struct case_options *c, GError **error)
 {
     g_auto(GStrv) part = g_strsplit(c->tokens_per_rank, "|", 0);
     const guint count = g_strv_length(part);
     g_autofree uint32_t *tokens = g_new(uint32_t, count);
-    bool good = count == c->num_ranks;
+    bool good = count == c->num_ranks, any = false;
     if (!good) error_input(error, "tokens-per-rank: expected %u numbers divided by '|', found %u", c->num_ranks, count);
     for (guint i = 0; good && i < count; i++) {
         guint64 value = 0;
-        good = g_ascii_string_to_unsigned(part[i], 10, 1, 1 << 20, &value, NULL);
+        good = g_ascii_string_to_unsigned(part[i], 10, 0, 1 << 20, &value, NULL);
         if (!good)
-            error_input(error, "tokens-per-rank: expected whole numbers from 1 to %u, found '%s'", 1 << 20, part[i]);
+            error_input(error, "tokens-per-rank: expected whole numbers from 0 to %u, found '%s'", 1 << 20, part[i]);
         tokens[i] = (uint32_t)value;
+        any |= value > 0;
     }
+    if (good && !any) good = error_input(error, "tokens-per-rank: expected a rank with tokens, found none");
     return good ? g_steal_pointer(&tokens) : NULL;
 }
 
@@ -112,6 +114,10 @@ static bool routing_of_trace(const struct case_options *c, struct routing *routi
     if (!good && error && !*error)
         error_input(error, "num-topk: expected the trace's %u or nothing, found %u", topk, c->num_topk);
     good = good && trace_read(trace, c->step, c->layer, c->num_ranks, routing, error);
+    if (good && !trace_places_check(trace, c->step, c->layer, routing, error)) {
+        routing_free(routing);
+        return false;
+    }
     if (good && c->num_tokens)
         for (uint32_t r = 0; r < routing->ranks; r++)
             routing->rank[r].tokens = MIN(routing->rank[r].tokens, c->num_tokens);

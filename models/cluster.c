@@ -508,17 +508,12 @@ static bool settings_put(struct key_file *file, const char *const *settings, GEr
     return true;
 }
 
-struct cluster *cluster_load(const char *path, GError **error) { return cluster_load_set(path, NULL, error); }
-
-struct cluster *cluster_load_set(const char *path, const char *const *settings, GError **error)
+static struct cluster *cluster_read(struct key_file *file, const char *const *settings, GError **error)
 {
-    assert(path && (!error || !*error));
-    g_autofree char *found = find_file(path, error);
-    g_autoptr(key_file) file = found ? key_file_load(found, error) : NULL;
     g_autoptr(GPtrArray) lacking = NULL;
     if (!file || !files_read(file, &lacking, error) || !settings_put(file, settings, error)) return NULL;
     struct cluster *c = g_new0(struct cluster, 1);
-    c->path = g_steal_pointer(&found);
+    c->path = g_strdup(file->path);
     c->settings = g_strdupv((char **)settings);
     c->digest = key_file_digest(file, "cluster", "links");
     if (refuse_unknown(file, error) && read_keys(file, c, error) && read_links(file, c, error) &&
@@ -529,6 +524,22 @@ struct cluster *cluster_load_set(const char *path, const char *const *settings, 
     }
     cluster_free(c);
     return NULL;
+}
+
+struct cluster *cluster_load_set(const char *path, const char *const *settings, GError **error)
+{
+    assert(path && (!error || !*error));
+    g_autofree char *found = find_file(path, error);
+    g_autoptr(key_file) file = found ? key_file_load(found, error) : NULL;
+    return cluster_read(file, settings, error);
+}
+
+struct cluster *cluster_load(const char *path, GError **error) { return cluster_load_set(path, NULL, error); }
+
+struct cluster *cluster_parse(const char *path, const char *text, GError **error)
+{
+    g_autoptr(key_file) file = key_file_parse(path, text, strlen(text), error);
+    return cluster_read(file, NULL, error);
 }
 
 void cluster_free(struct cluster *cluster)

@@ -371,6 +371,8 @@ struct cluster {
 /* Reads a cluster file.  path is a file, or the name of a shipped one (sim/share.h), with or without ".ini". Returns
  * NULL and sets *error (file, section, key, expected, found) on failure. */
 struct cluster *cluster_load(const char *path, GError **error);
+/* Reads the text of a file that is to lie at path. */
+struct cluster *cluster_parse(const char *path, const char *text, GError **error);
 /* Reads a cluster with settings such as "nic.rate=50 GB/s" (NULL-terminated), which replace or add to the file's
  * values. */
 struct cluster *cluster_load_set(const char *path, const char *const *settings, GError **error);

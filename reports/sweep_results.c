@@ -7,7 +7,7 @@
 #include "reports/record.h"
 
 enum { COLUMNS_MAX = 1000 }; /* more columns than all options and metrics together */
-static const char kind_line[] = "# kind: sweep\n";
+static const char kind_line[] = "# kind: sweep";
 
 static void row_free(void *row) { g_strfreev(row); }
 static void rows_free(void *rows) { g_ptr_array_unref(rows); }
@@ -33,7 +33,18 @@ void sweep_results_free(struct sweep_results *results)
     g_free(results);
 }
 
-bool sweep_results_told(const char *text) { return g_str_has_prefix(text, kind_line); }
+/* The line without its end, which is a line feed or both of a carriage return and a line feed. */
+static char *line_of(const char *line, const char *end)
+{
+    return g_strndup(line, (size_t)(end - line) - (end > line && end[-1] == '\r'));
+}
+
+bool sweep_results_told(const char *text)
+{
+    const char *end = strchr(text, '\n');
+    g_autofree char *line = end ? line_of(text, end) : NULL;
+    return g_strcmp0(line, kind_line) == 0;
+}
 
 /* Searches from the end, because a swept name before the column "phase" may be "phase", too. */
 int sweep_results_column(const struct sweep_results *results, const char *name)
@@ -73,21 +84,24 @@ void sweep_results_add_row(struct sweep_results *results, char **cell)
 }
 
 /* The cells of a line; NULL if the line lacks some. */
-static char **line_cells(const struct sweep_results *results, const char *line, size_t size_bytes)
+static char **line_cells(const struct sweep_results *results, const char *line, const char *end)
 {
-    g_autofree char *copy = g_strndup(line, size_bytes);
+    g_autofree char *copy = line_of(line, end);
     g_auto(GStrv) cell = g_strsplit(copy, ",", COLUMNS_MAX);
     double point;
     const bool whole = g_strv_length(cell) == g_strv_length(results->column);
     return whole && record_number_parse(cell[0], &point) && point >= 0 ? g_steal_pointer(&cell) : NULL;
 }
 
-void sweep_results_add_text(struct sweep_results *results, const char *text)
+uint32_t sweep_results_add_text(struct sweep_results *results, const char *text)
 {
+    uint32_t left_out = 0;
     for (const char *end; (end = strchr(text, '\n')); text = end + 1) {
-        char **cell = line_cells(results, text, (size_t)(end - text));
+        char **cell = line_cells(results, text, end);
         if (cell) sweep_results_add_row(results, cell);
+        left_out += !cell;
     }
+    return left_out;
 }
 
 /* ---- text ---- */
@@ -102,7 +116,7 @@ static const char *header_take(const char *text, struct sweep_results *file)
     while (*text == '#') {
         const char *end = strchr(text, '\n');
         if (!end) break;
-        g_autofree char *line = g_strndup(text, (size_t)(end - text));
+        g_autofree char *line = line_of(text, end);
         if (g_str_has_prefix(line, points_line)) file->points = g_ascii_strtoull(line + strlen(points_line), NULL, 10);
         else if (g_str_has_prefix(line, input_line)) g_ptr_array_add(file->inputs, g_strdup(line + strlen(input_line)));
         else if (!g_str_has_prefix(line, baseline_line)) g_string_append_printf(header, "%s\n", line);
@@ -117,7 +131,7 @@ struct sweep_results *sweep_results_parse(const char *text, const char **rows)
 {
     struct sweep_results *file = sweep_results_alloc();
     const char *columns = header_take(text, file), *end = strchr(columns, '\n');
-    g_autofree char *line = end ? g_strndup(columns, (size_t)(end - columns)) : g_strdup("");
+    g_autofree char *line = end ? line_of(columns, end) : g_strdup("");
     file->column = g_strsplit(sweep_results_told(text) ? line : "", ",", COLUMNS_MAX);
     const int phase = sweep_results_column(file, "phase");
     if (phase >= 1 && strcmp(file->column[0], "point") == 0) {

@@ -110,7 +110,10 @@ static void row_survey(struct sweep_table *table, char *const *cell, const struc
 {
     if (!isfinite(sweep_cell_number(cell, c->time))) {
         table->impossible++;
-        if (!table->problem) table->problem = g_strdup(cell[c->problem]);
+        if (!table->problem)
+            table->problem = *cell[c->problem]
+                                 ? g_strdup(cell[c->problem])
+                                 : g_strdup_printf("slowest_us: expected a time, found '%s'", cell[c->time]);
     } else if (sweep_table_phase(table, cell[c->phase]) < 0) {
         g_ptr_array_add(table->phases, g_strdup(cell[c->phase]));
     }
@@ -134,7 +137,7 @@ static char *text_clean(const char *text)
 {
     char *clean = g_utf8_make_valid(text, -1);
     for (char *c = clean; *c; c++)
-        if (((unsigned char)*c < ' ' && *c != '\n') || *c == 127) *c = ' ';
+        if (((unsigned char)*c < ' ' && *c != '\n' && *c != '\r') || *c == 127) *c = ' ';
     return clean;
 }
 
@@ -155,10 +158,13 @@ struct sweep_table *sweep_table_parse(const char *source, const char *text, GErr
     struct columns columns;
     struct sweep_results *file = sweep_results_parse(clean, &rows);
     if (file && columns_find(table, file, &columns)) {
-        sweep_results_add_text(file, rows);
+        const uint32_t left_out = sweep_results_add_text(file, rows);
         header_read(table, file);
-        rows_read(table, file, &columns);
-        if (!table->points->len)
+        if (!left_out) rows_read(table, file, &columns);
+        if (left_out)
+            error_input(error, "%s: expected lines of a point's number and %u more cells, found %u others", source,
+                        g_strv_length(file->column) - 1, left_out);
+        else if (!table->points->len)
             error_input(error, "%s: expected a point with times, found none%s%s", source, table->problem ? ": " : "",
                         table->problem ? table->problem : "");
     } else {

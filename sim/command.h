@@ -25,7 +25,7 @@ command_function command_measure;       /* replay/measure/measure_command.c */
 command_function command_import;        /* models/predict/import_command.c */
 command_function command_compare;       /* models/predict/compare_command.c */
 command_function command_report;        /* models/predict/report_command.c */
-command_function command_fit;           /* reports/fit_command.c */
+command_function command_fit;           /* models/predict/fit_command.c */
 command_function command_probe;         /* replay/probe/probe_command.c */
 command_function command_trace;         /* traces/commands/trace_command.c */
 

@@ -314,10 +314,10 @@ TEST("notes about defaults")
 TEST("generated routing")
 {
     struct routing routing = { 0 };
-    struct case_options c = case_with("num-ranks", "4", "num-experts", "64", "tokens-per-rank", "7|1|30|2", NULL);
+    struct case_options c = case_with("num-ranks", "4", "num-experts", "64", "tokens-per-rank", "7|0|30|2", NULL);
     CU_ASSERT_FATAL(case_routing(&c, &routing, NULL));
     CU_ASSERT(routing.ranks == 4 && routing.topk == 8 && routing.experts == 64);
-    static const uint32_t tokens[] = { 7, 1, 30, 2 };
+    static const uint32_t tokens[] = { 7, 0, 30, 2 };
     for (uint32_t r = 0; r < 4; r++) {
         CU_ASSERT_EQUAL(routing.rank[r].tokens, tokens[r]);
         CU_ASSERT_EQUAL(experts_valid(&routing, r), tokens[r] * 8);
@@ -336,6 +336,10 @@ TEST("generated routing")
     g_autoptr(GError) error = NULL;
     CU_ASSERT(!case_routing(&c, &routing, &error));
     CU_ASSERT(error_is(&error, "tokens-per-rank: expected 4 numbers divided by '|', found 3"));
+    g_clear_error(&error);
+    CU_ASSERT_FATAL(case_set(&c, "tokens-per-rank", "0|0|0|0", NULL));
+    CU_ASSERT(!case_routing(&c, &routing, &error));
+    CU_ASSERT(error_is(&error, "tokens-per-rank: expected a rank with tokens, found none"));
 }
 
 /* A case draws something else with the next seed, and the same again with an equal seed. */

@@ -219,9 +219,8 @@ static bool experts_check(const struct trace *trace, uint32_t step, uint32_t lay
     return most[0] <= routing->experts || experts_refuse(trace, step, layer, routing, error);
 }
 
-/* Checks that the experts of a token are different.  Counts, slots and padded tokens are not checked. */
-static bool places_check(const struct trace *trace, uint32_t step, uint32_t layer, const struct routing *routing,
-                         GError **error)
+bool trace_places_check(const struct trace *trace, uint32_t step, uint32_t layer, const struct routing *routing,
+                        GError **error)
 {
     g_autofree uint64_t *seen = g_new0(uint64_t, routing->experts); /* [experts] 1 + the last token with the expert */
     uint64_t token = 0;
@@ -237,8 +236,9 @@ static bool places_check(const struct trace *trace, uint32_t step, uint32_t laye
                 }
                 return error_input(error,
                                    "%s: step %u layer %u rank %u token %u: expected %u different experts, found %d "
-                                   "twice (counts [steps, layers, experts] are counts:FILE)",
-                                   trace->path, step, layer, r, t, routing->topk, *at);
+                                   "twice%s",
+                                   trace->path, step, layer, r, t, routing->topk, *at,
+                                   trace->array ? " (counts [steps, layers, experts] are counts:FILE)" : "");
             }
         }
     }
@@ -286,7 +286,7 @@ bool trace_read(struct trace *trace, uint32_t step, uint32_t layer, uint32_t ran
         return false;
     }
     bool good = experts_check(trace, step, layer, &routing, error) &&
-                (!trace->array || places_check(trace, step, layer, &routing, error));
+                (!trace->array || trace_places_check(trace, step, layer, &routing, error));
     if (good && trace->weights && trace_weights_cover(trace->weights, layer))
         good = weights_overlay(trace, step, layer, &routing, error);
     if (good) *out = routing;

@@ -60,6 +60,10 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(routing, routing_free)
  * *out is unchanged. */
 bool trace_read(struct trace *trace, uint32_t step, uint32_t layer, uint32_t rank_count, struct routing *out,
                 GError **error);
+/* Checks that the experts of each token are different, as kernels need them, so that a case is refused if not.  False
+ * and *error name the first token of which two are equal. */
+bool trace_places_check(const struct trace *trace, uint32_t step, uint32_t layer, const struct routing *routing,
+                        GError **error);
 
 /* Limits of a trace that is read: the top-k places of a (step, layer), whose experts then take 1 GiB, and the number of
  * (step, layer)s of a trace. */

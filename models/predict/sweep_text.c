@@ -299,7 +299,7 @@ void sweep_left_append(const struct sweep_results *results, guint shown, GString
     for (guint i = 0; i < results->row->len; i++) /* of a point that cannot be there is one row */
         impossible += *((char **)g_ptr_array_index(results->row, i))[problem] != '\0';
     left_append(out, impossible, "cannot be: column 'problem' says why");
-    left_append(out, points > impossible + shown ? points - impossible - shown : 0, "without the phases of --best");
+    left_append(out, points > impossible + shown ? points - impossible - shown : 0, "without the figure of --best");
     left_append(out, results->points > points ? results->points - points : 0,
                 "not in the file: the sweep has not ended");
 }

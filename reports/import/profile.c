@@ -74,7 +74,21 @@ static gint kernel_order(gconstpointer a, gconstpointer b)
     const struct profile_kernel *x = a, *y = b;
     if (x->device != y->device) return x->device < y->device ? -1 : 1;
     if (x->begin_ns != y->begin_ns) return x->begin_ns < y->begin_ns ? -1 : 1;
-    return x->end_ns < y->end_ns ? -1 : x->end_ns > y->end_ns;
+    if (x->end_ns != y->end_ns) return x->end_ns < y->end_ns ? -1 : 1;
+    if (x->stream != y->stream) return x->stream < y->stream ? -1 : 1;
+    if (x->correlation != y->correlation) return x->correlation < y->correlation ? -1 : 1;
+    return x->name < y->name ? -1 : x->name > y->name;
+}
+
+/* Sorts the kernels.  A kernel that the file names twice, as joined files do, counts once. */
+static void kernels_sort(GArray *kernels)
+{
+    guint kept = 0;
+    g_array_sort(kernels, kernel_order);
+    struct profile_kernel *kernel = (void *)kernels->data;
+    for (guint i = 0; i < kernels->len; i++)
+        if (!kept || kernel_order(&kernel[kept - 1], &kernel[i]) != 0) kernel[kept++] = kernel[i];
+    g_array_set_size(kernels, kept);
 }
 
 /* Joins each kernel with the last launch of its correlation that is not after the kernel's start. */
@@ -102,7 +116,7 @@ GPtrArray *profile_builder_end(struct profile_builder *b)
 {
     GPtrArray *profiles = g_ptr_array_new_with_free_func((GDestroyNotify)profile_free);
     launches_join(b);
-    g_array_sort(b->kernels, kernel_order);
+    kernels_sort(b->kernels);
     const struct profile_kernel *kernel = (const void *)b->kernels->data;
     for (guint i = 0, next; i < b->kernels->len; i = next) {
         for (next = i; next < b->kernels->len && kernel[next].device == kernel[i].device;) next++;

@@ -25,6 +25,12 @@ sed 's/^# cpus: 2/# cpus: 3/' measured.csv >other.csv
 "$EPTWIN" fit measured.csv again.csv again.csv | grep '^step'
 "$EPTWIN" fit measured.csv other.csv --output here.ini
 echo "exit $?"
+# What no cluster file can hold: a time of 17 minutes; a link without time.
+sed 's/^step,all,time_us,0.02/step,all,time_us,1e9/' measured.csv >long.csv
+"$EPTWIN" fit long.csv --output here.ini
+echo "exit $?"
+sed 's/^put,all,stream_us_2000,1.1/put,all,stream_us_2000,0/' measured.csv | "$EPTWIN" fit - --output here.ini
+echo "exit $?"
 "$EPTWIN" fit missing.csv --output here.ini
 echo "exit $?"
 "$EPTWIN" fit

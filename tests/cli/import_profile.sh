@@ -8,6 +8,15 @@ cut -d, -f2-5,8,10-12,14- train.csv
     "$EPTWIN" import $files/torch211.json.gz --num-tokens 128 --num-ranks 8 --record record.csv >/dev/null
 grep -E '^[a-z0-9_]+,(0|all),time_us,' record.csv
 
+# An event that a file has twice, as joined files do, counts once.
+gzip -dc $files/torch211.json.gz | python3 -c '
+import json, sys
+profile = json.load(sys.stdin)
+profile["traceEvents"] += [e for e in profile["traceEvents"] if e.get("cat") == "kernel"]
+json.dump(profile, sys.stdout)' >joined.json
+rows() { "$EPTWIN" import "$1" --output - 2>/dev/null | cut -d, -f2-; }
+rows joined.json | diff - <(rows $files/torch211.json.gz) && echo "once"
+
 # Refused in one line.
 bad() { "$EPTWIN" import "$1" --output never.csv; echo "exit $?"; }
 gzip -dc $files/torch211.json.gz >whole.json

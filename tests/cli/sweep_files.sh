@@ -32,3 +32,14 @@ sweep --kernel ll,normal --num-ranks 2,3 --num-tokens 4 --num-experts 12 --outpu
 for best in layer notify; do $EPTWIN sweep show left.csv --best $best.slowest_us | grep '^('; done
 sed '/^1,/d' left.csv >cut.csv
 $EPTWIN sweep show cut.csv | grep '^('
+
+echo '# line ends of Windows, a time that is no number, and a number with a comma for thousands'
+sed 's/$/\r/' left.csv >crlf.csv
+$EPTWIN sweep show crlf.csv | diff - <($EPTWIN sweep show left.csv) && echo "shown as before"
+sweep --kernel ll,normal --num-ranks 2,3 --num-tokens 4 --num-experts 12 --output crlf.csv >/dev/null
+cmp crlf.csv left.csv && echo "kept"
+awk -F, -v OFS=, '/^point/ { for (i = 1; i <= NF; i++) if ($i == "slowest_us") at = i } /^0,/ { $at = "nan" } 1' left.csv >nan.csv
+$EPTWIN sweep show nan.csv --best layer.slowest_us | grep '^('
+sed 's/^0,/nan,/' left.csv >nan.csv
+$EPTWIN report nan.csv --output never.html; echo "exit $?"
+sweep --num-ranks 2 --num-tokens 8,016 --output never.csv; echo "exit $?"

@@ -30,3 +30,6 @@ echo "exit $?"
 "$EPTWIN" trace info
 "$EPTWIN" trace inof twice.csv
 echo "exit $?"
+for kernel in ll normal; do
+    "$EPTWIN" simulate --cluster source/models/clusters/h200.ini --kernel $kernel --trace twice.csv; echo "exit $?"
+done

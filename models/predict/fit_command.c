@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "models/cluster.h"
 #include "reports/fit_cluster.h"
 #include "reports/record.h"
 #include "reports/whole_file.h"
@@ -45,7 +46,10 @@ static bool fit_run(char **paths, const char *output, const char *name, const ch
     if (record && fit_gpu_record(record)) text = fit_gpu_text(record, source, name, include, doubts, error);
     else if (record && include) error_input(error, "--include: expected a record of GPUs, found %s", source);
     else if (record) text = fit_cluster_text(record, source, name, doubts, error);
-    const bool done = text && whole_file_write(output, text, strlen(text), error);
+    const bool whole = text && (include || !fit_gpu_record(record)); /* else other files add the keys that it lacks */
+    g_autoptr(cluster) cluster = whole ? cluster_parse(output, text, error) : NULL;
+    const bool done = text && (cluster || !whole) && whole_file_write(output, text, strlen(text), error);
+    if (whole && !cluster) g_prefix_error(error, "%s: makes no sound file: ", source);
     if (done && doubts->len)
         fprintf(stderr,
                 "eptwin fit: rows of %s lie on no line or far apart: was the machine busy with something else?\n",
