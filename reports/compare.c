@@ -46,8 +46,14 @@ static bool compare_record_several(const struct record *record)
     return false;
 }
 
+bool compare_over_ranks(const struct record *record, const char *phase)
+{
+    return strcmp(phase, "step") != 0 && g_strcmp0(record_get(record, "kind"), "measure") != 0;
+}
+
 double compare_slowest_us(const struct record *record, const char *phase)
 {
+    if (!compare_over_ranks(record, phase)) return NAN;
     const struct record_row *row = record_find(record, phase, RECORD_ALL, "slowest_us");
     if (!row && !compare_record_several(record)) row = record_find(record, phase, RECORD_ALL, "time_us_max");
     return row ? row->value
@@ -271,6 +277,7 @@ static void compare_row_add(struct compare *compare, const struct record_row *a,
                                .metric = a->metric,
                                .unit = a->unit,
                                .rank = a->rank,
+                               .whole = !compare_over_ranks(compare->predicted, a->phase),
                                .predicted = a->value,
                                .measured = b->value,
                                .error_pct = compare_error_pct(a->value, b->value),

@@ -18,6 +18,7 @@ enum { COMPARE_NO_RANK = -2 };
 struct compare_row {
     const char *phase, *metric, *unit;
     int32_t rank;
+    bool whole; /* the phase's time is not one of ranks: compare_over_ranks() */
     double predicted, measured, error_pct;
     int32_t worst_rank; /* the rank in both records with the largest error, or COMPARE_NO_RANK */
     double worst_error_pct;
@@ -85,6 +86,10 @@ char *compare_settings_difference(const struct record *a, const struct record *b
  * "file:b".  Values that are not files keep their "/".  Freed by the caller. */
 char *compare_value_plain(const char *key, const char *value);
 bool compare_record_predicted(const struct record *record);
+
+/* Whether the phase's times are those of ranks.  A whole step has one time, and an operation that was measured has
+ * those of repetitions. */
+bool compare_over_ranks(const struct record *record, const char *phase);
 
 /* The time of a phase on its slowest rank, for which all others wait ("slowest_us").  For several steps and layers
  * it is the mean of their slowest ranks' times.  NAN: the record does not say. */

@@ -44,7 +44,8 @@ char *compare_row_name(const struct compare_row *row)
 {
     if (strcmp(row->metric, "slowest_us") == 0) return g_strdup("slowest rank");
     if (strcmp(row->metric, "layers_us") == 0) return g_strdup("all layers");
-    if (strcmp(row->metric, "time_us") == 0 && row->rank == RECORD_ALL) return g_strdup("mean over ranks");
+    if (strcmp(row->metric, "time_us") == 0 && row->rank == RECORD_ALL && !row->whole)
+        return g_strdup("mean over ranks");
     g_autofree char *name = compare_metric_name(row->metric);
     return row->rank == RECORD_ALL ? g_strdup(name) : g_strdup_printf("%s, rank %d", name, row->rank);
 }
@@ -284,8 +285,11 @@ static void compare_phase_append(const struct compare *compare, const struct com
     g_autofree char *predicted = compare_value_text(row->predicted, "us");
     g_autofree char *measured = compare_value_text(row->measured, "us");
     g_autofree char *change = compare_change_text(row), *of_mean = mean ? compare_change_text(mean) : NULL;
-    g_string_append_printf(out, "%s: %s %s, %s %s (%s)", row->phase, compare->predicted_name, predicted,
-                           compare->measured_name, measured, slowest ? "slowest rank" : "mean over ranks");
+    g_string_append_printf(out, "%s: %s %s, %s %s%s", row->phase, compare->predicted_name, predicted,
+                           compare->measured_name, measured,
+                           row->whole ? ""
+                           : slowest  ? " (slowest rank)"
+                                      : " (mean over ranks)");
     if (compare_what_if(compare)) {
         g_string_append_printf(out, ": %s%s", strcmp(change, "the same") != 0 ? "the second is " : "", change);
         if (mean && strcmp(of_mean, change) != 0) g_string_append_printf(out, "; mean over ranks: %s", of_mean);

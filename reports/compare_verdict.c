@@ -63,6 +63,7 @@ static bool verdict_find(const struct record *const *records, int count, bool to
 {
     const bool step = of_step(records[0]);
     *v = (struct verdict){ .slowest = true };
+    if (g_strcmp0(record_get(records[0], "kind"), "measure") == 0) return false; /* operations have no total */
     if (step || !verdict_layers(records, count, together, v)) {
         v->phase = step ? "step" : longest_phase(records, count);
         if (!v->phase) return false;
@@ -111,6 +112,7 @@ static void verdict_others_append(const struct record *record, const struct verd
 static void verdict_whose_append(const struct record *record, const struct verdict *v, GString *out)
 {
     const char *steps = record_get(record, "steps"), *layers = record_get(record, "layers");
+    if (v->phase && !compare_over_ranks(record, v->phase)) return;
     g_string_append(out, v->slowest ? " (slowest rank" : " (mean over ranks");
     if (steps && layers)
         g_string_append_printf(out, "%s steps %s and layers %s", v->slowest ? ", mean over" : ",", steps, layers);
@@ -120,7 +122,8 @@ static void verdict_whose_append(const struct record *record, const struct verdi
 
 static char *verdict_names(const struct verdict *v)
 {
-    return v->phase ? g_strdup_printf("%s takes", v->phase) : g_strdup("dispatch and combine take");
+    if (!v->phase) return g_strdup("dispatch and combine take");
+    return g_strdup_printf("%s%s takes", strcmp(v->phase, "step") == 0 ? "a " : "", v->phase);
 }
 
 /* Appends " All layers together take 5421 us.", if the record has this time. */
@@ -161,8 +164,6 @@ static void verdict_step_append(const struct record *record, GString *out)
 void compare_verdict_alone_append(const struct record *record, GString *out)
 {
     struct verdict v;
-    /* the operations in a record of measure have no total */
-    if (g_strcmp0(record_get(record, "kind"), "measure") == 0) return;
     if (of_step(record)) {
         verdict_step_append(record, out);
         return;

@@ -339,6 +339,36 @@ TEST("the slowest rank")
 }
 
 /* A value that is not known has no error.  Nor has a measured zero. */
+/* The most of a step's draws or of a measurement's repetitions is no rank's time. */
+TEST("times that are not of ranks")
+{
+    static const struct {
+        const char *kind, *phase, *sentence;
+    } cases[] = {
+        { "step", "step",
+          "The second is 2.00 times faster: a step takes 200.0 us in the first and 100.0 us in the second.\n" },
+        { "measure", "launch", "" },
+    };
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+        struct record *of[2];
+        for (int r = 0; r < 2; r++) {
+            of[r] = record_new();
+            record_set(of[r], "kind", "%s", cases[i].kind);
+            record_add(of[r], cases[i].phase, RECORD_ALL, "time_us", r ? 100 : 200, "us");
+            record_add(of[r], cases[i].phase, RECORD_ALL, "time_us_min", 90, "us");
+            record_add(of[r], cases[i].phase, RECORD_ALL, "time_us_max", r ? 900 : 201, "us");
+        }
+        g_autoptr(compare) compare = compared(of[0], of[1], false);
+        g_autoptr(GString) text = g_string_new(NULL);
+        compare_verdict_append(compare, text);
+        CU_ASSERT_STRING_EQUAL(text->str, cases[i].sentence);
+        CU_ASSERT_PTR_NULL(row_of(compare, cases[i].phase, RECORD_ALL, "slowest_us"));
+        g_autofree char *name = compare_row_name(MADE(row_of(compare, cases[i].phase, RECORD_ALL, "time_us")));
+        CU_ASSERT_STRING_EQUAL(name, "time");
+        for (int r = 0; r < 2; r++) record_free(of[r]);
+    }
+}
+
 TEST("unknown values")
 {
     g_autoptr(record) p = record_new();

@@ -12,7 +12,7 @@ predict base.csv
 differ --num-tokens 9
 for kind in simulate measure; do
     for file in a b; do sed "/^# [a-z]*-keys/d; s/^# kind: .*/# kind: $kind/; s/num-tokens: 8/num-tokens: $file/" base.csv >$file.csv; done
-    $EPTWIN compare a.csv b.csv 2>&1 | grep -oE 'different cases .*|^The second is'
+    $EPTWIN compare a.csv b.csv 2>&1 | grep -oE 'different cases .*|^first: a.csv'
 done
 differ --dtype bf16
 differ --mask-timeout 500us
