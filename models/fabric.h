@@ -128,6 +128,8 @@ struct fabric_needs {
     uint32_t queue_depth;   /* the most work requests in flight on one QP */
     uint64_t touched_bytes; /* about how many bytes a rank reads and writes before it touches the same bytes again;
                              * UINT64_MAX: caches are flushed in between; 0: not known */
+    bool channels;          /* where threads of the host post: a queue's requests to all peers share a channel, which
+                             * has queue_depth, and whose thread posts at once what it is handed */
 };
 
 /* What a world implements: ten operations and a hint. */

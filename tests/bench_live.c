@@ -92,7 +92,7 @@ static void bench_steps(struct bench *b)
 static void bench_world(const char *link)
 {
     struct live_options options = support_options(link, link ? 1 : 2);
-    const struct fabric_needs needs = { AREA_BYTES, 16, 1, 128, 0 };
+    const struct fabric_needs needs = { AREA_BYTES, 16, 1, 128, 0, false };
     struct bootstrap **bootstraps = support_bootstraps_new(2);
     struct bench b = { .world = { NULL } };
     GError *error = NULL;

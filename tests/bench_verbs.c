@@ -109,7 +109,7 @@ static int rank_main(struct bootstrap *b, void *context)
 {
     struct live_options options = support_options("verbs", 1);
     options.device = context;
-    const struct fabric_needs needs = { AREA_BYTES, 8, 1, QUEUE_DEPTH, 0 };
+    const struct fabric_needs needs = { AREA_BYTES, 8, 1, QUEUE_DEPTH, 0, false };
     g_autoptr(GError) error = NULL;
     struct live_world *world = live_world_new(&options, &needs, b, &error);
     g_autofree struct bench *bench = g_new0(struct bench, 1);

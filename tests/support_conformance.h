@@ -38,7 +38,7 @@ struct conformance_world {
 
 #define CONFORMANCE_NEEDS \
     { \
-        CONFORMANCE_HEAP_BYTES, CONFORMANCE_WORDS, CONFORMANCE_QUEUES, CONFORMANCE_DEPTH, 0 \
+        CONFORMANCE_HEAP_BYTES, CONFORMANCE_WORDS, CONFORMANCE_QUEUES, CONFORMANCE_DEPTH, 0, false \
     }
 
 /* Runs all cases on a fresh world.  Sizes, orders and data are drawn from the seed, which must be equal on all

@@ -15,7 +15,7 @@
 
 enum { RANKS = 4, WORDS = 16, HEAP_BYTES = 1 << 16 };
 
-static const struct fabric_needs small = { HEAP_BYTES, WORDS, 2, 4, 0 };
+static const struct fabric_needs small = { HEAP_BYTES, WORDS, 2, 4, 0, false };
 
 static struct live_options options_make(const char *link, uint32_t ranks_per_node)
 {
@@ -75,7 +75,8 @@ TEST("options refused")
     options.gpu_memory = true;
     support_worlds_refused(&options, &small, "gpu-memory: expected --fabric verbs");
     options.gpu_memory = false;
-    const struct fabric_needs no_queue = { HEAP_BYTES, WORDS, 0, 4, 0 }, huge = { UINT64_C(1) << 60, WORDS, 2, 4, 0 };
+    const struct fabric_needs no_queue = { HEAP_BYTES, WORDS, 0, 4, 0, false },
+                              huge = { UINT64_C(1) << 60, WORDS, 2, 4, 0, false };
     support_worlds_refused(&options, &no_queue, "at least one queue of depth 1");
     support_worlds_refused(&options, &huge, "shared memory: expected 1152921504606");
 }

@@ -160,7 +160,7 @@ enum { LINK_BYTES = 1 << 20, LINK_DEPTH = 4, LINK_PUT_BYTES = 64 << 10 };
  * NULL.  If both ranks succeed, neither returns before the other has a link. */
 static struct live_link *link_open(struct bootstrap *b, const struct live_options *options, struct live_memory *memory)
 {
-    const struct fabric_needs needs = { LINK_BYTES / 2, 8, 1, LINK_DEPTH, 0 };
+    const struct fabric_needs needs = { LINK_BYTES / 2, 8, 1, LINK_DEPTH, 0, false };
     const bool remote[2] = { b->rank != 0, b->rank != 1 };
     g_autoptr(GError) error = NULL;
     memory->size_bytes = LINK_BYTES;
@@ -280,7 +280,7 @@ TEST("one that cannot connect")
 
 TEST("refusals")
 {
-    static const struct fabric_needs needs = { 1 << 16, 8, 1, 4, 0 };
+    static const struct fabric_needs needs = { 1 << 16, 8, 1, 4, 0, false };
     struct live_options options = options_for("warp", LIVE_SIGNAL_WRITE);
     support_worlds_refused(&options, &needs, "libfabric: expected provider warp with RMA, found ");
     options = options_for("tcp", LIVE_SIGNAL_ATOMIC);
@@ -451,7 +451,7 @@ static int stranger_main(const struct tapped *t)
     uint8_t tokens[2][OFI_TOKEN_BYTES] = { { 0 } };
     const struct ofi_place place = { .one_host = true, .token = tokens };
     const struct live_options options = options_for("tcp", LIVE_SIGNAL_IMM);
-    const struct fabric_needs needs = { LINK_BYTES / 2, 8, 1, LINK_DEPTH, 0 };
+    const struct fabric_needs needs = { LINK_BYTES / 2, 8, 1, LINK_DEPTH, 0, false };
     static uint8_t bytes[LINK_BYTES];
     const struct live_memory memory = { .base = bytes, .size_bytes = sizeof bytes };
     struct ofi_port port = { 0 };
@@ -551,7 +551,7 @@ TEST("strangers at the port")
 TEST("refused without libfabric")
 {
     const struct live_options options = options_for("tcp", LIVE_SIGNAL_WRITE);
-    const struct fabric_needs needs = { 1 << 16, 8, 1, 4, 0 };
+    const struct fabric_needs needs = { 1 << 16, 8, 1, 4, 0, false };
     g_autoptr(GError) error = NULL;
     CU_ASSERT_PTR_NULL(link_ofi_new(&options, &needs, NULL, NULL, NULL, &error));
     ASSERT_CONTAINS(error->message, "built without libfabric");

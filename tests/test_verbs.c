@@ -17,7 +17,7 @@
 #include "tests/support_live.h"
 #include "tests/unit.h"
 
-static const struct fabric_needs few_needs = { 1 << 20, 64, 2, 16, 0 };
+static const struct fabric_needs few_needs = { 1 << 20, 64, 2, 16, 0, false };
 
 static struct live_options options_for(const char *device, enum live_signalling signalling)
 {
@@ -101,7 +101,7 @@ static bool link_make(struct bootstrap *b, void *context)
 static bool pair_open(struct link_pair *pair, const struct live_options *options)
 {
     *pair = (struct link_pair){ .options = *options, .b = support_bootstraps_new(2) };
-    pair->needs = (struct fabric_needs){ LINK_HEAP_BYTES, LINK_WORDS, 2, LINK_DEPTH, 0 };
+    pair->needs = (struct fabric_needs){ LINK_HEAP_BYTES, LINK_WORDS, 2, LINK_DEPTH, 0, false };
     for (uint32_t rank = 0; rank < 2; rank++) {
         pair->memory[rank].size_bytes = LINK_WORDS_BYTES + LINK_HEAP_BYTES;
         pair->memory[rank].base = aligned_alloc(4096, pair->memory[rank].size_bytes);

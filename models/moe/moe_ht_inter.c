@@ -125,7 +125,9 @@ static void inter_needs(const struct kernel_job *job, bool payload, struct fabri
                       channels * (INTER_RAIL_WORDS * nodes + INTER_NVL_WORDS * local * nodes + 1 + nodes * local +
                                   INTER_WARPS + nodes + INTER_GROUPS),
         .queue_count = (uint16_t)inter_queues(o),
-        .queue_depth = (uint32_t)moe_align(2 * (chunks_d > chunks_c ? chunks_d : chunks_c) + 16, 64),
+        .queue_depth = o->uccl ? 2 * INTER_COMMANDS
+                               : (uint32_t)moe_align(2 * (chunks_d > chunks_c ? chunks_d : chunks_c) + 16, 64),
+        .channels = o->uccl,
     };
 }
 

@@ -26,6 +26,7 @@ enum {
     INTER_WARPS_FEWER = 16, /* INTER_WARPS in UCCL's port and in older versions of DeepEP */
     INTER_GROUPS = 24,      /* the most workers that step the RDMA reducers of a channel */
     INTER_NOTIFY_WARPS = 16,
+    INTER_COMMANDS = 8, /* UCCL: chunks of a channel, to all nodes, that may be in flight; each is a put and a signal */
     INTER_TOPK_NODES = 8, /* the kernels are compiled to send a token to at most this many nodes */
 };
 enum inter_rail_word { INTER_META, INTER_RDMA_TAIL, INTER_RDMA_HEAD, INTER_RAIL_WORDS };

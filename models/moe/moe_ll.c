@@ -98,7 +98,8 @@ static void ll_needs(const struct kernel_job *job, bool payload, struct fabric_n
         .heap_bytes = payload ? 2 * (g.send_bytes + g.recv_bytes) : 0,
         .word_count = LL_WORDS_AN_EXPERT * g.experts + LL_WORDS_EXTRA + g.sms + (o->mask_timeout_ps ? g.ranks : 0),
         .queue_count = (uint16_t)g.local_experts,
-        .queue_depth = 2 * (o->tokens_max + 1),
+        .queue_depth = o->uccl ? LL_COMMANDS : 2 * (o->tokens_max + 1),
+        .channels = o->uccl,
         .touched_bytes = touched_bytes(o, &g),
     };
 }

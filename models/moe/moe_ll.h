@@ -24,7 +24,8 @@ enum {
     LL_LANES = 32,
     LL_TOPK_MAX = 11,
     LL_DOORBELL_EVERY = 4,
-    LL_SUM_WARP_BYTES = 1024
+    LL_SUM_WARP_BYTES = 1024,
+    LL_COMMANDS = 32 /* UCCL: how many commands of a channel, to all peers, may be in flight */
 };
 
 struct ll_geometry {

@@ -167,6 +167,9 @@ struct nic {
 
 /* The rank's QP to a peer for a queue.  It is made when it is first asked for. */
 struct qp *nic_qp(struct world_rank *rank, uint16_t peer, uint16_t queue);
+/* The QP that counts the places of the queue's requests.  Where the requests to all peers share a channel, it is the QP
+ * to the rank itself, which sends nothing.  Elsewhere it is `qp`. */
+struct qp *nic_room(struct world_rank *rank, struct qp *qp, uint16_t queue);
 /* The QP, or NULL if it was never used or has been given back. */
 struct qp *nic_qp_find(struct world_rank *rank, uint16_t peer, uint16_t queue);
 /* A QP's struct qp_rest, which is made when it is first asked for. */
@@ -198,7 +201,8 @@ bool world_queue_full(struct world_rank *rank, struct qp *qp, uint32_t places);
 int world_flush(struct fabric *f, struct fabric_worker *w, uint16_t peer, uint16_t queue);
 /* Completes requests that take `places` places of the poster's QP, at time_ps.  Where requests complete in order, this
  * may be later than time_ps: no request completes before those that were posted earlier. */
-void world_qp_complete(struct world *w, uint16_t poster, struct qp *qp, uint32_t places, uint64_t time_ps);
+void world_qp_complete(struct world *w, uint16_t poster, struct qp *qp, uint16_t queue, uint32_t places,
+                       uint64_t time_ps);
 
 /* ---- nic_doorbell.c ---- */
 

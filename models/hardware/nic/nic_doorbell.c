@@ -102,8 +102,10 @@ void nic_post(struct world_rank *source, struct qp *qp, struct request *r, uint6
     struct world *w = source->world;
     struct request *const held = request_at(w, qp->held_last);
     r->qp = arena_name_of(&w->arena, qp);
+    struct qp *const room = nic_room(source, qp, r->queue);
     qp->unknown += r->places;
-    qp->unacked += w->queue_depth ? r->places : 0;
+    if (room != qp) room->unknown += r->places;
+    room->unacked += w->queue_depth ? r->places : 0;
     if (!held || !train_join(w, held, r)) {
         const arena_name name = request_name(w, r);
         r->next = held ? held->next : name;

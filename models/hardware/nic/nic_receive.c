@@ -32,7 +32,8 @@ void nic_request_landed(struct sim *sim, struct sim_event *event)
         payload_store(target, parcel);
         if (w->box) free((void *)(uintptr_t)parcel->payload);
     }
-    if (r->answer) world_qp_complete(w, r->target, nic_qp(target, r->source, r->queue), r->places, sim_now_ps(sim));
+    if (r->answer)
+        world_qp_complete(w, r->target, nic_qp(target, r->source, r->queue), r->queue, r->places, sim_now_ps(sim));
     const bool signal = r->signal, add = r->add;
     const uint32_t word = r->word;
     const uint64_t value = r->value;
@@ -126,7 +127,7 @@ void nic_mail_told(struct world *w, struct mail *m)
     if (!m->last) return;
     struct qp *const qp = qp_at(w, r->qp);
     if (r->answer) qp_rest_of(w, qp)->answers--;
-    else if (!r->get) world_qp_complete(w, r->source, qp, r->places, m->acked_ps);
+    else if (!r->get) world_qp_complete(w, r->source, qp, r->queue, r->places, m->acked_ps);
     if (m->kept && !m->lands) world_request_free(w, m->kept);
 }
 

@@ -32,6 +32,11 @@ struct qp *nic_qp(struct world_rank *rank, uint16_t peer, uint16_t queue)
     return qp;
 }
 
+struct qp *nic_room(struct world_rank *rank, struct qp *qp, uint16_t queue)
+{
+    return rank->world->channels ? nic_qp(rank, rank->fabric.rank, queue) : qp;
+}
+
 struct qp_rest *nic_qp_more(struct world *w, struct qp *qp)
 {
     struct qp_rest *rest = qp_rest_of(w, qp);

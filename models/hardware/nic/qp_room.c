@@ -91,14 +91,23 @@ static void acks_add(struct world *w, struct qp *qp, uint32_t places, uint64_t t
     for (uint32_t i = in_order ? 1 : 0; i < places; i++) ack_add(w, qp, time_ps);
 }
 
-void world_qp_complete(struct world *w, uint16_t poster, struct qp *qp, uint32_t places, uint64_t time_ps)
+static void places_complete(struct world *w, struct world_rank *poster, struct qp *qp, uint32_t places,
+                            uint64_t time_ps, bool limited)
 {
     assert(qp->unknown >= places); /* no more requests complete than were posted */
     if (w->transport.order == TRANSPORT_WIRE) time_ps = later(time_ps, qp->done_ps);
-    if (w->queue_depth) acks_add(w, qp, places, time_ps);
+    if (limited) acks_add(w, qp, places, time_ps);
     qp->done_ps = later(qp->done_ps, time_ps);
     qp->unknown -= places;
-    if (qp->rested && qp_rest_of(w, qp)->waiter) space_wake(&w->rank[poster], qp, time_ps);
+    if (qp->rested && qp_rest_of(w, qp)->waiter) space_wake(poster, qp, time_ps);
+}
+
+void world_qp_complete(struct world *w, uint16_t poster, struct qp *qp, uint16_t queue, uint32_t places,
+                       uint64_t time_ps)
+{
+    struct qp *const room = nic_room(&w->rank[poster], qp, queue);
+    if (room != qp) places_complete(w, &w->rank[poster], qp, places, time_ps, false);
+    places_complete(w, &w->rank[poster], room, places, time_ps, w->queue_depth);
 }
 
 /* When the soonest acknowledgement that has not been read comes.  0: this is not known. */

@@ -337,7 +337,7 @@ static __attribute__((noinline)) int put_signal(struct world_rank *rank, const s
 {
     assert(signal->word < rank->fabric.word_count);
     struct qp *const qp = nic_qp(rank, write->peer, write->queue);
-    if (world_queue_full(rank, qp, 2)) return -EAGAIN;
+    if (world_queue_full(rank, nic_room(rank, qp, write->queue), 2)) return -EAGAIN;
     const struct loop *p = world_loop(rank, write->site, write->given);
     const struct transport *t = &rank->world->transport;
     const bool one = (p && p->polled) || t->receive_ps || t->told;
@@ -364,12 +364,14 @@ static int gpu_put(struct fabric *f, struct fabric_worker *worker, const struct 
     assert(ww && ww->worker->index == worker->index && write->peer != f->rank);
     if (signal) return put_signal(rank, write, signal);
     struct qp *const qp = nic_qp(rank, write->peer, write->queue);
-    if (world_queue_full(rank, qp, 1)) return -EAGAIN;
+    struct qp *const room = nic_room(rank, qp, write->queue);
+    if (world_queue_full(rank, room, 1)) return -EAGAIN;
     const struct loop *p = world_loop(rank, write->site, write->given);
     const uint64_t ready_ps = host_posts(rank, p)
                                   ? post_by_host(rank, write)
                                   : post_by(rank, qp, put_post_ps(rank, p), write->warps, write->queue, write->defer);
-    nic_post(rank, qp, world_request_write(rank, write, p), ready_ps + copied_ps(rank, 0), write->defer);
+    const bool defer = write->defer && room == qp; /* the thread of a channel posts at once what it is handed */
+    nic_post(rank, qp, world_request_write(rank, write, p), ready_ps + copied_ps(rank, 0), defer);
     copy_charge(rank, write);
     return 0;
 }
@@ -419,7 +421,7 @@ static int gpu_get(struct fabric *f, struct fabric_worker *worker, const struct 
     assert(ww && ww->worker->index == worker->index && read->peer != f->rank);
     if (fabric_path(f, read->peer) != FABRIC_RDMA) return gpu_get_nvlink(rank, ww, read);
     struct qp *const qp = nic_qp(rank, read->peer, read->queue);
-    if (world_queue_full(rank, qp, 1)) return -EAGAIN;
+    if (world_queue_full(rank, nic_room(rank, qp, read->queue), 1)) return -EAGAIN;
     nic_post(rank, qp, world_request_read(rank, read), post(rank, qp, 0, read->queue, false), false);
     return 0;
 }
@@ -493,7 +495,7 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
     const struct loop *p = &w->loop[signal->site];
     if (path == FABRIC_RDMA) {
         struct qp *const qp = nic_qp(rank, signal->peer, signal->queue);
-        if (world_queue_full(rank, qp, 1)) return -EAGAIN;
+        if (world_queue_full(rank, nic_room(rank, qp, signal->queue), 1)) return -EAGAIN;
         nic_post(rank, qp, world_request_signal(rank, signal),
                  post_by(rank, qp, put_post_ps(rank, p), signal->warps, signal->queue, false), false);
         answer_charge(rank, signal->queue);

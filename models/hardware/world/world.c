@@ -320,7 +320,9 @@ struct world *world_new(const struct cluster *cluster, const struct world_option
     w->machine = cluster->host.cores ? &host_machine : &gpu_machine;
     w->letters_used = !w->machine->receive && !options->nvlink_disabled && options->ranks <= options->ranks_per_node;
     w->transport = options->transport ? *options->transport : transport_of(&cluster->nic);
-    w->queue_depth = w->transport.queue_depth ? w->transport.queue_depth : options->needs.queue_depth;
+    w->channels = options->needs.channels && w->transport.poster == CLUSTER_POST_PROXY && !w->machine->send;
+    const uint32_t depth = w->channels ? 0 : w->transport.queue_depth;
+    w->queue_depth = depth ? depth : options->needs.queue_depth;
     w->rank = memory_new(options->ranks, sizeof w->rank[0]);
     w->core = memory_new((size_t)cluster->host.cores + 1, sizeof w->core[0]);
     if (!network_init(w)) {

@@ -319,7 +319,8 @@ struct world {
     bool ways_straight;     /* there is one way between two ports, over links that never lack room and mark nothing */
     uint32_t quantum_bytes; /* 0: whole messages */
     uint32_t nic_count, sm_count;
-    uint32_t queue_depth;                             /* requests outstanding on a QP, 0: no limit */
+    uint32_t queue_depth;                             /* requests outstanding on a QP or channel, 0: no limit */
+    bool channels;                                    /* a queue's requests to all peers share a channel */
     struct core *core;                                /* [cores] of a host cluster, for all ranks */
     struct work_rates store, reduce, copy, cast, sum; /* host */
     struct work_rates message;                        /* host: the rates of a store of what the rank has just cast */
