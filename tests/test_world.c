@@ -1302,6 +1302,28 @@ TEST("queue depth")
     }
 }
 
+/* Rank 0's time for two puts to these peers, the second one on `queue`, where threads post and one place is there. */
+static uint64_t two_puts_ps(bool channels, uint16_t first, uint16_t second, uint16_t queue)
+{
+    g_autofree struct stage *s = stage_new(3, 1);
+    s->cluster.nic.posting = CLUSTER_POST_PROXY;
+    s->options.needs.queue_depth = 1;
+    s->options.needs.channels = channels;
+    PLAY(s, 0, 1, PUTS(first, 1000), PUTS(second, 1000, .queue = queue));
+    stage_run(s);
+    return s->result[0].time_ps;
+}
+
+/* A channel's one place is that of all peers.  Its other channels have places of their own. */
+TEST("a channel's depth is shared by peers")
+{
+    const uint64_t waits_ps = two_puts_ps(false, 1, 1, 0), free_ps = two_puts_ps(false, 1, 2, 0);
+    CU_ASSERT(waits_ps > free_ps + 4 * PS_PER_US);
+    CU_ASSERT_EQUAL(two_puts_ps(true, 1, 2, 0), waits_ps);
+    CU_ASSERT_EQUAL(two_puts_ps(true, 1, 1, 0), waits_ps);
+    CU_ASSERT_EQUAL(two_puts_ps(true, 1, 2, 1), two_puts_ps(false, 1, 2, 1));
+}
+
 /* Three puts of 1000 B and a signal of 32 B.  The acknowledgement of a request comes 4100 ns after its first byte was
  * sent.  Only then is there room in the window again. */
 TEST("window")
