@@ -119,12 +119,6 @@ static int block_store(struct coll_rank *base, struct fabric_worker *w, uint16_t
     return rc == 0 && *stored < end - begin ? -EINPROGRESS : rc;
 }
 
-static enum worker_step step_of(int rc)
-{
-    assert(rc == 0 || rc == -EAGAIN || rc == -EINPROGRESS);
-    return rc == -EAGAIN ? WORKER_WAIT : WORKER_MORE;
-}
-
 /* ---- hybrid: between nodes ---- */
 
 /* Whether `pieces` pieces of the block from a node have come in this launch.  The block of the rank's own node is its
@@ -171,13 +165,13 @@ static enum worker_step putter_step(struct fabric_worker *w)
         const bool full = r->putter.posted - r->putter.arrived == o->in_flight;
         if (r->putter.posted < all && !full) {
             const int rc = putter_post(r);
-            if (rc) return step_of(rc);
+            if (rc) return coll_step_of(rc);
             r->putter.posted++;
             continue;
         }
         uint32_t piece;
         const int rc = fabric_flush(w, putter_target(r, r->putter.arrived, &piece), 0);
-        if (rc) return step_of(rc);
+        if (rc) return coll_step_of(rc);
         r->putter.arrived++;
     }
     for (uint32_t node = 0; node < r->nodes; node++)
@@ -235,12 +229,12 @@ static enum worker_step copier_step(struct fabric_worker *w)
         for (; c->peer < r->peers - 1; c->peer++, c->stored = 0) {
             const uint16_t target = (uint16_t)(r->node * r->peers + (r->place + 1 + c->peer) % r->peers);
             const int rc = block_store(&r->base, w, target, node * r->peers + r->place, begin, end, &c->stored);
-            if (rc) return step_of(rc);
+            if (rc) return coll_step_of(rc);
             const struct fabric_signal signal = { .value = (uint64_t)(r->base.turn - 1) * r->nodes + c->block + 1,
                                                   .word = word_peer(r, r->place, number),
                                                   .peer = target };
             const int signalled = fabric_signal(w, &signal);
-            if (signalled) return step_of(signalled);
+            if (signalled) return coll_step_of(signalled);
         }
     }
     for (uint32_t peer = 0; peer < r->peers; peer++)

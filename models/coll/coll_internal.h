@@ -3,6 +3,8 @@
 #ifndef MODELS_COLL_COLL_INTERNAL_H
 #define MODELS_COLL_COLL_INTERNAL_H
 
+#include <assert.h>
+#include <errno.h>
 #include "models/coll/coll.h"
 
 struct coll_rank;
@@ -95,6 +97,13 @@ uint64_t coll_sum_check(const struct coll_rank *r, const uint8_t *found, uint64_
  * there is no payload.  Does nothing if all size_bytes are stored. */
 int coll_store_some(struct fabric_worker *w, uint16_t peer, const uint8_t *source, uint64_t target_offset,
                     uint64_t size_bytes, uint64_t *done);
+
+/* The step of a worker whose store or put returned rc, and which has more to do. */
+static inline enum worker_step coll_step_of(int rc)
+{
+    assert(rc == 0 || rc == -EAGAIN || rc == -EINPROGRESS);
+    return rc == -EAGAIN ? WORKER_WAIT : WORKER_MORE;
+}
 
 static inline uint64_t coll_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
 static inline uint64_t coll_align(uint64_t n) { return (n + 63) / 64 * 64; }

@@ -126,12 +126,6 @@ static int message_get(struct p2p_rank *r)
     return fabric_get(&r->worker, &read);
 }
 
-static enum worker_step step_of(int rc)
-{
-    assert(rc == 0 || rc == -EAGAIN || rc == -EINPROGRESS);
-    return rc == -EAGAIN ? WORKER_WAIT : WORKER_MORE;
-}
-
 /* ---- a message that a call of the host issues, within the node ---- */
 
 static enum worker_step copy_step(struct fabric_worker *w)
@@ -148,7 +142,7 @@ static enum worker_step copy_step(struct fabric_worker *w)
     if (r->done) return WORKER_DONE;
     const int rc = fabric_store(w, &write);
     if (rc == 0) r->begun = r->done = 1;
-    return step_of(rc);
+    return coll_step_of(rc);
 }
 
 static enum worker_step part_step(struct fabric_worker *w)
@@ -160,7 +154,8 @@ static enum worker_step part_step(struct fabric_worker *w)
     const uint64_t to = f->payload ? block_offset(o, BLOCK_PUT) + begin : 0;
     assert(w->index < o->num_sms && p->stored <= end - begin);
     if (p->stored == end - begin) return WORKER_DONE;
-    return step_of(coll_store_some(w, p->rank->peer, f->payload ? f->heap + begin : NULL, to, end - begin, &p->stored));
+    return coll_step_of(
+        coll_store_some(w, p->rank->peer, f->payload ? f->heap + begin : NULL, to, end - begin, &p->stored));
 }
 
 static void part_describe(const struct fabric_worker *w, char *text, size_t text_size)
@@ -184,7 +179,7 @@ static enum worker_step round_step(struct p2p_rank *r)
         if (turn) {
             const struct fabric_signal signal = { .value = before + r->begun + 1, .word = WORD_ROUND, .peer = r->peer };
             const int rc = message_put(r, BLOCK_SIGNALLED, &signal);
-            if (rc) return step_of(rc);
+            if (rc) return coll_step_of(rc);
             r->begun++;
         } else {
             if (fabric_load(r->base.fabric, WORD_ROUND) < before + r->done + 1) return WORKER_WAIT;
@@ -192,7 +187,7 @@ static enum worker_step round_step(struct p2p_rank *r)
         }
     }
     const int rc = fabric_flush(&r->worker, r->peer, 0);
-    return rc ? step_of(rc) : WORKER_DONE;
+    return rc ? coll_step_of(rc) : WORKER_DONE;
 }
 
 /* Puts the next message of a window.  The window's last message carries a signal, which tells the peer that the window
@@ -217,7 +212,7 @@ static enum worker_step answer_step(struct fabric_worker *w)
         if (come <= before + r->done) return WORKER_WAIT;
         const struct fabric_signal signal = { .value = come, .word = WORD_WINDOW, .peer = r->peer };
         const int rc = fabric_signal(w, &signal);
-        if (rc) return step_of(rc);
+        if (rc) return coll_step_of(rc);
         r->done = r->begun = (uint32_t)(come - before);
     }
     return WORKER_DONE;
@@ -234,13 +229,13 @@ static enum worker_step stream_step(struct p2p_rank *r, bool get, uint32_t in_fl
         if (r->begun == messages || r->begun - r->done == in_flight) {
             if (answered && fabric_load(r->base.fabric, WORD_WINDOW) < before + r->begun) return WORKER_WAIT;
             const int rc = fabric_flush(&r->worker, r->peer, 0);
-            if (rc) return step_of(rc);
+            if (rc) return coll_step_of(rc);
             r->done = r->begun;
             continue;
         }
         if (posts++ == P2P_POSTS) return WORKER_MORE;
         const int rc = get ? message_get(r) : answered ? window_put(r, in_flight) : message_put(r, BLOCK_PUT, NULL);
-        if (rc) return step_of(rc);
+        if (rc) return coll_step_of(rc);
         r->begun++;
     }
     return WORKER_DONE;

@@ -73,5 +73,12 @@ static inline uint32_t moe_word_value(uint64_t word, uint32_t epoch)
 
 static inline uint64_t moe_align(uint64_t n, uint64_t to) { return (n + to - 1) / to * to; }
 static inline uint32_t moe_min(uint32_t a, uint32_t b) { return a < b ? a : b; }
+static inline uint32_t moe_ceiling(uint32_t n, uint32_t by) { return (n + by - 1) / by; }
+
+/* The most rows that a rank may have for another. */
+static inline uint64_t moe_rows_most(const struct moe_options *o)
+{
+    return (uint64_t)o->tokens_max * moe_min(o->topk, o->experts / o->ranks);
+}
 
 #endif

@@ -41,43 +41,28 @@ static struct ll_geometry geometry_of(const struct moe_options *o)
 static const char *ll_refuse(const struct moe_options *o, char *text, size_t text_size)
 {
     const struct ll_geometry g = geometry_of(o);
-    const char *reason = NULL;
-    if (o->topk > LL_TOPK_MAX) {
-        snprintf(text, text_size, "num-topk: the low-latency kernels take at most %d, found %u", LL_TOPK_MAX, o->topk);
-        reason = text;
-    } else if (o->dtype == MOE_FP8 && o->hidden % 512) {
-        snprintf(text, text_size, "hidden: FP8 needs a multiple of 512, found %u", o->hidden);
-        reason = text;
-    } else if (o->logfmt && o->hidden % FORMATS_LOGS_LEAST) {
-        snprintf(text, text_size, "hidden: logfmt needs a multiple of %d, found %u", FORMATS_LOGS_LEAST, o->hidden);
-        reason = text;
-    } else if (g.groups * g.warps_per_group < o->topk + 1) {
-        snprintf(text, text_size, "num-topk: %u warps on an SM cannot serve %u places and a counter",
-                 g.groups * g.warps_per_group, o->topk);
-        reason = text;
-    } else if (g.sum_warps > UINT8_MAX) { /* one warp sums 1 KB of a row, and a value has 2 B */
-        snprintf(text, text_size, "hidden: the low-latency kernels take at most %d, found %u",
-                 UINT8_MAX / 2 * LL_SUM_WARP_BYTES, o->hidden);
-        reason = text;
-    } else if (o->tokens_max > LL_TOKENS_MAX) {
-        snprintf(text, text_size, "num-tokens: the low-latency kernels take at most %d, found %u", LL_TOKENS_MAX,
-                 o->tokens_max);
-        reason = text;
-    } else if (o->experts > LL_EXPERTS_MAX) {
-        snprintf(text, text_size, "num-experts: the low-latency kernels take at most %d, found %u", LL_EXPERTS_MAX,
-                 o->experts);
-        reason = text;
-    } else if (g.groups > UINT8_MAX) { /* each group takes at least one warp of an SM */
-        snprintf(text, text_size, "num-sms: expected at least %u for %u experts (%d a SM), found %u",
-                 (o->experts + UINT8_MAX - 1) / UINT8_MAX, o->experts, UINT8_MAX, o->num_sms);
-        reason = text;
-    } else if (g.local_experts > UINT16_MAX) {
-        snprintf(text, text_size, "num-experts: at most %u for each rank, found %u", UINT16_MAX, g.local_experts);
-        reason = text;
-    } else {
-        reason = ll_mask_refuse(o, text, text_size);
-    }
-    return reason;
+    if (o->topk > LL_TOPK_MAX)
+        KERNEL_REFUSE("num-topk: the low-latency kernels take at most %d, found %u", LL_TOPK_MAX, o->topk);
+    if (o->dtype == MOE_FP8 && o->hidden % 512)
+        KERNEL_REFUSE("hidden: FP8 needs a multiple of 512, found %u", o->hidden);
+    if (o->logfmt && o->hidden % FORMATS_LOGS_LEAST)
+        KERNEL_REFUSE("hidden: logfmt needs a multiple of %d, found %u", FORMATS_LOGS_LEAST, o->hidden);
+    if (g.groups * g.warps_per_group < o->topk + 1)
+        KERNEL_REFUSE("num-topk: %u warps on an SM cannot serve %u places and a counter", g.groups * g.warps_per_group,
+                      o->topk);
+    if (g.sum_warps > UINT8_MAX) /* one warp sums 1 KB of a row, and a value has 2 B */
+        KERNEL_REFUSE("hidden: the low-latency kernels take at most %d, found %u", UINT8_MAX / 2 * LL_SUM_WARP_BYTES,
+                      o->hidden);
+    if (o->tokens_max > LL_TOKENS_MAX)
+        KERNEL_REFUSE("num-tokens: the low-latency kernels take at most %d, found %u", LL_TOKENS_MAX, o->tokens_max);
+    if (o->experts > LL_EXPERTS_MAX)
+        KERNEL_REFUSE("num-experts: the low-latency kernels take at most %d, found %u", LL_EXPERTS_MAX, o->experts);
+    if (g.groups > UINT8_MAX) /* each group takes at least one warp of an SM */
+        KERNEL_REFUSE("num-sms: expected at least %u for %u experts (%d a SM), found %u",
+                      (o->experts + UINT8_MAX - 1) / UINT8_MAX, o->experts, UINT8_MAX, o->num_sms);
+    if (g.local_experts > UINT16_MAX)
+        KERNEL_REFUSE("num-experts: at most %u for each rank, found %u", UINT16_MAX, g.local_experts);
+    return ll_mask_refuse(o, text, text_size);
 }
 
 /* About how many bytes a rank reads or writes in a dispatch and a combine.  For each token these are its input row, its

@@ -31,25 +31,15 @@ const char *ll_mask_refuse(const struct moe_options *o, char *text, size_t text_
 {
     assert(o->failure_count <= MOE_FAILURES_MAX);
     if (o->failure_count == 0) return NULL;
-    if (!o->mask_timeout_ps) {
-        snprintf(text, text_size, "fail: needs mask-timeout, or the others wait for ever");
-        return text;
-    }
+    if (!o->mask_timeout_ps) KERNEL_REFUSE("fail: needs mask-timeout, or the others wait for ever");
     for (uint32_t i = 0; i < o->failure_count; i++) {
         const uint32_t rank = o->failure[i].rank;
-        if (rank >= o->ranks) {
-            snprintf(text, text_size, "fail: expected ranks from 0 to %u, found %u", o->ranks - 1, rank);
-            return text;
-        }
+        if (rank >= o->ranks) KERNEL_REFUSE("fail: expected ranks from 0 to %u, found %u", o->ranks - 1, rank);
         for (uint32_t j = 0; j < i; j++)
-            if (o->failure[j].rank == rank) {
-                snprintf(text, text_size, "fail: rank %u fails twice", rank);
-                return text;
-            }
+            if (o->failure[j].rank == rank) KERNEL_REFUSE("fail: rank %u fails twice", rank);
     }
     if (o->failure_count < o->ranks) return NULL;
-    snprintf(text, text_size, "fail: expected a rank that lives, found that all %u fail", o->ranks);
-    return text;
+    KERNEL_REFUSE("fail: expected a rank that lives, found that all %u fail", o->ranks);
 }
 
 static void rank_mask(struct ll_rank *r, uint32_t rank)

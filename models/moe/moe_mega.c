@@ -16,8 +16,6 @@
 enum mega_phase { MEGA_PREPARE, MEGA_KERNEL };
 static const char *const phase_names[] = { "mega_moe_cast", "mega_moe", NULL };
 
-static uint32_t ceiling(uint32_t n, uint32_t by) { return (n + by - 1) / by; }
-
 /* ---- geometry ---- */
 
 static uint32_t intermediate_of(const struct moe_options *o)
@@ -34,21 +32,16 @@ static void slot_make(const struct moe_options *o, bool payload, struct ht_slot 
     slot->stored = payload ? slot->bytes : 0;
 }
 
-static uint64_t rows_most(const struct moe_options *o)
-{
-    return (uint64_t)o->tokens_max * moe_min(o->topk, o->experts / o->ranks);
-}
-
 static void map_make(const struct moe_options *o, bool payload, struct mega_map *m)
 {
     struct ht_slot slot;
     slot_make(o, payload, &slot);
     m->in = 0;
     m->pool = m->in + moe_align((uint64_t)o->tokens_max * slot.stored, 128);
-    m->back = m->pool + moe_align(rows_most(o) * o->ranks * slot.stored, 128);
+    m->back = m->pool + moe_align(moe_rows_most(o) * o->ranks * slot.stored, 128);
     m->back_rows = (uint64_t)o->tokens_max * o->topk;
     m->list = m->back + (payload ? moe_align(m->back_rows * 2 * o->hidden, 128) : 0);
-    m->list_bytes = moe_align(4 * (1 + o->experts / o->ranks + (payload ? rows_most(o) : 0)), 16);
+    m->list_bytes = moe_align(4 * (1 + o->experts / o->ranks + (payload ? moe_rows_most(o) : 0)), 16);
     m->end = m->list + o->ranks * m->list_bytes;
 }
 
@@ -72,10 +65,10 @@ static uint32_t first_wave_of(const struct moe_options *o, uint32_t tokens, uint
 {
     enum { WAVE_MOST = 32 };
     const uint32_t local = o->experts / o->ranks;
-    const uint32_t blocks = ceiling(tokens * o->topk / local + 1, block_rows) * (intermediate_of(o) / MEGA_COLUMNS);
+    const uint32_t blocks = moe_ceiling(tokens * o->topk / local + 1, block_rows) * (intermediate_of(o) / MEGA_COLUMNS);
     uint32_t most = moe_min(WAVE_MOST, local);
     while (local % most) most--;
-    uint32_t wave = moe_min(ceiling(2 * o->num_sms, blocks), most);
+    uint32_t wave = moe_min(moe_ceiling(2 * o->num_sms, blocks), most);
     while (wave < most && local % wave) wave++;
     return wave;
 }
@@ -88,8 +81,8 @@ static uint32_t wave_of(const struct moe_options *o, uint32_t tokens, uint32_t b
     const uint32_t local = o->experts / o->ranks;
     const float expected = (float)tokens * (float)o->topk / (float)local;
     const uint32_t whole = (uint32_t)expected + ((float)(uint32_t)expected < expected);
-    const uint32_t blocks = ceiling(whole ? whole : 1, block_rows) * (2 * intermediate_of(o) / MEGA_COLUMNS);
-    const uint32_t least = ceiling(2 * o->num_sms, blocks);
+    const uint32_t blocks = moe_ceiling(whole ? whole : 1, block_rows) * (2 * intermediate_of(o) / MEGA_COLUMNS);
+    const uint32_t least = moe_ceiling(2 * o->num_sms, blocks);
     uint32_t best = least, most = moe_min(local, 2 * least);
     float best_ratio = -1;
     if (o->mega_first) return first_wave_of(o, tokens, block_rows);
@@ -198,7 +191,7 @@ static void lists_read(struct mega_rank *r)
         for (uint32_t s = 0; s < g->ranks; s++) rows += count_from(r, s, e);
         r->ht.expert_counts[e] = rows;
         r->row_before[e + 1] = r->row_before[e] + rows;
-        r->block_before[e + 1] = r->block_before[e] + ceiling(rows, r->block_rows);
+        r->block_before[e + 1] = r->block_before[e] + moe_ceiling(rows, r->block_rows);
     }
     const uint32_t blocks = r->block_before[g->local_experts];
     rows_make_room(r, r->row_before[g->local_experts], blocks);
@@ -356,9 +349,9 @@ static enum worker_step dispatch_step(struct fabric_worker *w)
     const struct ht_geometry *g = &r->ht.g;
     if (!s->counted) {
         const uint32_t warps = MEGA_DISPATCH_WARPS * r->ht.base.options->num_sms;
-        const uint32_t turns = ceiling(g->tokens, warps * (32 / g->topk));
+        const uint32_t turns = moe_ceiling(g->tokens, warps * (32 / g->topk));
         ht_scan_here(w, SITE_MEGA_COUNT, turns, 0);
-        ht_scan_here(w, SITE_MEGA_PLACES, ceiling(g->experts, 32 * MEGA_DISPATCH_WARPS), 0);
+        ht_scan_here(w, SITE_MEGA_PLACES, moe_ceiling(g->experts, 32 * MEGA_DISPATCH_WARPS), 0);
         s->counted = true;
         return WORKER_MORE;
     }
@@ -392,7 +385,7 @@ static enum worker_step gate_step(struct fabric_worker *w)
         k->told = false;
     }
     if (k->opened == 0 && !k->counts_told) { /* reads the counters and adds them to those of the experts' ranks */
-        ht_scan_here(w, SITE_MEGA_TOLD, 2 * ceiling(r->ht.g.experts, 32 * MEGA_DISPATCH_WARPS), 0);
+        ht_scan_here(w, SITE_MEGA_TOLD, 2 * moe_ceiling(r->ht.g.experts, 32 * MEGA_DISPATCH_WARPS), 0);
         k->counts_told = true;
     }
     k->told = k->told || ht_word_send(w, &r->ht, r->ht.g.rank, 0, r->ht.g.rank, k->barrier.round); /* tells this
@@ -465,7 +458,7 @@ static enum worker_step prepare_step(struct fabric_worker *w)
     struct mega_sm *s = fabric_container_of(w, struct mega_sm, dispatch);
     const struct mega_rank *r = s->rank;
     const uint32_t sms = r->ht.base.options->num_sms;
-    const uint32_t rows = s->number < r->ht.g.tokens ? ceiling(r->ht.g.tokens - s->number, sms) : 0;
+    const uint32_t rows = s->number < r->ht.g.tokens ? moe_ceiling(r->ht.g.tokens - s->number, sms) : 0;
     fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_CAST,
                                           .rows = rows,
                                           .site = SITE_MEGA_CAST,
@@ -484,7 +477,7 @@ static void prepare_launch(struct mega_rank *r)
     if (r->ht.base.fabric->payload) ht_inputs_make(&r->ht);
     for (uint32_t i = 0; i < sms; i++) {
         r->sm[i] = (struct mega_sm){ .rank = r, .number = i };
-        const uint32_t blocks = moe_min(ceiling(r->ht.g.tokens, sms), OS_BLOCKS);
+        const uint32_t blocks = moe_min(moe_ceiling(r->ht.g.tokens, sms), OS_BLOCKS);
         ht_kernel_add(&r->ht, &r->sm[i].dispatch, &prepare_role, i, (blocks ? blocks : 1) * OS_WARPS);
     }
 }

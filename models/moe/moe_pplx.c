@@ -59,15 +59,9 @@ static void slots_make(const struct moe_options *o, bool payload, struct ht_slot
     combine->stored = payload ? combine->bytes : 0;
 }
 
-/* The most rows that a rank may have for another. */
-static uint64_t rows_most(const struct moe_options *o)
-{
-    return (uint64_t)o->tokens_max * moe_min(o->topk, o->experts / o->ranks);
-}
-
 static uint32_t first_rows(const struct moe_options *o)
 {
-    return rows_most(o) < PP_PRIVATE ? (uint32_t)rows_most(o) : PP_PRIVATE;
+    return moe_rows_most(o) < PP_PRIVATE ? (uint32_t)moe_rows_most(o) : PP_PRIVATE;
 }
 
 static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
@@ -76,7 +70,7 @@ static void map_make(const struct moe_options *o, bool payload, struct pp_map *m
 {
     struct ht_slot dispatch, combine;
     slots_make(o, payload, &dispatch, &combine);
-    const uint64_t come = rows_most(o) * o->ranks, choices = (uint64_t)o->tokens_max * o->topk;
+    const uint64_t come = moe_rows_most(o) * o->ranks, choices = (uint64_t)o->tokens_max * o->topk;
     const uint64_t places = come + o->experts / o->ranks * (o->expert_alignment - 1);
     m->counts = 0;
     m->send = moe_align(4ull * o->ranks * o->experts, 128);

@@ -96,8 +96,6 @@ static const char *const spans[TS_PHASES] = {
     [TS_PREPARE_MOVE] = "prepare_span", [TS_DISPATCH_SANITIZE] = "dispatch_span", [TS_COMBINE_SUM] = "combine_span"
 };
 
-static uint32_t ceiling(uint32_t n, uint32_t by) { return (n + by - 1) / by; }
-
 /* ---- geometry ---- */
 
 /* Makes the slots.  A slot of dispatch has the row, scales, experts and weights, each of which takes a multiple of 16
@@ -119,17 +117,17 @@ static void slots_make(const struct moe_options *o, bool payload, struct ht_slot
 static uint32_t flagged_bytes(const struct ht_slot *slot)
 {
     const uint32_t lines = slot->bytes / TS_LINE_BYTES;
-    return (lines + ceiling(lines, TS_LINES_FLAGGED)) * TS_LINE_BYTES;
+    return (lines + moe_ceiling(lines, TS_LINES_FLAGGED)) * TS_LINE_BYTES;
 }
 
 /* Makes the grid.  A block has as many peers as its shared memory has room for.  There are as many channels as half of
  * the SMs have room for, but at least one. */
 static void grid_make(const struct moe_options *o, struct ts_fifo *f)
 {
-    const uint32_t blocks = ceiling(o->ranks, TS_PEERS_MOST), most = o->num_sms / 2 / blocks;
+    const uint32_t blocks = moe_ceiling(o->ranks, TS_PEERS_MOST), most = o->num_sms / 2 / blocks;
     const uint32_t room = moe_min(moe_min(o->ranks, TS_PEERS_MOST), TS_SHARED_BYTES / f->bytes);
-    const uint32_t a_channel = ceiling(o->ranks, room);
-    f->peers = ceiling(o->ranks, a_channel);
+    const uint32_t a_channel = moe_ceiling(o->ranks, room);
+    f->peers = moe_ceiling(o->ranks, a_channel);
     f->channels = moe_min(blocks * most / a_channel, most);
     if (!f->channels) f->channels = 1;
 }
@@ -152,7 +150,7 @@ static uint64_t fifos_make(const struct moe_options *o, bool payload, struct ts_
 
 static const char *ts_refuse(const struct moe_options *o, char *text, size_t text_size)
 {
-    const uint32_t least = 2 * ceiling(o->ranks, TS_PEERS_MOST);
+    const uint32_t least = 2 * moe_ceiling(o->ranks, TS_PEERS_MOST);
     struct ht_slot dispatch, combine;
     slots_make(o, true, &dispatch, &combine);
     if (o->num_sms < least)
@@ -228,7 +226,7 @@ static enum worker_step count_step(struct fabric_worker *w)
     const struct ts_rank *r = c->rank;
     const uint32_t tokens = r->ht.g.tokens;
     if (!c->counted) {
-        ht_scan_here(w, SITE_TWO_SIDED_COUNT, ceiling(tokens, TS_COUNT_TOKENS) + 1, 4ull * tokens * r->ht.g.topk);
+        ht_scan_here(w, SITE_TWO_SIDED_COUNT, moe_ceiling(tokens, TS_COUNT_TOKENS) + 1, 4ull * tokens * r->ht.g.topk);
         c->counted = true;
         return WORKER_MORE;
     }
@@ -424,7 +422,7 @@ static void rows_launch(struct ts_rank *r, bool combine)
 {
     const struct ht_rank *h = &r->ht;
     const struct ts_fifo *f = &r->fifo[combine];
-    const uint32_t ranks = h->g.ranks, a_channel = ceiling(ranks, f->peers), sms = h->base.options->num_sms;
+    const uint32_t ranks = h->g.ranks, a_channel = moe_ceiling(ranks, f->peers), sms = h->base.options->num_sms;
     for (uint32_t i = 0; i < 2 * ranks * f->channels; i++) {
         struct ts_warp *p = &r->warp[i];
         const bool receives = i >= ranks * f->channels;
@@ -478,7 +476,7 @@ static void local_phase(struct ts_rank *r, enum ts_phase phase)
     if (phase == TS_PREPARE_SUM || phase == TS_PREPARE_MOVE) {
         const uint32_t blocks = phase == TS_PREPARE_SUM ? 2 : moe_min(2 * h->g.ranks, sms);
         work = scan;
-        work.rows = phase == TS_PREPARE_SUM ? 1 : 2 + ceiling(most, 32 * TS_MOVE_WARPS);
+        work.rows = phase == TS_PREPARE_SUM ? 1 : 2 + moe_ceiling(most, 32 * TS_MOVE_WARPS);
         ht_local_launch(h, r->local, blocks, TS_MOVE_WARPS, work);
         return;
     }
