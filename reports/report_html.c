@@ -373,10 +373,14 @@ static void html_spread(const GPtrArray *cases, GString *out)
     report_plot_scatter(cases, out);
 }
 
-/* Which columns the table of results has: predictions, measurements, second predictions. */
+/* Which columns the table of results has: predictions, measurements, second predictions.  None: no record has times of
+ * ranks. */
 struct results_columns {
     bool predicted, measured, second;
 };
+
+/* Whether the case is a record of micro-benchmarks, which has no ranks that others wait for. */
+static bool results_none(const struct report_case *c) { return g_strcmp0(c->series[0].name, "measure") == 0; }
 
 /* Sets us[0] to the prediction's time of a phase, and us[1] to that of the measurement or second prediction.  NAN:
  * there is none. */
@@ -402,8 +406,7 @@ static void results_case(const struct report_case *c, guint number, bool linked,
                          GString *out)
 {
     g_autoptr(GPtrArray) all = report_case_phases(c, "time_us", G_MAXUINT), phases = g_ptr_array_new();
-    const bool measured_alone = g_strcmp0(c->series[0].name, "measure") == 0;
-    for (guint i = 0; i < all->len && !measured_alone && phases->len < 8; i++)
+    for (guint i = 0; i < all->len && !results_none(c); i++)
         if (!compare_phase_of_layer(g_ptr_array_index(all, i))) g_ptr_array_add(phases, g_ptr_array_index(all, i));
     for (guint i = 0; i < MAX(phases->len, 1); i++) {
         const char *phase = i < phases->len ? g_ptr_array_index(phases, i) : NULL;
@@ -416,7 +419,7 @@ static void results_case(const struct report_case *c, guint number, bool linked,
             svg_escape_append(out, c->title);
             g_string_append(out, linked ? "</a></td>" : "</td>");
         }
-        report_html_cell(out, "", phase ? phase : "-");
+        if (columns->predicted || columns->measured) report_html_cell(out, "", phase ? phase : "-");
         if (columns->predicted) results_time(us[0], out);
         if (columns->measured || columns->second) results_time(us[1], out);
         if (columns->predicted && (columns->measured || columns->second))
@@ -434,7 +437,7 @@ static void html_results(const GPtrArray *cases, guint linked, GString *out)
     struct results_columns columns = { false, false, false };
     for (guint i = 0; i < cases->len; i++) {
         const struct report_case *c = g_ptr_array_index(cases, i);
-        for (int s = 0; s < c->series_count; s++) {
+        for (int s = 0; s < c->series_count && !results_none(c); s++) {
             columns.predicted |= !c->series[s].second;
             columns.measured |= !c->series[s].predicted;
             columns.second |= c->series[s].predicted && c->series[s].second;
@@ -454,9 +457,10 @@ static void html_results(const GPtrArray *cases, guint linked, GString *out)
                                                     : "error" };
     if (!columns.predicted) format[2] = format[4] = ' ';
     if (!columns.measured && !columns.second) format[3] = format[4] = ' ';
-    g_string_append(
-        out,
-        "<p class=\"note\">Times of the slowest rank; where a record does not tell it, the mean over ranks.</p>\n");
+    if (!columns.predicted && !columns.measured) format[1] = ' ';
+    else
+        g_string_append(out, "<p class=\"note\">Times of the slowest rank; where a record does not tell it, the mean "
+                             "over ranks.</p>\n");
     report_html_table_begin(out, "All results", format, titles);
     for (guint i = 0; i < MIN(cases->len, (guint)HTML_ROWS_MAX); i++)
         results_case(g_ptr_array_index(cases, i), i + 1, i < linked, &columns, out);

@@ -113,9 +113,11 @@ static void layer_lines(const struct report_series *series, const char *whole, s
             continue;
         const double slowest_us = report_slowest_us(series->record, row->phase);
         report_point_add(mean, layer, row->value, 0, NULL, NULL);
-        report_point_add(slowest, layer, slowest_us, 3, NULL,
-                         g_strdup_printf("%s, %s, layer %u: slowest rank %.4g us, mean %.4g us", whole, series->name,
-                                         layer, slowest_us, row->value));
+        g_autofree char *most = compare_value_text(slowest_us, "us");
+        g_autofree char *middle = compare_value_text(row->value, "us");
+        report_point_add(
+            slowest, layer, slowest_us, 3, NULL,
+            g_strdup_printf("%s, %s, layer %u: slowest rank %s, mean %s", whole, series->name, layer, most, middle));
     }
 }
 

@@ -26,9 +26,11 @@ static void scatter_dots(const struct report_case *c, struct report_line *dots)
     for (guint r = 0; c->compare && r < c->compare->rows->len; r++) {
         const struct compare_row *row = &g_array_index(c->compare->rows, struct compare_row, r);
         if (!scatter_row(row)) continue;
+        g_autofree char *predicted = compare_value_text(row->predicted, "us");
+        g_autofree char *measured = compare_value_text(row->measured, "us");
         report_point_add(dots, row->measured, row->predicted, 4, "predicted",
-                         g_strdup_printf("%s: %s, predicted %.4g us, measured %.4g us, error %+.1f %%", c->title,
-                                         row->phase, row->predicted, row->measured, row->error_pct));
+                         g_strdup_printf("%s: %s, predicted %s, measured %s, error %+.1f %%", c->title, row->phase,
+                                         predicted, measured, row->error_pct));
     }
 }
 

@@ -208,10 +208,10 @@ static void curve_add(const struct sweep_measure *m, const struct sweep_layout *
         const double time_us = measure_of(m, point);
         if ((wanted && strcmp(point->value[l->lines], wanted) != 0) || !isfinite(time_us)) continue;
         const char *name = g_ptr_array_index(m->table->names, l->along), *value = point->value[l->along];
-        char *tip = wanted
-                        ? g_strdup_printf("%s %s, %s %s: %.4g us", name, value,
-                                          (const char *)g_ptr_array_index(m->table->names, l->lines), wanted, time_us)
-                        : g_strdup_printf("%s %s: %.4g us", name, value, time_us);
+        g_autofree char *time = compare_value_text(time_us, "us");
+        char *tip = wanted ? g_strdup_printf("%s %s, %s %s: %s", name, value,
+                                             (const char *)g_ptr_array_index(m->table->names, l->lines), wanted, time)
+                           : g_strdup_printf("%s %s: %s", name, value, time);
         report_point_add(curve, along_number(l, value), time_us, 3, NULL, tip);
     }
 }
@@ -329,7 +329,8 @@ static void front_add(const struct sweep_measure *m, const GArray *dots, struct 
         for (guint n = 0; n < m->table->names->len; n++)
             g_string_append_printf(tip, "%s %s, ", (const char *)g_ptr_array_index(m->table->names, n),
                                    dot->point->value[n]);
-        g_string_append_printf(tip, "%.4g us", dot->time_us);
+        g_autofree char *time = compare_value_text(dot->time_us, "us");
+        g_string_append(tip, time);
         report_point_add(on_front ? front : above, dot->sms, dot->time_us, on_front ? 4 : 2.5,
                          on_front ? NULL : "bound", g_string_free(tip, FALSE));
     }
@@ -540,7 +541,9 @@ static void options_list(const struct sweep_table *table, GString *out)
 {
     static const char *const titles[] = { "key", "value" };
     g_autofree char *name = g_strdup_printf("What all points of %s have in common", table->source);
-    g_string_append(out, "<details><summary>What all points have in common</summary>\n");
+    g_string_append(out, "<details><summary>What all points have in common</summary>\n"
+                         "<p class=\"note\">Options as given: a size or a number of SMs that is 0 is left to the "
+                         "kernels.</p>\n");
     report_html_table_begin(out, name, "ll", titles);
     for (guint i = 0; i < table->options->len; i++) {
         const char *line = g_ptr_array_index(table->options, i), *colon = strstr(line, ": ");

@@ -47,7 +47,20 @@ static void text_times(const struct report_case *c, int width, GString *out)
     if (phases->len) g_string_append_c(out, '\n');
 }
 
-/* Appends each phase's least, median and largest time over the ranks, in words. */
+/* Appends the least, median and largest of sorted times of ranks, in words. */
+static void text_samples(const GArray *samples, GString *out)
+{
+    const struct report_sample *first = &g_array_index(samples, struct report_sample, 0);
+    const struct report_sample *last = &first[samples->len - 1];
+    g_autofree char *least = compare_value_text(first->value, "us"), *most = compare_value_text(last->value, "us");
+    g_autofree char *median = compare_value_text(report_samples_median(samples), "us");
+    if (first->value < last->value)
+        g_string_append_printf(out, "%u ranks from %s (rank %d) to %s (rank %d), median %s\n", samples->len, least,
+                               first->rank, most, last->rank, median);
+    else g_string_append_printf(out, "%u ranks, each %s\n", samples->len, least);
+}
+
+/* Appends each phase's times over the ranks, in words. */
 static void text_ranks(const struct report_case *c, GString *out)
 {
     g_autoptr(GPtrArray) phases = report_case_phases(c, "time_us", TEXT_PHASES_MAX);
@@ -57,12 +70,8 @@ static void text_ranks(const struct report_case *c, GString *out)
             const char *phase = g_ptr_array_index(phases, p);
             g_autoptr(GArray) samples = report_samples(c->series[s].record, phase, "time_us");
             if (samples->len > 1) {
-                const struct report_sample *first = &g_array_index(samples, struct report_sample, 0);
-                const struct report_sample *last = &first[samples->len - 1];
-                g_string_append_printf(out,
-                                       "%s, %s: %u ranks from %.4g us (rank %d) to %.4g us (rank %d), median %.4g us\n",
-                                       phase, c->series[s].name, samples->len, first->value, first->rank, last->value,
-                                       last->rank, report_samples_median(samples));
+                g_string_append_printf(out, "%s, %s: ", phase, c->series[s].name);
+                text_samples(samples, out);
                 any = true;
             }
         }

@@ -227,6 +227,29 @@ TEST("bandwidth by size")
     CU_ASSERT_TRUE(first && last && first < last);
 }
 
+/* The table of results has all phases of a step.  Of records of measure it has no times, and speaks of none. */
+TEST("the table of results")
+{
+    struct record *records[] = { record_of("step", 0, 1), record_of("step", 0, 2) };
+    const char *const paths[] = { "first", "second" };
+    for (int i = 0; i < 2; i++) {
+        record_set(records[i], "num-tokens", "%d", i);
+        record_set(records[i], RECORD_CASE_KEYS, "kernel num-tokens");
+        for (int p = 0; p < 12; p++) {
+            g_autofree char *phase = g_strdup_printf("part%d", p);
+            record_add(records[i], phase, RECORD_ALL, "slowest_us", 12345, "us");
+            record_add(records[i], phase, RECORD_ALL, "time_us", 12345, "us");
+        }
+    }
+    g_autoptr(GString) steps = page_of(records, paths, 2);
+    CU_ASSERT_PTR_NOT_NULL(strstr(steps->str, "<td>part11</td><td class=\"n\">12345 us</td>"));
+    for (int i = 0; i < 2; i++) record_set(records[i], "kind", "measure");
+    g_autoptr(GString) measures = page_of(records, paths, 2);
+    CU_ASSERT_PTR_NOT_NULL(strstr(measures->str, "<th>result</th></tr>"));
+    CU_ASSERT_PTR_NULL(strstr(measures->str, "Times of the slowest rank"));
+    for (int i = 0; i < 2; i++) record_free(records[i]);
+}
+
 TEST("scales")
 {
     struct svg_scale scale;
@@ -355,7 +378,7 @@ TEST("layers")
     const struct page page = parsed(html->str);
     CU_ASSERT_EQUAL(page.rects[0], 2);
     CU_ASSERT_EQUAL(page.dots, 12);
-    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "layer 11: slowest rank 166.5 us, mean 111 us"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "layer 11: slowest rank 166.5 us, mean 111.0 us"));
 }
 
 static struct record *waits_of(const char *kind, double own, double other)
@@ -654,10 +677,10 @@ TEST("a sweep")
     CU_ASSERT_EQUAL(page.dots, 3 * 3 * 2 * 8 + 6 * 8); /* each of 9 panels has 2 lines of 8 points, and each of 6 fronts
                                                         * has 8 points */
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "<figcaption>num-tokens 300</figcaption>"));
-    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "num-sms 4, dtype bf16: 300 us"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "num-sms 4, dtype bf16: 300.0 us"));
     /* 100 tokens of fp8 take 20 us a phase from 5 SMs on, so points with 6 to 8 SMs are not on the front. */
-    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "class=\"c1\"><title>num-tokens 100, dtype fp8, num-sms 5, 40 us<"));
-    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "class=\"bound\"><title>num-tokens 100, dtype fp8, num-sms 6, 40 us<"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "class=\"c1\"><title>num-tokens 100, dtype fp8, num-sms 5, 40.00 us<"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "class=\"bound\"><title>num-tokens 100, dtype fp8, num-sms 6, 40.00 us<"));
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "5.00 times faster"));
     /* At best, dispatch and combine take 20 us each for 100 tokens, and 37.5 us each for 300 tokens with 8 SMs. */
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "<h3>The best dtype, num-sms for each num-tokens</h3>"));
