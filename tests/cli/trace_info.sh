@@ -22,6 +22,10 @@ echo "exit $?"
 echo "exit $?"
 "$EPTWIN" trace diff twice.csv $samples/decode_ep64.ept
 echo "exit $?"
+echo '# one of each'
+"$EPTWIN" trace generate one.ept --num-ranks 1 --num-tokens 1 --num-topk 1 --num-experts 1
+"$EPTWIN" trace check one.ept
+"$EPTWIN" trace info one.ept
 "$EPTWIN" trace info twice.csv --steps 1
 "$EPTWIN" trace info twice.csv --ranks-per-node 0
 "$EPTWIN" trace info twice.csv --experts 3

@@ -40,28 +40,41 @@ static bool check_read(struct trace *trace, struct routing_statistics *s, uint64
     return true;
 }
 
+static char *counted(uint64_t count, const char *what)
+{
+    return g_strdup_printf("%" G_GUINT64_FORMAT " %s%s", count, what, count == 1 ? "" : "s");
+}
+
+/* Says what was read. */
+static void shape_print(const char *path, const struct trace_info *i, uint64_t tokens, uint64_t weighted)
+{
+    g_autofree char *steps = counted(i->steps, "step"), *layers = counted(i->layers, "layer");
+    g_autofree char *experts = counted(i->experts, "expert"), *ranks = counted(i->ranks, "rank");
+    g_autofree char *read = counted(tokens, i->counts ? "choice" : "token");
+    g_autofree char *weights = counted(weighted, "(step, layer)");
+    if (i->counts) printf("%s: %s, %s, %s, %s counted\n", path, steps, layers, experts, read);
+    else
+        printf("%s: %s, %s, %s, %s, top-%u, %s, %s with weights\n", path, steps, layers, ranks, experts, i->topk, read,
+               weights);
+}
+
 static int check_report(const char *path, const struct trace_info *i, const struct routing_statistics *s,
                         uint64_t empty, uint64_t weighted)
 {
     const struct {
         uint64_t count;
-        const char *what;
+        const char *what, *how;
     } findings[] = {
-        { s->repeated, "places name an expert that their token has already" },
-        { s->bad_weights, "weights are negative, or not 0 at an unused place" },
-        { empty, "(step, layer)s have no tokens" },
+        { s->repeated, "place", "with an expert that its token has already" },
+        { s->bad_weights, "weight", "negative, or not 0 at an unused place" },
+        { empty, "(step, layer)", "without tokens" },
     };
     int status = EXIT_OK;
-    if (i->counts)
-        printf("%s: %u steps, %u layers, %u experts, %" G_GUINT64_FORMAT " choices counted\n", path, i->steps,
-               i->layers, i->experts, s->tokens);
-    else
-        printf("%s: %u steps, %u layers, %u ranks, %u experts, top-%u, %" G_GUINT64_FORMAT " tokens, %" G_GUINT64_FORMAT
-               " (step, layer)s with weights\n",
-               path, i->steps, i->layers, i->ranks, i->experts, i->topk, s->tokens, weighted);
+    shape_print(path, i, s->tokens, weighted);
     for (size_t f = 0; f < G_N_ELEMENTS(findings); f++) {
         if (findings[f].count == 0) continue;
-        printf("%s: %" G_GUINT64_FORMAT " %s\n", path, findings[f].count, findings[f].what);
+        g_autofree char *found = counted(findings[f].count, findings[f].what);
+        printf("%s: %s %s\n", path, found, findings[f].how);
         status = EXIT_RUN_FAILED;
     }
     if (status == EXIT_OK) printf("%s: sound\n", path);

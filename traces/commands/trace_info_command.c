@@ -107,13 +107,15 @@ static void shape_print(const struct info *info, const char *path)
            MIN(t->ranks_per_node, i->ranks));
     printf("tokens       %u a rank at most\n", i->tokens_max);
     printf("experts      %u, %u a rank, top-%u\n", i->experts, i->experts / i->ranks, i->topk);
-    printf("read         %u (step, layer), %" G_GUINT64_FORMAT " tokens\n", info->blocks, t->tokens);
+    printf("read         %u (step, layer), %" G_GUINT64_FORMAT " token%s\n", info->blocks, t->tokens,
+           t->tokens == 1 ? "" : "s");
     printf("weights      in %u of these\n", info->weight_blocks);
     printf("unused       %" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT " places are -1\n", t->unused, t->places);
 }
 
 static void spreads_print(const struct info *info)
 {
+    if (info->total.experts < 2) return;
     const uint64_t counts[QUANTITY_COUNT] = { info->total.experts, info->total.ranks, info->total.ranks,
                                               info->total.nodes, (uint64_t)info->total.ranks * info->total.ranks };
     printf("\n%-16s %6s %9s %9s %6s %8s   %s\n", "load", "of", "max/mean", "min/mean", "Gini", "entropy",
