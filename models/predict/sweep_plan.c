@@ -193,13 +193,32 @@ static bool steps_check(const struct sweep_plan *plan, GError **error)
     return true;
 }
 
+/* Refuses kernels that would run different batches, which nothing in the results says: each has its own default. */
+static bool batches_check(const struct sweep_plan *plan, const char *const *kernels, GError **error)
+{
+    static const char *const batches[] = { "num-tokens", "tokens-per-rank", "trace", "traffic" };
+    const struct case_options *base = &plan->base;
+    bool given = base->num_tokens || base->tokens_per_rank || base->trace || base->traffic;
+    for (size_t i = 0; i < G_N_ELEMENTS(batches); i++) given = given || sweep_plan_find(plan, batches[i]);
+    for (size_t i = 1; !given && kernels[0] && kernels[i]; i++) {
+        struct case_options first = *base, other = *base;
+        if (!case_set(&first, "kernel", kernels[0], error) || !case_set(&other, "kernel", kernels[i], error))
+            return false;
+        if (case_tokens(&first) != case_tokens(&other))
+            return error_input(error, "num-tokens: expected a number for all kernels, found none (%s has %u, %s %u)",
+                               kernels[0], case_tokens(&first), kernels[i], case_tokens(&other));
+    }
+    return true;
+}
+
 /* Refuses an option that none of the kernels has. */
 static bool kernels_check(const struct sweep_plan *plan, GError **error)
 {
     const char *const base[] = { case_kernel(&plan->base), NULL };
     const struct sweep_name *swept = sweep_plan_find(plan, "kernel");
     const char *const *kernels = swept ? (const char *const *)swept->value : base;
-    bool good = sweep_plan_of_steps(plan) || case_kernels_take(&plan->base, kernels, error);
+    bool good = sweep_plan_of_steps(plan) ||
+                (case_kernels_take(&plan->base, kernels, error) && batches_check(plan, kernels, error));
     for (guint i = 0; good && i < plan->names->len && !sweep_plan_of_steps(plan); i++)
         for (char **value = name_at(plan, i)->value; good && *value; value++) {
             struct case_options c = plan->base;

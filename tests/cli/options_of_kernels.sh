@@ -10,6 +10,7 @@ bad replay --ranks 2 --kernel allgather --hidden 512
 bad which --cluster h800-cx7 --kernel normal --hook $small
 bad sweep --cluster h800-cx7 --kernel ll --num-sms 8,16 --cached $small --output refused.csv
 bad sweep --cluster h800-cx7 --kernel ll,normal --expand false,true $small --output refused.csv
+bad sweep --cluster h800-cx7 --kernel ll,normal --num-ranks 4 --output refused.csv
 ls refused.csv 2>&1
 echo '-- which and sweep: applied where it exists'
 "$EPTWIN" which --cluster h800-cx7 --hook $small --at-tokens 16 2>&1 | grep -c hook
