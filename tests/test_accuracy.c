@@ -35,6 +35,10 @@ TEST("a machine without has those of all machines, marked")
     CU_ASSERT(other.elsewhere && other.rows > own.rows);
     g_autofree char *text = accuracy_text(&other);
     CU_ASSERT(g_str_has_suffix(text, " % *"));
+    static const char *const slower[] = { "nic.rate=25GB/s", NULL };
+    g_autoptr(cluster) changed = cluster_load_set("h800-cx7", slower, NULL);
+    CU_ASSERT(accuracy_find(changed, "ll", "combine", "ibgda", &other));
+    CU_ASSERT(other.elsewhere && other.p90_pct >= own.p90_pct);
 }
 
 /* A few rows that are further off than those of other machines are the best that is known. */

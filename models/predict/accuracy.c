@@ -58,7 +58,8 @@ bool accuracy_find(const struct cluster *cluster, const char *kernel, const char
     g_autofree char *key = g_strdup_printf("%s %s %s", kernel, poster, phase);
     struct accuracy all;
     const bool here = section_find(cluster->name, key, accuracy);
-    if (here && accuracy->rows >= ROWS_MIN) return true;
+    const bool changed = cluster->settings && *cluster->settings; /* nobody measured such a machine */
+    if (here && !changed && accuracy->rows >= ROWS_MIN) return true;
     const bool anywhere = section_find("all machines", key, &all) && all.rows >= ROWS_MIN;
     if (!anywhere) *accuracy = (struct accuracy){ 0 };
     else if (!here || all.p90_pct > accuracy->p90_pct) *accuracy = all;

@@ -14,8 +14,8 @@
 struct accuracy {
     uint32_t rows;              /* how many rows were measured */
     double median_pct, p90_pct; /* median and 90th percentile of the rows' absolute errors */
-    bool elsewhere;             /* fewer than 5 were measured on this machine, so these are the rows of all machines, or
-                                 * of this one if its 90th percentile is larger */
+    bool elsewhere; /* fewer than 5 were measured on this machine, or --set changed it, so these are the rows of all
+                     * machines, or of this one if its 90th percentile is larger */
 };
 
 /* Who posts to NICs in a case (case_cluster_settle()) that was simulated into the record: a name of --backend, "?" for

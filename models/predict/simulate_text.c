@@ -90,8 +90,9 @@ static void phase_cells(const struct case_options *c, const struct record *recor
     g_autofree char *bound = compare_limit_text(&limit), *work = compare_limit_work(&limit);
     struct accuracy accuracy;
     accuracy_find(cluster, record_get(record, "kernel"), phase, accuracy_poster(c, record, cluster), &accuracy);
-    /* What was measured begins at one time on all ranks, and no rank fails. */
-    const bool measured = g_strcmp0(limit.resource, COMPARE_TIMEOUT) && g_strcmp0(limit.resource, COMPARE_LATE);
+    /* What was measured begins at one time on all ranks, no rank fails, and the machine is sound. */
+    const bool measured =
+        g_strcmp0(limit.resource, COMPARE_TIMEOUT) && g_strcmp0(limit.resource, COMPARE_LATE) && !c->fault && !c->slow;
     g_autofree char *off = measured ? accuracy_text(&accuracy) : g_strdup("-");
     text_table_cell(table, "%s", phase);
     number_cell(table, compare_slowest_us(record, phase));
