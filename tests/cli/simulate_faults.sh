@@ -21,7 +21,9 @@ for fault in 'nic:n1.g3 rate=0.5' 'nic:n1.nic3 down' 'link:leaf0-spine1 rate=0.2
     echo "$fault: $(than $usual $(worst --fault "$fault"))"
 done
 echo "-- nobody measured a broken machine, so no error is known"
-for broken in "--fault=qp:one" "--slow 5:8x" ""; do run $broken --format text | awk '/^dispatch/ { print ($3 == "-" ? "none" : "one") }'; done
+for broken in "--fault=qp:one" "--slow 5:8x" ""; do
+    run $broken --format text | awk '/^dispatch/ { print ($3 == "-" ? "none" : "one") }'
+done
 echo "-- several at once count together"
 same() { for faults in "$1" "$2"; do run $3 --fault "$faults" | grep -v '^#' | cksum; done | uniq | wc -l; }
 same 'rank:5 slow=8' 'rank:5 slow=2|rank:5 slow=4'
