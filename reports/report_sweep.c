@@ -276,8 +276,8 @@ static void curves(const struct sweep_measure *goal, const struct sweep_layout *
     if (one) report_figures_end(out);
     if (one) legend_lines(goal->table, l, out);
     if (l->panels_left_out)
-        g_string_append_printf(out, "<p class=\"note\">%u more panels: sweep less at a time, or read the file.</p>\n",
-                               l->panels_left_out);
+        g_string_append_printf(out, "<p class=\"note\">%u more panel%s: sweep less at a time, or read the file.</p>\n",
+                               l->panels_left_out, l->panels_left_out == 1 ? "" : "s");
 }
 
 /* ---- the front of SMs against time ---- */
@@ -364,7 +364,7 @@ static void fronts(const struct sweep_measure *m, GString *out)
     }
     report_figures_end(out);
     if (works->len > FRONTS_MAX)
-        g_string_append_printf(out, "<p class=\"note\">%u more fronts are left out.</p>\n", works->len - FRONTS_MAX);
+        g_string_append_printf(out, "<p class=\"note\">Left out: %u more.</p>\n", works->len - FRONTS_MAX);
 }
 
 /* ---- the best points ---- */
@@ -604,7 +604,8 @@ void report_sweep(const struct sweep_table *table, bool titled, GString *out)
     layout_set(&layout, table);
     verdict(&goal, titled, out);
     svg_escape_within(out, "<p class=\"path\">", table->source, "</p>\n");
-    g_string_append_printf(out, "<p>%u points; times are the slowest rank's", table->points->len);
+    g_string_append_printf(out, "<p>%u point%s; times are the slowest rank's", table->points->len,
+                           table->points->len == 1 ? "" : "s");
     if (sweep_table_phase(table, "layer") == goal.phase)
         g_string_append(out, ", those of dispatch + combine with a layer's other kernels");
     if (*table->baseline) {

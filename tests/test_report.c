@@ -715,6 +715,17 @@ TEST("best of a sweep's layers")
     CU_ASSERT_PTR_NULL(strstr(html->str, ">short<"));
 }
 
+TEST("a sweep of one point")
+{
+    struct page page;
+    g_autoptr(GString) html =
+        sweep_page("# kind: sweep\npoint,num-sms,phase,phases,slowest_us,speedup,bottleneck,problem\n"
+                   "0,2,dispatch,1,12345,,sm,\n",
+                   &page);
+    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "<p>1 point; "));
+    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "12345 us"));
+}
+
 TEST("what is no sweep")
 {
     static const char *const bad[] = { "# kind: sweep\n", "# kind: sweep\na,b\n1,2\n",

@@ -232,8 +232,9 @@ static void head_append(const struct explain *e, double all, GString *out)
     const int64_t end = first->reach_ns[p->kernels->len - 1];
     g_string_append_printf(out, "%u of %u ranks", e->ranks->len, e->world);
     if (p->gpu) g_string_append_printf(out, ", %s", p->gpu);
-    g_string_append_printf(out, ": %u calls of communication kernels, %.2f ms; rank %d was recorded for %.2f ms.\n",
-                           e->calls->len, all / 1e3, first->rank, (double)(end - begin) / 1e6);
+    g_string_append_printf(out, ": %u call%s of communication kernels, %.2f ms; rank %d was recorded for %.2f ms.\n",
+                           e->calls->len, e->calls->len == 1 ? "" : "s", all / 1e3, first->rank,
+                           (double)(end - begin) / 1e6);
     if (e->aligned)
         g_string_append(out, "The ranks' clocks differ and were put right by when kernels ended together: who is late "
                              "by less than a kernel's time may be hidden.\n");

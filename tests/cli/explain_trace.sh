@@ -28,3 +28,10 @@ refused explain-trace 'rank*.json.gz' --cluster h100-cx7 # a pattern that fits n
 late="$files/torch_late.rank0.json.gz $files/torch_late.rank1.json.gz --cluster h200 --kernel alltoallv --size 32MiB"
 "$EPTWIN" explain-trace $late --num-ranks 4 | sed -n 1,2p
 refused explain-trace $late --num-ranks 1
+echo '# one call'
+cat >one.json <<'END'
+{"distributedInfo": {"rank": 0, "world_size": 8, "backend": "nccl"}, "traceEvents": [
+{"ph": "X", "cat": "kernel", "name": "void deep_ep::internode_ll::dispatch<true, false, 7168>(...)", "pid": 0, "tid": 7,
+ "ts": 100, "dur": 63, "args": {"device": 0, "stream": 7}}]}
+END
+"$EPTWIN" explain-trace one.json --cluster h800-cx7 --num-tokens 128 | head -1
