@@ -459,7 +459,8 @@ static void html_results(const GPtrArray *cases, guint linked, GString *out)
     if (!columns.measured && !columns.second) format[3] = format[4] = ' ';
     if (!columns.predicted && !columns.measured) format[1] = ' ';
     else
-        g_string_append(out, "<p class=\"note\">Times of the slowest rank; where a record does not tell it, the mean "
+        g_string_append(out, "<p class=\"note\">Times of the slowest rank, of a step's kernels the longest; where a "
+                             "record does not tell it, the mean "
                              "over ranks.</p>\n");
     report_html_table_begin(out, "All results", format, titles);
     for (guint i = 0; i < MIN(cases->len, (guint)HTML_ROWS_MAX); i++)

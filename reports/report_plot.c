@@ -235,6 +235,9 @@ static double times_most(const struct report_case *c, const GPtrArray *phases)
     return most;
 }
 
+/* Whether the record's times are over all kernels of a step, so that the longest is no rank's time. */
+static bool of_step(const struct record *record) { return g_strcmp0(record_get(record, "kind"), "step") == 0; }
+
 /* Draws the bar of a phase's slowest rank, which decides, with an upright line at the mean.  If the record does not
  * have the slowest rank's time, draws the mean's bar. */
 static void times_bar(const struct report_case *c, int s, const char *phase, const struct report_bars *bars,
@@ -247,7 +250,9 @@ static void times_bar(const struct report_case *c, int s, const char *phase, con
     if (!isfinite(value)) return;
     g_autofree char *text = compare_value_text(mean, "us"), *last = compare_value_text(value, "us");
     g_autofree char *tip =
-        slowest ? g_strdup_printf("%s, %s: slowest rank %s, mean over ranks %s", phase, series->name, last, text)
+        slowest ? g_strdup_printf(of_step(series->record) ? "%s, %s: longest %s, mean %s"
+                                                          : "%s, %s: slowest rank %s, mean over ranks %s",
+                                  phase, series->name, last, text)
                 : g_strdup_printf("%s, %s: mean over ranks %s", phase, series->name, text);
     const double y = report_bar(out, bars, index, (guint)s, phase, value, "us", report_series_class(series), tip);
     const double x = svg_scale_pixel(&bars->scale, mean);
@@ -264,9 +269,11 @@ void report_plot_times(const struct report_case *c, GString *out)
     /* times of measured operations, such as a step and a time slice, do not fit on one axis */
     if (!phases->len || g_strcmp0(record_get(c->series[0].record, "kind"), "measure") == 0) return;
     report_figures_begin(out, "Time of each phase",
-                         slowest ? "Bars: the slowest rank, which all wait for. The line in a bar is the mean over "
-                                   "ranks; a bar without one is the mean."
-                                 : "Bars: the mean over ranks.");
+                         of_step(c->series[0].record)
+                             ? "Bars: the longest of a step's kernels, on whatever rank. The line in a bar is the mean."
+                         : slowest ? "Bars: the slowest rank, which all wait for. The line in a bar is the mean over "
+                                     "ranks; a bar without one is the mean."
+                                   : "Bars: the mean over ranks.");
     const struct report_bars bars = report_bars_begin(out, NULL, "Bars: time of each phase", "us", phases->len,
                                                       (guint)c->series_count, times_most(c, phases));
     for (guint p = 0; p < phases->len; p++)

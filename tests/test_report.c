@@ -242,6 +242,8 @@ TEST("the table of results")
         }
     }
     g_autoptr(GString) steps = page_of(records, paths, 2);
+    CU_ASSERT_PTR_NOT_NULL(strstr(steps->str, "Bars: the longest of a step's kernels"));
+    CU_ASSERT_PTR_NULL(strstr(steps->str, "step: slowest rank"));
     CU_ASSERT_PTR_NOT_NULL(strstr(steps->str, "<td>part11</td><td class=\"n\">12345 us</td>"));
     for (int i = 0; i < 2; i++) record_set(records[i], "kind", "measure");
     g_autoptr(GString) measures = page_of(records, paths, 2);
