@@ -47,10 +47,23 @@ static struct sweep_measure measure_new(const struct sweep_table *table, int pha
     return (struct sweep_measure){ table, phase, strcmp(name, "layer") == 0 ? "dispatch + combine" : name };
 }
 
-/* The time that settings are chosen by: the layer's if there is one, else the first phase's. */
+/* The time that settings are chosen by: the layer's if there is one, else that of the phase which takes longest. */
 static struct sweep_measure measure_goal(const struct sweep_table *table)
 {
-    return measure_new(table, MAX(sweep_table_phase(table, "layer"), 0));
+    const int layer = sweep_table_phase(table, "layer");
+    int longest = 0;
+    double longest_us = -1;
+    for (int phase = 0; phase < (int)table->phases->len; phase++) {
+        double sum_us = 0;
+        for (guint i = 0; i < table->points->len; i++) {
+            const struct sweep_point *point = g_ptr_array_index(table->points, i);
+            if (isfinite(point->time_us[phase])) sum_us += point->time_us[phase];
+        }
+        if (sum_us <= longest_us) continue;
+        longest_us = sum_us;
+        longest = phase;
+    }
+    return measure_new(table, layer >= 0 ? layer : longest);
 }
 
 /* ---- the layout ---- */

@@ -728,6 +728,20 @@ TEST("a sweep of one point")
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "12345 us"));
 }
 
+/* A sweep of a collective has no layer, and its longest phase counts, not the one that prepares it. */
+TEST("a sweep without layers")
+{
+    struct page page;
+    g_autoptr(GString) html =
+        sweep_page("# kind: sweep\npoint,size,phase,phases,slowest_us,speedup,bottleneck,problem\n"
+                   "0,1,sync,2,4,,short,\n0,1,allreduce,2,30,,slow,\n"
+                   "1,2,sync,2,4,,short,\n1,2,allreduce,2,50,,slow,\n",
+                   &page);
+    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "Allreduce"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "50.00 us"));
+    CU_ASSERT_PTR_NULL(strstr(html->str, ">short<"));
+}
+
 TEST("what is no sweep")
 {
     static const char *const bad[] = { "# kind: sweep\n", "# kind: sweep\na,b\n1,2\n",
