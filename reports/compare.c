@@ -262,6 +262,7 @@ static void compare_slowest_add(struct compare *compare, const char *phase)
                                      .metric = "slowest_us",
                                      .unit = "us",
                                      .rank = RECORD_ALL,
+                                     .of_step = g_strcmp0(record_get(compare->predicted, "kind"), "step") == 0,
                                      .predicted = predicted,
                                      .measured = measured,
                                      .error_pct = compare_error_pct(predicted, measured),

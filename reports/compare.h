@@ -18,7 +18,8 @@ enum { COMPARE_NO_RANK = -2 };
 struct compare_row {
     const char *phase, *metric, *unit;
     int32_t rank;
-    bool whole; /* the phase's time is not one of ranks: compare_over_ranks() */
+    bool whole;   /* the phase's time is not one of ranks: compare_over_ranks() */
+    bool of_step; /* a slowest_us that is the longest of such kernels of a step, and no rank's time */
     double predicted, measured, error_pct;
     int32_t worst_rank; /* the rank in both records with the largest error, or COMPARE_NO_RANK */
     double worst_error_pct;

@@ -42,7 +42,7 @@ bool compare_row_shown(const struct compare_row *row)
 
 char *compare_row_name(const struct compare_row *row)
 {
-    if (strcmp(row->metric, "slowest_us") == 0) return g_strdup("slowest rank");
+    if (strcmp(row->metric, "slowest_us") == 0) return g_strdup(row->of_step ? "longest" : "slowest rank");
     if (strcmp(row->metric, "layers_us") == 0) return g_strdup("all layers");
     if (strcmp(row->metric, "time_us") == 0 && row->rank == RECORD_ALL && !row->whole)
         return g_strdup("mean over ranks");
@@ -288,7 +288,7 @@ static void compare_phase_append(const struct compare *compare, const struct com
     g_string_append_printf(out, "%s: %s %s, %s %s%s", row->phase, compare->predicted_name, predicted,
                            compare->measured_name, measured,
                            row->whole ? ""
-                           : slowest  ? " (slowest rank)"
+                           : slowest  ? (row->of_step ? " (longest)" : " (slowest rank)")
                                       : " (mean over ranks)");
     if (compare_what_if(compare)) {
         g_string_append_printf(out, ": %s%s", strcmp(change, "the same") != 0 ? "the second is " : "", change);

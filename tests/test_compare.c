@@ -339,6 +339,22 @@ TEST("the slowest rank")
 }
 
 /* A value that is not known has no error.  Nor has a measured zero. */
+/* The most of a step's kernels is over all layers: the longest, and no rank's time. */
+TEST("the longest kernel of a step")
+{
+    struct record *of[2];
+    for (int r = 0; r < 2; r++) {
+        of[r] = record_new();
+        record_set(of[r], "kind", "step");
+        record_add(of[r], "gate", RECORD_ALL, "time_us", 10, "us");
+        record_add(of[r], "gate", RECORD_ALL, "time_us_max", r ? 30 : 20, "us");
+    }
+    g_autoptr(compare) compare = compared(of[0], of[1], false);
+    g_autofree char *name = compare_row_name(MADE(row_of(compare, "gate", RECORD_ALL, "slowest_us")));
+    CU_ASSERT_STRING_EQUAL(name, "longest");
+    for (int r = 0; r < 2; r++) record_free(of[r]);
+}
+
 /* The most of a step's draws or of a measurement's repetitions is no rank's time. */
 TEST("times that are not of ranks")
 {
