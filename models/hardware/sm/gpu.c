@@ -124,8 +124,8 @@ static void first_store(struct world_rank *rank, const struct fabric_write *writ
     worker_rest(ww)->first_ps = ww->cursor_ps + left_ps;
 }
 
-/* Charges the stepped worker for a store of this price by the loop p; NULL: its rows have one price whoever moves rows
- * beside them.  First the worker waits for touch_ps. */
+/* Charges the stepped worker for a store of this price by the loop p; NULL: its first warp takes as long for its rows
+ * as the whole group.  First the worker waits for touch_ps. */
 static void store_charge(struct world_rank *rank, const struct fabric_write *write, const struct price *price,
                          uint64_t touch_ps, const struct loop *p)
 {
@@ -141,7 +141,8 @@ static int priced_store(struct world_rank *rank, const struct fabric_write *writ
     struct world_worker *ww = rank->now.worker;
     const uint32_t all = ww->worker->warps, lanes = write->warps && write->warps < all ? write->warps : all;
     const struct price *price = store_price(rank, write, p, lanes);
-    store_charge(rank, write, price, gpu_touch_ps(ww, p), p);
+    /* what a warp takes alone is clocked for DeepEP's rows, not for NCCL's pieces, whose lines say `lined` */
+    store_charge(rank, write, price, gpu_touch_ps(ww, p), p->lined ? NULL : p);
     gpu_turn_note(rank, price);
     world_store_payload(rank, write);
     return 0;

@@ -22,20 +22,19 @@ uint64_t gpu_share_ps(struct world_rank *rank, struct world_worker *ww, uint64_t
 }
 
 /* How many groups share the SM where groups are not in step.  Another group counts for the fraction of its cycle in
- * which it moves rows.  So does this group beside others, if each of its warps finds its rows itself, because then not
- * even its warps are in step.  Warps do not move the bulk engine's rows: loads and stores meet these only at the SM's
- * port. */
+ * which it moves rows.  So does this group, if each of its warps finds its rows itself, because then not even its warps
+ * are in step.  Warps do not move the bulk engine's rows: loads and stores meet these only at the SM's port. */
 uint64_t gpu_groups_256(const struct world_rank *rank, const struct world_worker *ww, const struct loop *p)
 {
     const uint64_t since_ps = moved_since_ps(rank, ww);
     const uint32_t part = ww->mover ? rank->mover[ww->mover - 1].moving_256 : 0;
-    uint64_t parts = 0;
+    uint64_t parts = p->sought && part ? part : GPU_WHOLE;
     for (uint32_t i = rank->sm_first[ww->sm]; i; i = rank->mover[i - 1].sm_next) {
         const struct mover *m = &rank->mover[i - 1];
         if (i == ww->mover || m->to_ps <= since_ps || (m->bulk && p->engine != LOOP_BULK)) continue;
         parts += m->moving_256 ? m->moving_256 : GPU_WHOLE;
     }
-    return parts + (parts && p->sought && part ? part : GPU_WHOLE);
+    return parts;
 }
 
 uint64_t gpu_scanning_256(const struct world_rank *rank, const struct world_worker *ww)

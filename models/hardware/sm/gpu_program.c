@@ -121,11 +121,6 @@ static const struct warps_cost *cost_of(const struct world *w, const struct loop
     return &answer->cost;
 }
 
-static uint32_t teams_of(uint32_t warps, uint32_t groups_256)
-{
-    return (uint32_t)(((uint64_t)warps * groups_256 + GPU_WHOLE / 2) / GPU_WHOLE);
-}
-
 /* The time of rows whose loop is a program.  Warps of the SM's other groups go through the program at the same time,
  * but not in step.  With such groups, every round counts as one in which warps have drifted apart.  Where the bulk
  * engine moves the rows, groups only queue at the SM's port.  In whole rounds, the last one takes as long as the warps
@@ -140,12 +135,12 @@ struct gpu_rows gpu_program(const struct world *w, const struct loop *p, const s
     if (row.made > row.bytes && row.bytes)
         row.made = (row.made + row.bytes / 2) / row.bytes * row.bytes; /* a whole number of copies */
     const struct loop_row asked = { row.bytes, row.made, p->team ? row.rows : 1, p->team ? row.warps : 1 };
-    const uint32_t teams = teams_of(busy, groups_256);
+    const uint32_t teams = (uint32_t)(((uint64_t)busy * groups_256 + GPU_WHOLE / 2) / GPU_WHOLE);
     const struct warps_cost c = *cost_of(w, p, given, asked, teams, to_peer, times > busy || apart ? 2 : 1);
-    const uint32_t further = times > busy ? times - busy : 0, rest = further % busy, last = teams_of(rest, groups_256);
+    const uint32_t further = times > busy ? times - busy : 0, rest = further % busy;
     uint64_t ps = apart ? c.next_ps : c.first_ps;
     if (!sharing.rounds) ps += c.next_ps * further / busy;
-    else ps += further / busy * c.next_ps + (rest ? cost_of(w, p, given, asked, last, to_peer, 2)->next_ps : 0);
+    else ps += further / busy * c.next_ps + (rest ? cost_of(w, p, given, asked, rest, to_peer, 2)->next_ps : 0);
     return (struct gpu_rows){ ps, c.lead_ps, times * c.way_ps, c.ahead };
 }
 
