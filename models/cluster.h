@@ -286,7 +286,6 @@ struct cluster_node {
     struct cluster_nics_of nic_of; /* the NIC of each GPU; count 0: NICs are dealt out in order */
     /* The host, as its GPUs see it. */
     uint64_t release_system_ps; /* a release to the system when nothing was stored */
-    uint64_t release_crowd_ps;  /* while other warp groups of the GPU store rows: by how much longer it takes at most */
     uint64_t host_fence_ps;     /* a release to the system after stores to the host's memory; 0: as long as after
                                  * other stores */
     uint64_t host_look_ps; /* a read of a word in the host's memory; reads of one 64-byte line wait for each other */

@@ -229,9 +229,6 @@ static const struct cluster_key keys[] = {
     TIME("node", "staging-latency", LATENCIES, true, node.staging_latency_ps, "Extra time of such a copy."),
     TIME("node", "release-system", LATENCIES, true, node.release_system_ps,
          "A release to peers where nothing was stored.  A fact of the host: two kinds of H100 hosts differ by 2.2."),
-    TIME("node", "release-crowd", LATENCIES, true, node.release_crowd_ps,
-         "How much longer a release takes at most while other warp groups of the GPU store rows, to wherever.  Half of "
-         "it at fence-crowd-half."),
     TIME("node", "host-fence", LATENCIES, true, node.host_fence_ps,
          "A release to the system after stores to the host's memory.  Default: as other releases."),
     TIME("node", "host-look", LATENCIES, true, node.host_look_ps,

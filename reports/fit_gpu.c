@@ -116,8 +116,6 @@ static const struct gpu_key gpu_keys[] = {
       0 },
     { "nvlink", "peek", GPU_TIME, "alone_ld_relaxed_sys at=peer", "time_ns", NULL, NULL, 0 },
     { "node", "release-system", GPU_TIME, "alone_st_release_sys at=own", "time_ns", NULL, NULL, 0 },
-    { "node", "release-crowd", GPU_TIME_LESS, "after_st_release_sys sms=ALL warps=1 by=block at=own", "time_ns_14336",
-      "after_st_release_sys sms=1 warps=1 by=block at=own", NULL, 0 },
     { "node", "host-fence", GPU_TIME, "alone_store_fence_sys at=host", "time_ns", NULL, NULL, 0 },
 };
 

@@ -584,18 +584,17 @@ TEST("sums")
 
 /* Two rows are stored, each in 1250 ns by one of four warps, and each is then released.  While the first warp releases,
  * another warp begins the next row.  If the first warp itself has the next row, it waits for its release.  The next
- * release also waits for the first one.  If the second store has a row more than the group has warps, the first warp
- * has two of them: the release finds it 300 ns behind the others, whose two rounds take 2500 ns, as its own do. */
+ * release also waits for the first one. */
 TEST("a release apart")
 {
     static const struct {
         bool apart;
-        uint8_t first, rows; /* the warp of the second store's first row; its rows */
+        uint8_t first; /* the warp of the second row */
         uint64_t fence_ns, ns;
     } rows[] = {
-        { false, 2, 1, 300, 1250 + 300 + 1250 + 300 }, { true, 2, 1, 300, 1250 + 1250 + 300 },
-        { true, 0, 1, 300, 1250 + 300 + 1250 + 300 },  { true, 2, 1, 2000, 1250 + 2000 + 2000 },
-        { true, 3, 1, 300, 1250 + 1250 + 300 },        { true, 0, 5, 300, 1250 + 2500 + 300 + 300 },
+        { false, 2, 300, 1250 + 300 + 1250 + 300 }, { true, 2, 300, 1250 + 1250 + 300 },
+        { true, 0, 300, 1250 + 300 + 1250 + 300 },  { true, 2, 2000, 1250 + 2000 + 2000 },
+        { true, 3, 300, 1250 + 1250 + 300 },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const struct operation release = SIGNALS(0, 3, .loop = rows[i].apart ? "apart" : NULL);
@@ -608,9 +607,6 @@ TEST("a release apart")
         s->cluster.nvlink.fence_ps = rows[i].fence_ns * PS_PER_NS;
         struct operation second = store;
         second.first = rows[i].first;
-        second.rows = rows[i].rows;
-        second.size_bytes = 1000u * rows[i].rows;
-        if (rows[i].rows > 1) second.warps = 4;
         PLAY(s, 0, 4, store, release, second, release);
         stage_takes(s, 0, (1010 + rows[i].ns) * PS_PER_NS);
     }
@@ -618,7 +614,7 @@ TEST("a release apart")
 
 /* Returns the time of a rank whose worker stores a row to rank 1, waits and releases.  Two other workers have stored a
  * row to `peer`, and also wait or have ended.  Without others, the release takes fence_ns. */
-static uint64_t crowded_ps(uint16_t peer, bool ended, uint64_t fence_ns, uint64_t crowd_ns, uint64_t any_ns)
+static uint64_t crowded_ps(uint16_t peer, bool ended, uint64_t fence_ns, uint64_t crowd_ns)
 {
     const struct operation rest = { .verb = REST }, release = SIGNALS(1, 3);
     g_autofree struct stage *s = stage_new(2, 2);
@@ -627,7 +623,6 @@ static uint64_t crowded_ps(uint16_t peer, bool ended, uint64_t fence_ns, uint64_
     s->cluster.nvlink.fence_ps = fence_ns * PS_PER_NS;
     s->cluster.nvlink.fence_crowd_ps = crowd_ns * PS_PER_NS;
     s->cluster.nvlink.fence_crowd_half = 1;
-    s->cluster.node.release_crowd_ps = any_ns * PS_PER_NS;
     for (uint32_t i = 0; i < 3; i++) {
         const struct operation store = STORES(i ? peer : 1, 1000, .loop = "{ load bytes by bytes, store bytes }");
         if (i && ended) PLAY(s, 0, 1, store);
@@ -640,18 +635,14 @@ static uint64_t crowded_ps(uint16_t peer, bool ended, uint64_t fence_ns, uint64_
 
 /* While two other workers store to peers, a release takes a round trip (2 us) and two thirds of `fence-crowd`.  With
  * one other worker it would be half of `fence-crowd`.  If the release alone takes longer than that, it takes its own
- * time.  Workers that store to their own GPU, or that have ended, do not count.  For `release-crowd`, which prolongs
- * that own time, those do that store to their own GPU. */
+ * time.  Workers that store to their own GPU, or that have ended, do not count. */
 TEST("releases in a crowd")
 {
-    CU_ASSERT_EQUAL(crowded_ps(1, false, 2000, 900, 0), crowded_ps(1, false, 2000, 0, 0) + 600 * PS_PER_NS);
-    CU_ASSERT_EQUAL(crowded_ps(1, false, 2500, 900, 0), crowded_ps(1, false, 2500, 0, 0) + 100 * PS_PER_NS);
-    CU_ASSERT_EQUAL(crowded_ps(1, false, 3000, 900, 0), crowded_ps(1, false, 3000, 0, 0));
-    CU_ASSERT_EQUAL(crowded_ps(0, false, 2000, 900, 0), crowded_ps(0, false, 2000, 0, 0));
-    CU_ASSERT_EQUAL(crowded_ps(1, true, 2000, 900, 0), crowded_ps(1, true, 2000, 0, 0));
-    CU_ASSERT_EQUAL(crowded_ps(0, false, 2000, 0, 900), crowded_ps(0, false, 2000, 0, 0) + 600 * PS_PER_NS);
-    CU_ASSERT_EQUAL(crowded_ps(1, false, 2000, 900, 900), crowded_ps(1, false, 2000, 0, 0) + 600 * PS_PER_NS);
-    CU_ASSERT_EQUAL(crowded_ps(1, true, 2000, 0, 900), crowded_ps(1, true, 2000, 0, 0));
+    CU_ASSERT_EQUAL(crowded_ps(1, false, 2000, 900), crowded_ps(1, false, 2000, 0) + 600 * PS_PER_NS);
+    CU_ASSERT_EQUAL(crowded_ps(1, false, 2500, 900), crowded_ps(1, false, 2500, 0) + 100 * PS_PER_NS);
+    CU_ASSERT_EQUAL(crowded_ps(1, false, 3000, 900), crowded_ps(1, false, 3000, 0));
+    CU_ASSERT_EQUAL(crowded_ps(0, false, 2000, 900), crowded_ps(0, false, 2000, 0));
+    CU_ASSERT_EQUAL(crowded_ps(1, true, 2000, 900), crowded_ps(1, true, 2000, 0));
 }
 
 /* Loops that are programs.  A load waits 200 ns, or 100 ns if the L2 has the bytes.  A byte takes 1 ns into an SM, 2 ns

@@ -598,9 +598,10 @@ bool ht_ring_publish(struct fabric_worker *w, const struct ht_rank *h, struct ht
 {
     assert(ring->published <= ring->tail && ring->pending == 0);
     if (ring->published == ring->tail) return true;
-    const struct fabric_signal tail = {
-        .value = moe_word_make(h->epoch, ring->tail), .word = ring->tail_word, .peer = ring->peer, .site = ring->told
-    };
+    const struct fabric_signal tail = { .value = moe_word_make(h->epoch, ring->tail),
+                                        .word = ring->tail_word,
+                                        .peer = ring->peer,
+                                        .site = ring->by_number ? SITE_INTRA_TELL : SITE_NONE };
     if (fabric_signal(w, &tail)) return false;
     ring->published = ring->tail;
     return true;

@@ -238,9 +238,9 @@ struct ht_ring {
                                         * yet written */
     uint32_t tail_word, head_word;     /* a word of the peer; a word of this rank */
     uint16_t peer;
-    uint8_t site, told;       /* enum site: the sites of the stores, and of the word that tells the peer */
+    uint8_t site;             /* enum site: the site of the stores */
     struct site_given *given; /* sizes for the site */
-    bool by_number;           /* a slot's number decides which warp fills it */
+    bool by_number;           /* a slot's number decides which warp fills it; the first warp tells the peer */
 };
 typedef void ht_fill(const struct fabric_worker *w, uint32_t sequence, uint8_t *slot);
 /* How many slots are free. */

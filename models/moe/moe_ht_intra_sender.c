@@ -9,7 +9,6 @@ void intra_sender_init(struct intra_rank *r, struct intra_sender *s, uint32_t ch
     s->ring = (struct ht_ring){
         .offset = intra_ring_offset(r, channel, g->rank),
         .slots = chunks->nvl_recv,
-        .told = SITE_INTRA_TELL,
         .peer = (uint16_t)peer,
         .tail_word = intra_word(r, INTRA_TAIL, channel, g->rank),
         .head_word = intra_word(r, INTRA_HEAD, channel, peer),

@@ -84,56 +84,23 @@ static void price_store(struct world_rank *rank, struct world_worker *ww, uint16
     rank->stored_ps[ww->sm] = later(rank->stored_ps[ww->sm], end);
     if (away) rank->put_ps[ww->sm] = later(rank->put_ps[ww->sm], end);
     ww->unfenced = true;
-    if (!price->bulk && !ww->stores) {
-        ww->stores = true;
-        rank->storing++;
-    }
     if (!price->bulk && away && !ww->puts) {
         ww->puts = true;
         rank->putting++;
     }
 }
 
-/* How long the first warp takes for `rows` rows of the write while of its group no other warp moves rows. */
-static uint64_t first_rows_ps(const struct world_rank *rank, const struct fabric_write *write, const struct loop *p,
-                              uint32_t rows)
-{
-    const struct world_worker *ww = rank->now.worker;
-    const uint64_t size = loop_wire_bytes(p, write->charge_bytes) / (write->rows ? write->rows : 1);
-    struct gpu_sharing sharing = gpu_program_sharing(rank, p);
-    const uint32_t others_256 = sharing.groups_256 > GPU_WHOLE ? sharing.groups_256 - GPU_WHOLE : 0;
-    sharing.groups_256 = GPU_WHOLE + ww->worker->warps * others_256;
-    const struct loop_row row = { size, size, rows, 1 };
-    return gpu_program(rank->world, p, write->given, row, sharing, write->peer != rank->fabric.rank).ps;
-}
-
-/* If the first warp has rows of the write, it begins them behind_ps later than the other warps begin theirs.  Its rows
- * are under way with those of the others for as long as these move theirs, and then it has the group's part of the SM
- * to itself. */
-static void first_store(struct world_rank *rank, const struct fabric_write *write, const struct loop *p,
-                        uint64_t start_ps, uint64_t behind_ps)
-{
-    struct world_worker *ww = rank->now.worker;
-    const uint32_t all = ww->worker->warps, rows = write->rows ? write->rows : 1;
-    const uint32_t before = (all - write->first % all) % all;
-    if (before >= rows) return;
-    const uint64_t with_ps = later(rank->now.last_end_ps, start_ps + 1) - start_ps;
-    const uint64_t alone_ps = p ? first_rows_ps(rank, write, p, 1 + (rows - 1 - before) / all) : with_ps;
-    const uint64_t left_ps = behind_ps < with_ps ? (uint64_t)((double)alone_ps * (double)behind_ps / (double)with_ps)
-                                                 : behind_ps - with_ps + alone_ps;
-    worker_rest(ww)->first_ps = ww->cursor_ps + left_ps;
-}
-
-/* Charges the stepped worker for a store of this price by the loop p; NULL: its first warp takes as long for its rows
- * as the whole group.  First the worker waits for touch_ps. */
+/* Charges the stepped worker for a store of this price.  First the worker waits for touch_ps. */
 static void store_charge(struct world_rank *rank, const struct fabric_write *write, const struct price *price,
-                         uint64_t touch_ps, const struct loop *p)
+                         uint64_t touch_ps)
 {
     struct world_worker *ww = rank->now.worker;
     uint32_t lanes;
     const uint64_t start = gpu_lane_begin(ww, write->warps, &lanes), behind_ps = worker_behind_ps(ww);
     price_store(rank, ww, write->peer, price, start, touch_ps);
-    if (behind_ps) first_store(rank, write, p, start, behind_ps);
+    /* If the first warp has a row, it begins that row later than the other warps begin theirs. */
+    const uint32_t all = ww->worker->warps, rows = write->rows ? write->rows : 1;
+    if (behind_ps && (all - write->first % all) % all < rows) worker_rest(ww)->first_ps = ww->cursor_ps + behind_ps;
 }
 
 static int priced_store(struct world_rank *rank, const struct fabric_write *write, const struct loop *p)
@@ -141,8 +108,7 @@ static int priced_store(struct world_rank *rank, const struct fabric_write *writ
     struct world_worker *ww = rank->now.worker;
     const uint32_t all = ww->worker->warps, lanes = write->warps && write->warps < all ? write->warps : all;
     const struct price *price = store_price(rank, write, p, lanes);
-    /* what a warp takes alone is clocked for DeepEP's rows, not for NCCL's pieces, whose lines say `lined` */
-    store_charge(rank, write, price, gpu_touch_ps(ww, p), p->lined ? NULL : p);
+    store_charge(rank, write, price, gpu_touch_ps(ww, p));
     gpu_turn_note(rank, price);
     world_store_payload(rank, write);
     return 0;
@@ -219,7 +185,7 @@ static __attribute__((noinline)) int rows_store(struct fabric *f, struct fabric_
     assert(ww && ww->worker->index == worker->index && fabric_path(f, write->peer) != FABRIC_RDMA);
     const struct price *price = gpu_turn_price(rank);
     if (price) {
-        store_charge(rank, write, price, 0, NULL);
+        store_charge(rank, write, price, 0);
         world_store_payload(rank, write);
         return 0;
     }
@@ -460,27 +426,18 @@ static int gpu_get(struct fabric *f, struct fabric_worker *worker, const struct 
     return 0;
 }
 
-/* By how much longer something takes while `others` groups do the same, which at most takes most_ps longer. */
-static uint64_t crowd_ps(const struct cluster *c, uint64_t most_ps, uint64_t others)
-{
-    const uint64_t half = c->nvlink.fence_crowd_half;
-    return others ? most_ps * others / (others + (half ? half : 1)) : 0;
-}
-
 /* How long it takes until a worker's stores are performed.  The way to a peer and back takes longer while other warp
  * groups of the GPU, on whichever SM, store to peers.  (2 to 8 groups on 1 to 48 SMs of two H200s, within 15 %:
- * tests/accuracy/measured.)  The worker also waits for the whole system's answer, which `fence` includes, and which
- * takes longer while others store, to wherever.  On one machine that answer takes 0.58 us, and on another 1.54 us.  On
- * an idle GPU of the second, a fence takes 0.6 us more.  While 132 SMs store, a fence takes equally long on both
- * (h100-x2 and h200-x2: after_fence_sys at=peer). */
+ * tests/accuracy/measured.)  The worker also waits for the whole system's answer, which `fence` includes.  On one
+ * machine that answer takes 0.58 us, and on another 1.54 us.  On an idle GPU of the second, a fence takes 0.6 us more.
+ * While 132 SMs store, a fence takes equally long on both (h100-x2 and h200-x2: after_fence_sys at=peer). */
 static uint64_t fence_ps(const struct world_rank *rank, const struct world_worker *ww)
 {
     const struct cluster *c = rank->world->cluster;
-    const uint64_t putting = rank->putting - ww->puts, storing = rank->storing - ww->stores;
-    const uint64_t answered_ps =
-        later(c->nvlink.fence_ps, c->node.release_system_ps) + crowd_ps(c, c->node.release_crowd_ps, storing);
-    if (!putting || !c->nvlink.fence_crowd_ps) return answered_ps;
-    return later(answered_ps, 2 * c->nvlink.latency_ps + crowd_ps(c, c->nvlink.fence_crowd_ps, putting));
+    const uint64_t others = rank->putting - ww->puts, half = c->nvlink.fence_crowd_half;
+    const uint64_t alone_ps = later(c->nvlink.fence_ps, c->node.release_system_ps);
+    if (!others || !c->nvlink.fence_crowd_ps) return alone_ps;
+    return later(alone_ps, 2 * c->nvlink.latency_ps + c->nvlink.fence_crowd_ps * others / (others + (half ? half : 1)));
 }
 
 /* Returns when a fence for the whole system, which begins at from_ps, ends.  An SM serves such fences in rounds.  A

@@ -214,7 +214,6 @@ void world_worker_step(struct world_worker *ww)
         assert(!ww->rested || !worker_rest(ww)->turns);
         ww->done = true;
         rank->putting -= ww->puts;
-        rank->storing -= ww->stores;
         ww->settled_ps = 0;
         if (!machine->busy_ps) ww->cursor_ps = later(ww->cursor_ps, worker_first_ps(ww));
         if (ww->cursor_ps > rank->end_ps) rank->end_ps = ww->cursor_ps;

@@ -63,7 +63,6 @@ struct world_worker {
     bool unfenced : 1; /* it has stored since its last signal, so the next signal must wait for the stores */
     bool rested : 1;   /* its struct rest is in use */
     bool due : 1;      /* its counter has a sum that it has not read yet */
-    bool stores : 1;   /* it stores rows by its own stores, so it counts among its rank's `storing` */
     bool puts : 1;     /* it stores rows to a peer by its own stores, so it counts among its rank's `putting` */
     bool looks : 1;    /* it polls a word in the host's memory (looks.h) */
     bool in_turn : 1;  /* it moves rows one after another, as its struct turns says */
@@ -232,7 +231,6 @@ struct world_rank {
     uint32_t counters_low;           /* how many workers still wait for their counter's value */
     uint32_t watch_first, watch_end; /* the words that are watched lie in [first, end) */
     uint32_t worker_count, worker_max, running;
-    uint32_t storing; /* workers that store rows by their own stores, to wherever, and are not done */
     uint32_t putting; /* workers that store rows to peers by their own stores and are not done */
     struct world_worker *ready_first, *ready_last; /* host: workers that will step when the rank gets the core */
     uint32_t ready_count, round_left;              /* how many such workers there are; how many steps are left in this
