@@ -148,8 +148,9 @@ static void verdict_step_append(const struct record *record, GString *out)
     const struct record_row *most = record_find(record, "step", RECORD_ALL, "time_us_max");
     g_string_append_printf(out, "The step takes %.1f ms",
                            record_find(record, "step", RECORD_ALL, "time_us")->value / 1e3);
-    if (least && most && most->value > least->value)
-        g_string_append_printf(out, " (%.1f to %.1f by draws of GPUs)", least->value / 1e3, most->value / 1e3);
+    g_autofree char *from = least ? g_strdup_printf("%.1f", least->value / 1e3) : NULL;
+    g_autofree char *to = most ? g_strdup_printf("%.1f", most->value / 1e3) : NULL;
+    if (from && to && strcmp(from, to) != 0) g_string_append_printf(out, " (%s to %s by draws of GPUs)", from, to);
     if (tokens) g_string_append_printf(out, ", %.0f tokens a second and GPU", tokens->value);
     for (size_t i = 0; i < G_N_ELEMENTS(parts); i++) {
         g_autofree char *metric = g_strdup_printf("%s_pct", parts[i]);

@@ -385,6 +385,24 @@ TEST("times that are not of ranks")
     }
 }
 
+/* A step's range over draws is given where one decimal of its milliseconds shows it. */
+TEST("the draws of a step")
+{
+    static const double most_us[] = { 7700, 7704, 7760 };
+    static const char *const text[] = { "The step takes 7.7 ms.\n", "The step takes 7.7 ms.\n",
+                                        "The step takes 7.7 ms (7.7 to 7.8 by draws of GPUs).\n" };
+    for (int i = 0; i < 3; i++) {
+        g_autoptr(record) step = record_new();
+        g_autoptr(GString) out = g_string_new(NULL);
+        record_set(step, "kind", "step");
+        record_add(step, "step", RECORD_ALL, "time_us", 7700, "us");
+        record_add(step, "step", RECORD_ALL, "time_us_min", 7700, "us");
+        record_add(step, "step", RECORD_ALL, "time_us_max", most_us[i], "us");
+        compare_verdict_alone_append(step, out);
+        CU_ASSERT_STRING_EQUAL(out->str, text[i]);
+    }
+}
+
 TEST("unknown values")
 {
     g_autoptr(record) p = record_new();
