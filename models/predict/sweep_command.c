@@ -57,7 +57,7 @@ static bool sweep_parse(struct sweep_arguments *a, int argc, char **argv, GError
           "What speedups are against (default: the first value of each setting)", "NAME=V,NAME=V" },
         { "best", 0, 0, G_OPTION_ARG_STRING, &a->best,
           "What the table is sorted by (default layer.slowest_us: all kernels of dispatch and combine, by their "
-          "slowest ranks; of steps step.slowest_us)",
+          "slowest ranks; of steps step.slowest_us; of collectives the longest phase's)",
           "PHASE.METRIC" },
         { "compare", 0, 0, G_OPTION_ARG_STRING, &a->compare,
           "Put the values of this swept name side by side, for each combination of the others", "NAME" },
@@ -154,7 +154,7 @@ static bool share_find(const struct sweep_arguments *a, struct share *share, GEr
 static bool show(const struct sweep_arguments *a, const struct sweep_results *results, GError **error)
 {
     struct sweep_goal goal;
-    const char *usual = sweep_results_of_steps(results) ? "step.slowest_us" : "layer.slowest_us";
+    g_autofree char *usual = sweep_results_usual(results);
     if (!sweep_goal_parse(a->best ? a->best : usual, &goal, error)) return false;
     g_autoptr(GString) text = g_string_new(NULL);
     const bool good = a->compare ? sweep_compare_append(results, &goal, a->compare, (uint32_t)a->top, text, error)
