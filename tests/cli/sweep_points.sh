@@ -154,4 +154,5 @@ sweep --num-ranks 2 --set network.spines=1:4 --num-tokens 8 --hidden 512 --num-e
 awk -F, '$3 == "dispatch" { print $2 }' range.csv
 sweep --num-ranks 16 --set network.oversubscription=2:3:0 2>&1 --output bad.csv; echo "status $?"
 echo '# collectives have no layer: the longest phase ranks them'
-$EPTWIN sweep --cluster h200 --kernel allreduce --num-ranks 2,4 --size 1MiB --output sums.csv | awk 'NR == 1 || NF > 2 { print $1, NR == 1 ? $2 : "" }'
+$EPTWIN sweep --cluster h200 --kernel allreduce --num-ranks 2,4 --size 1MiB --output sums.csv |
+    awk 'NR == 1 { print $1, $2 } NR > 2 { print $1 }'
