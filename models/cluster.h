@@ -86,6 +86,7 @@ struct cluster_gpu {
     uint64_t touch_ps;            /* extra time of a worker's first wait for an array that has not just been written,
                                    * because its pages must be looked up */
     uint64_t load_ps, load_l2_ps; /* a wait for a load of a row that misses the L2; of one that hits it */
+    uint64_t load_bytes;          /* bytes that a load which misses the L2 brings into it; 0: the bytes asked for */
     uint64_t load_again_ps;       /* a wait for a load from a line of the L2 that the SM has just read; 0: equal to
                                    * load_l2_ps */
     uint64_t load_l1_ps;          /* a wait for a load that hits the SM's L1; 0: equal to load_again_ps */
@@ -101,6 +102,7 @@ struct cluster_gpu {
     /* Costs of programs (models/kernels/loops.h). */
     uint64_t cycle_ps, access_ps; /* a scheduler's time for one instruction; from one access of a warp to its next
                                    * one */
+    uint64_t load_shared_ps;      /* a wait for shared memory */
     bool load_behind_stores;      /* a warp that waits for a load waits for its earlier stores, too */
     struct cluster_dies cpcs;     /* each CPC has an equal share of the links */
 };

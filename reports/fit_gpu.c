@@ -93,6 +93,7 @@ static const struct gpu_key gpu_keys[] = {
     { "gpu", "load-l2", GPU_TIME, "chase_nc at=fresh", "time_ns", NULL, NULL, 0 },
     { "gpu", "load-again", GPU_TIME, "chase_sys at=own kib=8192", "time_ns", NULL, NULL, 0 },
     { "gpu", "load-l1", GPU_TIME, "alone_ld_weak at=own", "time_ns", NULL, NULL, 0 },
+    { "gpu", "load-shared", GPU_TIME, "alone_ld_shared at=sm", "time_ns", NULL, NULL, 0 },
     { "gpu", "access", GPU_FURTHER, "load_8 sms=1 warps=1 at=l2", "rate_gbs_14336", "load_1 sms=1 warps=1 at=l2", NULL,
       0 },
     { "gpu", "cycle", GPU_EACH_TIME, "clock", "rate_ghz", NULL, NULL, 0 },

@@ -85,7 +85,7 @@ TEST("gpu cluster in full")
 {
     g_auto(GStrv) part = g_strsplit(gpu_text, "[nvlink]", 2);
     g_autofree char *text = g_strconcat(part[0],
-                                        "load-l1 = 20.5 ns\naccess = 10 "
+                                        "load-l1 = 20.5 ns\nload-shared = 14.5 ns\naccess = 10 "
                                         "ns\nbulk-passes = 0 1 2 3 4 5 6 7|9 8 7 6 5 4 3 2\n[nvlink]",
                                         part[1], nic_text, NULL);
     g_autoptr(cluster) c = load(text);
@@ -97,7 +97,7 @@ TEST("gpu cluster in full")
     CU_ASSERT(c->gpu.reduce_sm_rate_bps == 1080000000000);
     CU_ASSERT(c->gpu.engine.passes.in[7] == 7 && c->gpu.engine.passes.out[0] == 9);
     CU_ASSERT(c->nvlink.peek_ps == 870000 && c->gpu.scan_row_ps == 360000);
-    CU_ASSERT(c->gpu.load_l1_ps == 20500);
+    CU_ASSERT(c->gpu.load_l1_ps == 20500 && c->gpu.load_shared_ps == 14500);
     CU_ASSERT(c->nvlink.gpus == 8 && c->nvlink.egress_rate_bps == 1280000000000);
     CU_ASSERT(c->nvlink.ingress_rate_bps == 1360000000000 && c->nvlink.latency_ps == 550000);
     CU_ASSERT(c->nic.gpus_per_nic == 2 && c->nic.rate_bps == 373600000000 && c->nic.header_bytes == 26);

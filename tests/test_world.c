@@ -659,7 +659,7 @@ TEST("programs")
         uint32_t warps;
         uint64_t ns;
     } runs[] = {
-        { COPIES(1, 1000, .loop = back), 2, 2030 },
+        { COPIES(1, 1000, .loop = back), 2, 2001 },
         { COPIES(1, 1000, .loop = behind), 2, 2100 }, /* loads wait for stores */
         { COPIES(1, 1000, .loop = "{ load bytes by bytes, use }"), 2, 1200 },
         { COPIES(2, 2000, .loop = "{ load bytes by bytes, use }"), 2, 2200 },

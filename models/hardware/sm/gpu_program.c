@@ -7,10 +7,6 @@
 /* The rate of bytes out of the SM alone.  `both` is the rate of bytes that first come in and then go out. */
 static rate_q20 without(rate_q20 both, rate_q20 in) { return both > in ? both - in : both; }
 
-/* A wait for shared memory.  H200 and H100: alone_ld_shared (tests/accuracy/measured), 29.7 with the benchmark's own.
- */
-enum { SHARED_CYCLES = 29 };
-
 static struct warps_sm sm_of(const struct world *w, const struct loop *p, bool to_peer)
 {
     const struct cluster_gpu *gpu = &w->cluster->gpu;
@@ -21,7 +17,7 @@ static struct warps_sm sm_of(const struct world *w, const struct loop *p, bool t
         .access_ps = gpu->access_ps,
         .load_ps = { [LOOP_SOURCE] = gpu_load_ps(w, p),
                      [LOOP_TARGET] = gpu->load_l2_ps,
-                     [LOOP_SHARED] = SHARED_CYCLES * gpu->cycle_ps,
+                     [LOOP_SHARED] = gpu->load_shared_ps,
                      [LOOP_L2] = gpu->load_l2_ps },
         .in_ps = { [LOOP_SOURCE] =
                        in_l2_ps + (p->peer ? away_ps : gpu_far_ps(w, p, gpu->engine.in_ps > in_l2_ps ? more_ps : 0)),

@@ -129,16 +129,13 @@ static uint64_t sum_work(struct world_rank *rank, const struct fabric_work *work
     return later(end, lead_ps + own_reserve(rank, &rank->hbm, now, rate_time(w->hbm, both), both));
 }
 
-/* Bytes that a load which misses the L2 brings into it: cudaLimitMaxL2FetchGranularity by default, as NVIDIA BioNeMo's
- * guide for developers prints it.  notify of combine agrees (tests/accuracy). */
-enum { FETCH_BYTES = 64 };
-
 /* The time of waits for memory, one after another.  Along an array, a wait costs only the L2's time if its bytes
  * came with those of the wait before it. */
 static uint64_t waits_ps(const struct world *w, const struct loop *p, uint64_t waits)
 {
-    if (!p->stride || !waits) return waits * gpu_load_ps(w, p);
-    const uint64_t fetches = (waits - 1) * p->stride / FETCH_BYTES + 1, far = fetches < waits ? fetches : waits;
+    const uint64_t size_bytes = w->cluster->gpu.load_bytes;
+    if (!p->stride || !size_bytes || !waits) return waits * gpu_load_ps(w, p);
+    const uint64_t fetches = (waits - 1) * p->stride / size_bytes + 1, far = fetches < waits ? fetches : waits;
     return far * gpu_load_ps(w, p) + (waits - far) * w->cluster->gpu.load_l2_ps;
 }
 
