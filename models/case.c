@@ -134,8 +134,7 @@ static const struct field field_table[] = {
          "Low latency combine: rows return as logarithms of 10 bits where their values allow it"),
     CHOICE("flush", flush, MAKES, "warm|cold", "NAME",
            "Low latency: caches hold what the call before left (warm, the default), or were flushed (cold); normal: "
-           "the same "
-           "either way"),
+           "the same either way"),
     FLAG("zero-copy", zero_copy, MAKES, "Low latency, one-sided, mori combine: rows already lie where they leave from"),
     TEXT("mask-timeout", mask_timeout, MAKES, "TIME",
          "Low latency: mask ranks that keep others waiting longer than this (as 100us; default: wait for ever)"),
