@@ -1,0 +1,201 @@
+/* coll_nccl_order.c - which primitives a block of NCCL's collectives runs, and with which peers.
+ *
+ * ring: within a node of n ranks, channel c's ring begins with place c % n, so that rings leave the node by different
+ * NICs.
+ *
+ * tree: the ranks of a node form a chain, whose head changes from channel to channel.  Between nodes the heads form a
+ * binary tree.  In half of the channels the nodes are in reverse order.  At the root, all warps take sums and send
+ * results.  At other ranks some warps send sums up and the others send results down (runTreeSplit). */
+#include "models/coll/coll_nccl.h"
+
+enum { CHILDREN = 3, NOBODY = UINT16_MAX };
+/* The numbers of the links on which a rank receives in a channel's tree: LINK_UP + i from child i, LINK_DOWN from the
+ * parent. */
+enum { LINK_UP = 0, LINK_DOWN = CHILDREN };
+
+/* ---- rings ---- */
+
+/* The rank that comes `places` places after this one in the channel's ring. */
+static uint16_t ring_after(const struct block *b, uint32_t places)
+{
+    const struct nccl_rank *r = b->rank;
+    const uint32_t rank = r->base.fabric->rank, shift = b->number % r->peers;
+    const uint32_t at = rank / r->peers * r->peers + (rank % r->peers + r->peers - shift) % r->peers;
+    const uint32_t then = (at + places) % (r->nodes * r->peers);
+    return (uint16_t)(then / r->peers * r->peers + (then % r->peers + shift) % r->peers);
+}
+
+uint32_t nccl_primitives(const struct block *b)
+{
+    const struct coll_options *o = &b->op->options;
+    if (nccl_by_tree(&b->op->plan)) return 1;
+    return o->kernel == COLL_ALLREDUCE ? 2 * o->ranks - 1 : o->ranks;
+}
+
+/* How many bytes of the part one round of primitives moves, from b->begin on: a chunk or, in a ring's all-reduce, a
+ * chunk for each rank. */
+static uint64_t round_bytes(const struct block *b)
+{
+    const struct nccl_plan *p = &b->op->plan;
+    const uint64_t left = nccl_part_bytes(p, b->number) - b->begin;
+    const struct coll_options *o = &b->op->options;
+    const bool each = o->kernel == COLL_ALLREDUCE && !nccl_by_tree(p);
+    return coll_min(left, each ? p->chunk_bytes * o->ranks : p->chunk_bytes);
+}
+
+/* Returns where a rank's chunk begins in a round of an all-reduce.  The rank is the one `after` places after this rank
+ * in the ring.  *size_bytes gets the chunk's size. */
+static uint64_t chunk_begin(const struct block *b, uint32_t after, uint64_t *size_bytes)
+{
+    const struct nccl_plan *p = &b->op->plan;
+    const uint32_t ranks = b->op->options.ranks;
+    const uint64_t round = round_bytes(b), whole = p->chunk_bytes;
+    const uint64_t even = ((round + ranks - 1) / ranks + PACK_BYTES - 1) / PACK_BYTES * PACK_BYTES;
+    const uint64_t chunk = round < whole * ranks ? even : whole;
+    const uint64_t begin = coll_min(ring_after(b, after) * chunk, round);
+    *size_bytes = coll_min(chunk, round - begin);
+    return nccl_part_begin(p, b->number) + b->begin + begin;
+}
+
+/* The ring's current primitive.  In the first primitive the rank sends its own bytes.  In the next ones it passes on
+ * what has come.  An all-gather keeps all that comes.  A reduction adds the rank's own bytes, and keeps only results.
+ * An all-reduce goes round twice, first with sums, then with results. */
+static struct primitive ring_primitive(const struct block *b)
+{
+    const struct coll_options *o = &b->op->options;
+    const uint32_t n = o->ranks, i = b->primitive, last = nccl_primitives(b) - 1;
+    const bool gather = o->kernel == COLL_ALLGATHER, scatter = o->kernel == COLL_REDUCESCATTER;
+    struct primitive p = { .receive = i > 0, .send = i < last };
+    p.own = (!gather && i < n) || i == 0;
+    p.keep = gather ? i > 0 : i >= n - 1;
+    uint64_t at = nccl_part_begin(&b->op->plan, b->number) + b->begin;
+    p.size_bytes = round_bytes(b);
+    if (gather) {
+        p.from = p.to = b->op->heap_begin + b->op->block_bytes * ring_after(b, n - i % n) + at;
+        return p;
+    }
+    if (scatter) {
+        p.from = b->op->heap_begin + b->op->block_bytes * ring_after(b, 2 * n - 1 - i) + at;
+        p.to = b->op->result_begin + at;
+        return p;
+    }
+    at = chunk_begin(b, (i < n ? 2 * n - 1 - i : 3 * n - 1 - i) % n, &p.size_bytes);
+    p.from = b->op->heap_begin + at;
+    p.to = b->op->result_begin + at;
+    return p;
+}
+
+/* ---- trees ---- */
+
+struct tree {
+    uint16_t parent, child[CHILDREN]; /* ranks, or NOBODY */
+    uint16_t number;                  /* the rank's index among its parent's children */
+};
+
+static uint16_t rank_at(const struct nccl_rank *r, uint32_t channel, uint32_t position, uint32_t link)
+{
+    const bool mirrored = channel / r->peers % 2;
+    const uint32_t node = mirrored ? r->nodes - 1 - position : position;
+    return (uint16_t)(node * r->peers + (channel + link) % r->peers);
+}
+
+/* This rank's place in the channel's tree.  Nodes form the tree: position 0 is the root's.  The ranks of a node form a
+ * chain, whose head is link 0. */
+static struct tree tree_of(const struct nccl_rank *r, uint32_t channel)
+{
+    const uint32_t nodes = r->nodes, peers = r->peers, rank = r->base.fabric->rank;
+    const bool mirrored = channel / peers % 2;
+    const uint32_t node = rank / peers, position = mirrored ? nodes - 1 - node : node;
+    const uint32_t link = (rank % peers + peers - channel % peers) % peers;
+    struct tree t = { .parent = NOBODY, .child = { NOBODY, NOBODY, NOBODY } };
+    if (link) {
+        t.parent = rank_at(r, channel, position, link - 1);
+    } else if (position) {
+        t.parent = rank_at(r, channel, (position - 1) / 2, 0);
+        t.number = (uint16_t)(2 - position % 2);
+    }
+    if (link + 1 < peers) t.child[0] = rank_at(r, channel, position, link + 1);
+    for (uint32_t i = 1; i < CHILDREN && !link; i++)
+        if (2 * position + i < nodes) t.child[i] = rank_at(r, channel, 2 * position + i, 0);
+    return t;
+}
+
+bool nccl_is_root(const struct nccl_rank *r, uint32_t channel) { return tree_of(r, channel).parent == NOBODY; }
+
+/* The tree's current primitive.  On the way up, sums are sent to the parent.  At the root and on the way down, results
+ * are kept and sent to the children. */
+static struct primitive tree_primitive(const struct block *b)
+{
+    const uint64_t at = nccl_part_begin(&b->op->plan, b->number) + b->begin;
+    return (struct primitive){ .receive = b->ins > 0,
+                               .send = b->outs > 0,
+                               .own = !b->down,
+                               .keep = b->down || nccl_is_root(b->rank, b->number),
+                               .from = b->op->heap_begin + at,
+                               .to = b->op->result_begin + at,
+                               .size_bytes = round_bytes(b) };
+}
+
+static struct primitive primitive_of(const struct block *b)
+{
+    return nccl_by_tree(&b->op->plan) ? tree_primitive(b) : ring_primitive(b);
+}
+
+/* Adds a link to the block's list, with its peer and numbers.  Leaves the link's count of steps as it is. */
+static void link_set(struct link *link, uint32_t *count, uint16_t peer, uint32_t here, uint32_t there)
+{
+    assert(*count < LINKS_MOST);
+    link[*count].peer = peer;
+    link[*count].here = (uint16_t)here;
+    link[(*count)++].there = (uint16_t)there;
+}
+
+static void tree_links(struct block *b)
+{
+    const struct tree t = tree_of(b->rank, b->number);
+    const bool root = t.parent == NOBODY;
+    for (uint32_t i = 0; i < CHILDREN; i++) {
+        if (t.child[i] == NOBODY) continue;
+        if (!b->down) link_set(b->in, &b->ins, t.child[i], LINK_UP + i, LINK_UP);
+        if (b->down || root) link_set(b->out, &b->outs, t.child[i], LINK_UP + 1 + i, LINK_DOWN);
+    }
+    if (root) return;
+    if (b->down) link_set(b->in, &b->ins, t.parent, LINK_DOWN, LINK_UP + 1u + t.number);
+    else link_set(b->out, &b->outs, t.parent, LINK_UP, LINK_UP + t.number);
+}
+
+static void ring_links(struct block *b)
+{
+    const uint32_t ranks = b->op->options.ranks;
+    if (ranks == 1) return;
+    link_set(b->in, &b->ins, ring_after(b, ranks - 1), 0, 0);
+    link_set(b->out, &b->outs, ring_after(b, 1), 0, 0);
+}
+
+void nccl_order_begin(struct block *b)
+{
+    if (nccl_by_tree(&b->op->plan)) tree_links(b);
+    else ring_links(b);
+    b->now = primitive_of(b);
+}
+
+void nccl_order_next(struct block *b)
+{
+    if (++b->primitive == nccl_primitives(b)) {
+        b->begin += round_bytes(b);
+        b->primitive = 0;
+    }
+    b->done = b->begin == nccl_part_bytes(&b->op->plan, b->number);
+    if (!b->done) b->now = primitive_of(b);
+}
+
+uint64_t nccl_sent(const struct block *b, uint64_t *places)
+{
+    const struct nccl_plan *p = &b->op->plan;
+    const struct coll_options *o = &b->op->options;
+    const uint64_t ranks = o->ranks, part = nccl_part_bytes(p, b->number);
+    const bool tree = nccl_by_tree(p), each = o->kernel == COLL_ALLREDUCE && !tree;
+    const uint64_t round = p->chunk_bytes * (each ? ranks : 1), rounds = (part + round - 1) / round;
+    *places = rounds * (tree ? 1 : nccl_primitives(b) - 1) * p->chunk_steps;
+    return tree ? part : each ? 2 * (ranks - 1) * part / ranks : (ranks - 1) * part;
+}
