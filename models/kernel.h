@@ -59,6 +59,7 @@ struct kernel_traffic {
     uint64_t tokens_sent, tokens_received;          /* rows of tokens; 0 if the phase has none */
     uint64_t messages; /* how many messages the phase's time is divided by; 0: a mean time of a message would say
                         * nothing */
+    bool gets;         /* the rank gets these bytes from peers that take no part */
 };
 
 /* The steps of a library's call around a kernel, on the same stream. */

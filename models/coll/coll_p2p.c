@@ -304,6 +304,7 @@ static void p2p_traffic(const struct coll_rank *base, uint32_t phase, struct ker
     if (fabric_path(base->fabric, of(base)->peer) == FABRIC_RDMA) traffic->logical_rdma_bytes = bytes;
     else traffic->logical_nvl_bytes = bytes;
     traffic->messages = phase == PHASE_PUT_SIGNAL ? 2 * o->messages : o->messages;
+    traffic->gets = phase == PHASE_GET || phase == PHASE_GET_STREAM;
 }
 
 /* ---- results ---- */

@@ -240,7 +240,8 @@ static void record_rank(struct record *record, const char *phase, int32_t rank, 
     record_add(record, phase, rank, "logical_nvl_gbs", units_gbs(traffic->logical_nvl_bytes, result->time_ps), "GB/s");
     if (traffic->messages)
         record_add(record, phase, rank, "message_us", units_us(result->time_ps) / (double)traffic->messages, "us");
-    const struct world_use *nic = &result->use[WORLD_NIC_TX], *nvlink = &result->use[WORLD_NVLINK_EGRESS];
+    const struct world_use *nic = &result->use[traffic->gets ? WORLD_NIC_RX : WORLD_NIC_TX];
+    const struct world_use *nvlink = &result->use[traffic->gets ? WORLD_NVLINK_INGRESS : WORLD_NVLINK_EGRESS];
     record_add(record, phase, rank, "physical_nic_gbs", units_gbs(nic->bytes, result->time_ps + nic->late_ps), "GB/s");
     record_add(record, phase, rank, "physical_nvl_gbs", units_gbs(nvlink->bytes, result->time_ps + nvlink->late_ps),
                "GB/s");
@@ -256,7 +257,7 @@ static double latency_bound_us(const struct run *run)
     if (c->host.cores) return units_us(c->host.step_ps + c->host.poll_ps);
     for (uint32_t r = 0; r < run->job->ranks; r++) {
         rdma |= run->result[r].use[WORLD_NIC_TX].bytes > 0;
-        peers |= run->result[r].use[WORLD_NVLINK_EGRESS].bytes > 0;
+        peers |= run->result[r].use[WORLD_NVLINK_EGRESS].bytes + run->result[r].use[WORLD_NVLINK_INGRESS].bytes > 0;
     }
     if (!rdma && !peers) return units_us(run->result[0].launch_ps);
     const uint64_t posted_ps = t->post_ps + t->doorbell_ps + (t->poster == CLUSTER_POST_GPU ? 0 : t->proxy_ps);
@@ -499,10 +500,12 @@ static void record_wire(struct record *record, const struct run *run, uint32_t p
     record_add(record, phase, RECORD_ALL, "wire_us_min", stats_min(us, ranks), "us");
 }
 
-static void use_add(struct world_result *sum, const struct world_result *result, enum world_resource resource)
+static void use_add(struct world_result *sum, const struct world_result *result)
 {
-    sum->use[resource].bytes += result->use[resource].bytes;
-    sum->use[resource].late_ps += result->use[resource].late_ps;
+    for (int i = 0; i < WORLD_RESOURCE_COUNT; i++) {
+        sum->use[i].bytes += result->use[i].bytes;
+        sum->use[i].late_ps += result->use[i].late_ps;
+    }
 }
 
 /* Records a phase: with per_rank each rank's rows, then rows for all ranks.  Means are over ranks that take part. */
@@ -522,10 +525,10 @@ static void record_phase(struct record *record, const struct run *run, uint32_t 
         sum.logical_rdma_bytes += traffic.logical_rdma_bytes;
         sum.logical_nvl_bytes += traffic.logical_nvl_bytes;
         sum.messages += traffic.messages;
+        sum.gets = traffic.gets;
         total_ps += run->result[r].time_ps;
         wait_ps += run->result[r].wait_ps;
-        use_add(&mean, &run->result[r], WORLD_NIC_TX);
-        use_add(&mean, &run->result[r], WORLD_NVLINK_EGRESS);
+        use_add(&mean, &run->result[r]);
         time_us[ranks++] = units_us(run->result[r].time_ps);
     }
     assert(ranks > 0 && ranks <= run->job->ranks); /* a case without a living rank has been refused */

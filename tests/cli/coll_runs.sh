@@ -17,6 +17,11 @@ sed -e 's/small.txt.zst/small.txt/' zst.csv | diff - small.csv && echo same
 $EPTWIN simulate $h800 --kernel alltoallv --num-ranks 16 --num-tokens 8 --hidden 1024 | sed -n -e '/^# matrix/p'
 echo '# phases'
 $EPTWIN simulate $h800 --kernel p2p --num-ranks 16 --size 8KiB --messages 4 | rows | of 'time_us|message_us'
+echo '# what crosses links in a get: the bytes and, between nodes, their headers'
+for where in '--num-ranks 2' '--num-ranks 2 --ranks-per-node 1'; do
+    $EPTWIN simulate $h800 --kernel p2p $where --size 8KiB | of 'logical_.*|physical_.*' |
+        awk -F, '/^get/ && $4 > 0 { print $1, $3; $3 ~ /^log/ ? few = $4 : over = $4 / few } END { print over < 1.1 }'
+done
 $EPTWIN simulate $h800 --kernel allgather --num-ranks 16 --compute 50us | rows | of time_us
 $EPTWIN simulate $h800 --kernel allgather --algorithm ring --num-ranks 8 | grep '^# \(algorithm\|size\|in-flight\|messages\)'
 echo '# replayed'
