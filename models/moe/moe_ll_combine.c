@@ -199,7 +199,11 @@ static void returner_ahead(const struct fabric_worker *w)
 static void returner_describe(const struct fabric_worker *w, char *text, size_t text_size)
 {
     const struct ll_returner *t = fabric_container_of(w, struct ll_returner, worker);
-    if (t->send && !t->flagged)
+    const struct ll_rank *r = ll_returner_rank(t);
+    if (t->send && t->row == t->count && !t->flagged && fabric_load(w->fabric, ll_word_clean(r)) < r->clean_target)
+        snprintf(text, text_size, "combine sender of local expert %u waits until this rank's flags are cleared",
+                 local_expert_of(t));
+    else if (t->send && !t->flagged)
         snprintf(text, text_size, "combine sender of local expert %u has no room on the queue to rank %u",
                  local_expert_of(t), destination_of(t));
     else snprintf(text, text_size, "combine waits for the flag of expert %u on rank %u", t->number, destination_of(t));

@@ -229,6 +229,14 @@ static bool finished(const struct ll_rank *r, uint32_t expert)
     return word - r->finish_target[expert] <= INT32_MAX;
 }
 
+/* Whether the rank knows how many of its tokens it tells the expert's rank.  A masked rank is told nothing. */
+static bool receiver_counted(struct ll_receiver *v)
+{
+    const struct ll_rank *r = ll_receiver_rank(v);
+    return fabric_load(v->worker.fabric, ll_word_block(r, v->worker.sm)) >= r->block_target &&
+           (ll_masks(r, v->source) || finished(r, v->expert));
+}
+
 /* Tells the expert's rank how many of this rank's tokens come.  True once this is done. */
 static bool receiver_tell(struct ll_receiver *v)
 {
@@ -237,9 +245,8 @@ static bool receiver_tell(struct ll_receiver *v)
     const uint32_t e = v->expert;
     if (!v->tell) return true;
     assert(r->slot_counter[e] <= r->g.tokens_max);
-    if (fabric_load(w->fabric, ll_word_block(r, w->sm)) < r->block_target) return false;
-    const bool masked = ll_masks(r, v->source); /* a masked rank is told nothing */
-    if (!masked && !finished(r, e)) return false;
+    if (!receiver_counted(v)) return false;
+    const bool masked = ll_masks(r, v->source);
     const struct fabric_signal signal = {
         .peer = v->source,
         .queue = v->local_expert,
@@ -258,10 +265,15 @@ static bool receiver_tell(struct ll_receiver *v)
     return true;
 }
 
+/* Whether this rank's grid barrier between sending and receiving is open. */
+static bool grid_open(const struct ll_rank *r)
+{
+    return fabric_load(r->base.fabric, ll_word_open(r)) >= r->open_target;
+}
+
 static bool receiver_open(struct ll_receiver *v)
 {
-    return receiver_tell(v) && v->receive &&
-           fabric_load(v->worker.fabric, ll_word_open(ll_receiver_rank(v))) >= ll_receiver_rank(v)->open_target;
+    return receiver_tell(v) && v->receive && grid_open(ll_receiver_rank(v));
 }
 
 static enum worker_step receiver_step(struct fabric_worker *w)
@@ -330,9 +342,13 @@ static enum worker_step receiver_masking_step(struct fabric_worker *w)
 
 static void receiver_describe(const struct fabric_worker *w, char *text, size_t text_size)
 {
-    const struct ll_receiver *v = fabric_container_of(w, struct ll_receiver, worker);
-    if (v->tell)
-        snprintf(text, text_size, "dispatch group waits to tell rank %u the count of expert %u", v->source, v->expert);
+    struct ll_receiver *v = fabric_container_of(w, struct ll_receiver, worker);
+    if (v->tell && !receiver_counted(v))
+        snprintf(text, text_size, "dispatch group waits for this rank's rows of expert %u", v->expert);
+    else if (v->tell) snprintf(text, text_size, "dispatch group has no room on the queue to rank %u", v->source);
+    else if (v->receive && !grid_open(ll_receiver_rank(v)))
+        snprintf(text, text_size, "dispatch receiver of local expert %u waits for this rank's grid barrier",
+                 v->local_expert);
     else
         snprintf(text, text_size, "dispatch receiver of local expert %u waits for the count of rank %u",
                  v->local_expert, v->source);
