@@ -47,25 +47,6 @@ static struct sweep_measure measure_new(const struct sweep_table *table, int pha
     return (struct sweep_measure){ table, phase, strcmp(name, "layer") == 0 ? "dispatch + combine" : name };
 }
 
-/* The time that settings are chosen by: the layer's if there is one, else that of the phase which takes longest. */
-static struct sweep_measure measure_goal(const struct sweep_table *table)
-{
-    const int layer = sweep_table_phase(table, "layer");
-    int longest = 0;
-    double longest_us = -1;
-    for (int phase = 0; phase < (int)table->phases->len; phase++) {
-        double sum_us = 0;
-        for (guint i = 0; i < table->points->len; i++) {
-            const struct sweep_point *point = g_ptr_array_index(table->points, i);
-            if (isfinite(point->time_us[phase])) sum_us += point->time_us[phase];
-        }
-        if (sum_us <= longest_us) continue;
-        longest_us = sum_us;
-        longest = phase;
-    }
-    return measure_new(table, layer >= 0 ? layer : longest);
-}
-
 /* ---- the layout ---- */
 
 static guint value_count(const struct sweep_table *table, int name)
@@ -612,7 +593,7 @@ char *report_sweep_title(const struct sweep_table *table)
 
 void report_sweep(const struct sweep_table *table, bool titled, GString *out)
 {
-    const struct sweep_measure goal = measure_goal(table);
+    const struct sweep_measure goal = measure_new(table, table->goal);
     struct sweep_layout layout;
     layout_set(&layout, table);
     verdict(&goal, titled, out);

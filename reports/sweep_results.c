@@ -62,6 +62,22 @@ double sweep_cell_number(char *const *cell, int column)
     return column >= 0 && record_number_parse(cell[column], &value) ? value : NAN;
 }
 
+const char *sweep_results_ranked_by(const struct sweep_results *results)
+{
+    const int phase = sweep_results_column(results, "phase"), time = sweep_results_column(results, "slowest_us");
+    const char *longest = NULL;
+    double longest_us = -1;
+    for (guint i = 0; phase >= 0 && i < results->row->len; i++) {
+        char *const *row = g_ptr_array_index(results->row, i);
+        const double us = sweep_cell_number(row, time);
+        if (us >= 0 && (strcmp(row[phase], "layer") == 0 || strcmp(row[phase], "step") == 0)) return row[phase];
+        if (!(us > longest_us)) continue;
+        longest_us = us;
+        longest = row[phase];
+    }
+    return longest;
+}
+
 char *sweep_results_key(const struct sweep_results *results, char *const *cell)
 {
     GString *key = g_string_new(NULL);

@@ -40,6 +40,9 @@ uint64_t sweep_results_points(const struct sweep_results *results);
 int sweep_results_column(const struct sweep_results *results, const char *name);
 /* A cell's number; NAN if it has none, or if column is -1. */
 double sweep_cell_number(char *const *cell, int column);
+/* The phase by whose time points are ranked unless somebody says otherwise: the layer or the step; if no point has one,
+ * as those of collectives, the phase that takes longest.  NULL: no row has a time. */
+const char *sweep_results_ranked_by(const struct sweep_results *results);
 /* The header and the line of columns, with which a file begins.  Free with g_free(). */
 char *sweep_results_begin(const struct sweep_results *results);
 

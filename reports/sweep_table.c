@@ -159,8 +159,10 @@ struct sweep_table *sweep_table_parse(const char *source, const char *text, GErr
     struct sweep_results *file = sweep_results_parse(clean, &rows);
     if (file && columns_find(table, file, &columns)) {
         const uint32_t left_out = sweep_results_add_text(file, rows);
+        const char *goal = sweep_results_ranked_by(file);
         header_read(table, file);
         if (!left_out) rows_read(table, file, &columns);
+        table->goal = goal ? sweep_table_phase(table, goal) : -1;
         if (left_out)
             error_input(error, "%s: expected lines of a point's number and %u more cells, found %u others", source,
                         g_strv_length(file->column) - 1, left_out);

@@ -20,6 +20,7 @@ struct sweep_table {
     GPtrArray *names;   /* char *: the swept names, from the outer loop to the inner */
     char **work;        /* NULL-terminated: the swept names that describe work */
     GPtrArray *phases;  /* char *: in the order of the file */
+    int goal;           /* the phase by whose time points are ranked */
     GPtrArray *points;  /* struct sweep_point *: the points that could be simulated */
     guint impossible;   /* number of points that could not be simulated */
     char *problem;      /* why the first of these points could not be simulated, or NULL */

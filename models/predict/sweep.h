@@ -145,9 +145,6 @@ char *sweep_problem_text(const struct sweep_plan *plan, uint64_t point, const ch
 
 /* Whether the results are of steps. */
 bool sweep_results_of_steps(const struct sweep_results *results);
-/* What results are ranked by if nobody says: the time of a layer or of a step; if no point has one, as those of
- * collectives, that of the phase which takes longest.  Freed by the caller. */
-char *sweep_results_usual(const struct sweep_results *results);
 
 /* What points are ranked by: phases and a metric, such as "combine.time_us" or "dispatch+combine.slowest_us". */
 struct sweep_goal {

@@ -154,7 +154,8 @@ static bool share_find(const struct sweep_arguments *a, struct share *share, GEr
 static bool show(const struct sweep_arguments *a, const struct sweep_results *results, GError **error)
 {
     struct sweep_goal goal;
-    g_autofree char *usual = sweep_results_usual(results);
+    const char *phase = sweep_results_ranked_by(results);
+    g_autofree char *usual = g_strconcat(phase ? phase : "layer", ".slowest_us", NULL);
     if (!sweep_goal_parse(a->best ? a->best : usual, &goal, error)) return false;
     g_autoptr(GString) text = g_string_new(NULL);
     const bool good = a->compare ? sweep_compare_append(results, &goal, a->compare, (uint32_t)a->top, text, error)

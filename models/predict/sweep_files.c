@@ -89,23 +89,6 @@ bool sweep_results_of_steps(const struct sweep_results *results)
     return sweep_results_column(results, "tokens_per_s_gpu") > 0;
 }
 
-char *sweep_results_usual(const struct sweep_results *results)
-{
-    if (sweep_results_of_steps(results)) return g_strdup("step.slowest_us");
-    const int phase = sweep_results_column(results, "phase"), time = sweep_results_column(results, "slowest_us");
-    const char *longest = "layer";
-    double longest_us = 0;
-    for (guint i = 0; phase >= 0 && time >= 0 && i < results->row->len; i++) {
-        char **const row = g_ptr_array_index(results->row, i);
-        if (strcmp(row[phase], "layer") == 0) return g_strdup("layer.slowest_us");
-        const double us = *row[phase] ? g_ascii_strtod(row[time], NULL) : 0;
-        if (!(us > longest_us)) continue;
-        longest_us = us;
-        longest = row[phase];
-    }
-    return g_strconcat(longest, ".slowest_us", NULL);
-}
-
 /* The rows of a point; NULL: there are none yet. */
 static const GPtrArray *rows_of(const struct sweep_results *results, const struct sweep_plan *plan, uint64_t point)
 {

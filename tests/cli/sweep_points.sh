@@ -156,3 +156,7 @@ sweep --num-ranks 16 --set network.oversubscription=2:3:0 2>&1 --output bad.csv;
 echo '# collectives have no layer: the longest phase ranks them'
 $EPTWIN sweep --cluster h200 --kernel allreduce --num-ranks 2,4 --size 1MiB --output sums.csv |
     awk 'NR == 1 { print $1, $2 } NR > 2 { print $1 }'
+echo '# table and page have one rule, also where the phase that takes longest does not have the longest sum'
+$EPTWIN sweep --cluster h200 --kernel p2p --num-ranks 2 --size 1KiB,2KiB --output two.csv >/dev/null
+awk -F, -v OFS=, '/^[01],/ { $7 = $3 == "put" ? 10 - 9 * $1 : $3 == "get" ? 9 : 1 } { print }' two.csv >drawn.csv
+$EPTWIN sweep show drawn.csv --html two.html | awk 'NR == 1 { print $2 }' && grep -o 'Put: [^;]*' two.html
