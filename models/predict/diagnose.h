@@ -162,10 +162,10 @@ struct verdict {
 
 struct diagnosis {
     double *sound;       /* [rows of the table] residuals of the baseline; NAN: it lacks the row; NULL: no baseline */
-    uint32_t rows;       /* how many rows were compared */
-    double before;       /* root mean square of the residuals of times and bandwidths, as a factor */
-    double before_waits; /* root mean square of the residuals of shares of waiting, as a factor; 1: there are no such
-                          * rows */
+    uint32_t rows;       /* how many times and bandwidths were compared */
+    uint32_t waits;      /* how many shares of waiting were compared */
+    double before;       /* root mean square of the residuals of times and bandwidths, as a factor; 1: there are none */
+    double before_waits; /* that of shares of waiting */
     double none, none_prior; /* probability and prior of an unknown cause */
     double fine, fine_prior; /* probability and prior of no cause: the prediction has its usual error */
     struct verdict *verdict; /* [verdict_count], the most probable first */

@@ -251,18 +251,17 @@ static struct validate_row *rows_relative(const struct validate_table *table, co
 static bool rows_compare(struct diagnosis *d, const struct validate_table *table, double *before, bool *waits)
 {
     double squares[2] = { 0 }; /* of times, of waits */
-    uint32_t counts[2] = { 0 };
     for (uint32_t i = 0; i < table->row_count; i++) {
         before[i] = diagnose_residual(&table->row[i]);
         waits[i] = validate_row_waits(&table->row[i]);
         if (isnan(before[i])) continue;
-        d->rows++;
-        counts[waits[i]]++;
+        d->rows += !waits[i];
+        d->waits += waits[i];
         squares[waits[i]] += before[i] * before[i];
     }
-    d->before = exp(sqrt(squares[0] / MAX(counts[0], 1u)));
-    d->before_waits = exp(sqrt(squares[1] / MAX(counts[1], 1u)));
-    return d->rows > 0;
+    d->before = exp(sqrt(squares[0] / MAX(d->rows, 1u)));
+    d->before_waits = exp(sqrt(squares[1] / MAX(d->waits, 1u)));
+    return d->rows + d->waits > 0;
 }
 
 #define AGREES        1.15 /* within 15 % nothing needs an explanation */
@@ -336,7 +335,7 @@ static bool causes_find(struct diagnosis *d, struct compared *c, const struct hy
     bool good = hypotheses_predict(c->table, NULL, h, count, DIAGNOSE_WHOLE, c->how->workers, error);
     if (good) first_find(d, c, h, count);
     const struct verdict *first = good && d->verdict_count ? d->verdict : NULL;
-    if (first && d->rows > 1 && first->explains > 0.3 && first->left > SECOND_LEFT)
+    if (first && d->rows + d->waits > 1 && first->explains > 0.3 && first->left > SECOND_LEFT)
         good = second_find(d, c, h, count, error);
     hypotheses_free(h, count);
     return good;

@@ -139,14 +139,22 @@ void diagnosis_line(const struct diagnosis *d, GString *out)
     }
 }
 
+/* Appends how far off the rows of a kind are: those of the table above, or shares of waiting. */
+static void off_append(uint32_t count, bool waits, double factor, GString *out)
+{
+    if (!count) return;
+    g_string_append_printf(out, "\n%u %s%s%s, off by a factor of %.2f (root mean square)\n", count,
+                           waits ? "share" : "row", count > 1 ? "s" : "", waits ? " of waiting" : "", factor);
+}
+
 void diagnosis_text(const struct diagnosis *d, const struct validate_table *table, uint32_t most, GString *out)
 {
     rows_append(d, table, out);
     baseline_append(d, table, out);
     ports_append(table, out);
-    g_string_append_printf(out, "\n%u row%s, off by a factor of %.2f (root mean square%s", d->rows,
-                           d->rows > 1 ? "s" : "", d->before, d->before_waits > 1 ? "; " : ")\n\n");
-    if (d->before_waits > 1) g_string_append_printf(out, "shares of waiting: %.2f)\n\n", d->before_waits);
+    off_append(d->rows, false, d->before, out);
+    off_append(d->waits, true, d->before_waits, out);
+    g_string_append_c(out, '\n');
     const enum answer answer = answer_of(d);
     if (answer == ANSWER_AGREES) {
         g_string_append(out, "Measured as expected: there is nothing to explain.\n");

@@ -45,4 +45,4 @@ planted() {
 }
 planted --fault 'nic:n1.g2 rate=0.5'
 planted --routing zipf:1.2
-$EPTWIN diagnose waits.csv --cluster h100-cx7 | grep -o 'shares of waiting'
+$EPTWIN diagnose waits.csv --cluster h100-cx7 | grep -o '^[0-9]* [a-z ]*, off by'
