@@ -65,7 +65,8 @@ static void group_row_append(struct text_table *table, const char *by, const str
     text_table_cell(table, "%+.1f", stats_mean(signed_error, count));
 }
 
-/* The group of a row for `by`: the cell of that column or, if there is no such column, the option's value.  Free it. */
+/* The group of a row for `by`: the cell of that column or, if it has none, the option's value; "-" if the row has
+ * neither, or its kernel does not take the option.  Free it. */
 static char *row_group_name(const struct validate_table *table, const struct validate_row *row, const char *by)
 {
     const int column = validate_column_find(table, by);
@@ -73,8 +74,9 @@ static char *row_group_name(const struct validate_table *table, const struct val
     const struct case_options resolved = case_resolved(&row->options);
     char *text = NULL;
     for (uint32_t i = 0; case_option_name(i) && !text; i++)
-        if (strcmp(case_option_name(i), by) == 0) text = case_option_text(&resolved, i);
-    return text ? text : g_strdup("");
+        if (strcmp(case_option_name(i), by) == 0 && case_option_applies(i, resolved.kernel))
+            text = case_option_text(&resolved, i);
+    return text ? text : g_strdup("-");
 }
 
 /* Appends a line for each group of rows by the column or option `by`.  NULL: all rows are one group.  Returns how many
@@ -107,7 +109,9 @@ void validate_summary_append(const struct validate_table *table, char **by, GStr
     groups_append(table, "phase", text);
     groups_append(table, "kernel", text);
     groups_append(table, "num-tokens", text);
-    for (; by && *by; by++)
-        if (!by_is_always(*by)) groups_append(table, *by, text);
+    for (; by && *by; by++) {
+        const char *option = case_option_find(*by), *name = option ? option : *by;
+        if (!by_is_always(name)) groups_append(table, name, text);
+    }
     text_table_append(text, out);
 }

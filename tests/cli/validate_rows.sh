@@ -64,3 +64,6 @@ printf 'kernel,num-ranks,disable-nvlink,backend,cluster,phase\nll,2,,,,dispatch\
 v2,16,,,,dispatch\nnormal,16,,ibrc,,dispatch\nll,16,,,mine.ini,dispatch\nnone,,,,,dispatch\n' |
     $EPTWIN validate - --cluster $cluster --hidden 2048 --num-tokens 8 --num-experts 64 2>/dev/null |
     awk -F, '{ print $1, $2, $3, $(NF - 4) }'
+echo '# an option that a kernel does not take has no value there, however it is spelt'
+printf 'kernel,num-ranks,size,phase,measured_us\nallreduce,2,1MiB,allreduce,20\n' >sum.csv
+$EPTWIN validate sum.csv --cluster h200 --by num_topk --output sums.csv | awk '/^num/ { print $1, $2 }'
