@@ -18,9 +18,11 @@ struct verdict {
     GPtrArray *others; /* char *: kernels of the layer that are neither dispatch nor combine */
 };
 
+/* Whether the record is of a whole step, predicted or replayed. */
 static bool of_step(const struct record *record)
 {
-    return g_strcmp0(record_get(record, "kind"), "step") == 0 && record_find(record, "step", RECORD_ALL, "time_us");
+    const bool step = g_strcmp0(record_get(record, "kind"), "step") == 0 || record_get(record, "schedule");
+    return step && record_find(record, "step", RECORD_ALL, "time_us");
 }
 
 /* The phase with the longest mean time in the first record, out of the phases that all records have.  NULL: there is
@@ -137,20 +139,27 @@ static void verdict_layers_append(const struct record *record, const struct verd
     g_string_append_printf(out, "  All layers together take %s.", text);
 }
 
-/* Appends "The step takes 36.3 ms, 882 tokens a second and GPU: compute 92.4 %, wire 6.4 %."  If GPUs were drawn
- * several times, the range of the step's times stands in brackets after its time. */
+/* Appends " (36.2 to 36.9 by draws of GPUs)", the range of the step's times, if it shows one.  unit_us: the unit of the
+ * numbers. */
+static void verdict_range_append(const struct record *record, double unit_us, GString *out)
+{
+    const struct record_row *least = record_find(record, "step", RECORD_ALL, "time_us_min");
+    const struct record_row *most = record_find(record, "step", RECORD_ALL, "time_us_max");
+    g_autofree char *from = least ? g_strdup_printf("%.1f", least->value / unit_us) : NULL;
+    g_autofree char *to = most ? g_strdup_printf("%.1f", most->value / unit_us) : NULL;
+    const char *over = compare_record_predicted(record) ? "by draws of GPUs" : "over iterations";
+    if (from && to && strcmp(from, to) != 0) g_string_append_printf(out, " (%s to %s %s)", from, to, over);
+}
+
+/* Appends "The step takes 36.3 ms, 882 tokens a second and GPU: compute 92.4 %, wire 6.4 %." */
 static void verdict_step_append(const struct record *record, GString *out)
 {
     static const char *const parts[] = { "compute", "wire", "waiting", "contention", "sms", "host" };
     const char *before = ": ";
     const struct record_row *tokens = record_find(record, "step", RECORD_ALL, "tokens_per_s_gpu");
-    const struct record_row *least = record_find(record, "step", RECORD_ALL, "time_us_min");
-    const struct record_row *most = record_find(record, "step", RECORD_ALL, "time_us_max");
-    g_string_append_printf(out, "The step takes %.1f ms",
-                           record_find(record, "step", RECORD_ALL, "time_us")->value / 1e3);
-    g_autofree char *from = least ? g_strdup_printf("%.1f", least->value / 1e3) : NULL;
-    g_autofree char *to = most ? g_strdup_printf("%.1f", most->value / 1e3) : NULL;
-    if (from && to && strcmp(from, to) != 0) g_string_append_printf(out, " (%s to %s by draws of GPUs)", from, to);
+    const double us = record_find(record, "step", RECORD_ALL, "time_us")->value, unit_us = us < 1e3 ? 1 : 1e3;
+    g_string_append_printf(out, "The step takes %.1f %s", us / unit_us, us < 1e3 ? "us" : "ms");
+    verdict_range_append(record, unit_us, out);
     if (tokens) g_string_append_printf(out, ", %.0f tokens a second and GPU", tokens->value);
     for (size_t i = 0; i < G_N_ELEMENTS(parts); i++) {
         g_autofree char *metric = g_strdup_printf("%s_pct", parts[i]);

@@ -522,7 +522,7 @@ static char *html_title(const GPtrArray *cases, const GPtrArray *sweeps)
     if (cases->len == 1 && !count) return g_strdup(((const struct report_case *)g_ptr_array_index(cases, 0))->title);
     if (!cases->len && count == 1) return report_sweep_title(g_ptr_array_index(sweeps, 0));
     g_autofree char *common = report_common(cases);
-    return g_strdup(!count && *common ? common : "Dispatch and combine");
+    return g_strdup(!count && *common ? common : "Results");
 }
 
 GString *report_html(const GPtrArray *cases, const GPtrArray *sweeps, const struct report_machines *machines,

@@ -403,6 +403,22 @@ TEST("the draws of a step")
     }
 }
 
+/* Dispatch and combine of a replayed step are parts of it, and not kernels beside its compute. */
+TEST("a step that was replayed")
+{
+    g_autoptr(record) step = record_new();
+    g_autoptr(GString) out = g_string_new(NULL);
+    record_set(step, "kind", "replay");
+    record_set(step, "schedule", "sequential");
+    record_add(step, "step", RECORD_ALL, "time_us", 800, "us");
+    record_add(step, "step", RECORD_ALL, "time_us_min", 700, "us");
+    record_add(step, "step", RECORD_ALL, "time_us_max", 900, "us");
+    record_add(step, "dispatch", RECORD_ALL, "time_us", 200, "us");
+    record_add(step, "combine", RECORD_ALL, "time_us", 300, "us");
+    compare_verdict_alone_append(step, out);
+    CU_ASSERT_STRING_EQUAL(out->str, "The step takes 800.0 us (700.0 to 900.0 over iterations).\n");
+}
+
 TEST("unknown values")
 {
     g_autoptr(record) p = record_new();

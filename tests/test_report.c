@@ -326,6 +326,23 @@ TEST("titles tell results apart")
     for (int i = 0; i < 5; i++) record_free(records[i]);
 }
 
+/* Results that have nothing in common, and may be of no dispatch, have a title that says nothing of either. */
+TEST("titles of unlike results")
+{
+    struct record *records[] = { record_new(), record_new() };
+    const char *paths[] = { "links.csv", "step.csv" };
+    for (int i = 0; i < 2; i++) {
+        record_set(records[i], "kind", i ? "step" : "measure");
+        record_set(records[i], "num-ranks", i ? "8" : "2");
+        record_add(records[i], "step", RECORD_ALL, "time_us", 10, "us");
+    }
+    g_autoptr(GPtrArray) cases = report_cases_new((const struct record *const *)records, paths, 2);
+    g_autoptr(GString) html = report_html(cases, NULL, NULL, "1.0");
+    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "<h1>Results</h1>"));
+    parsed(html->str);
+    for (int i = 0; i < 2; i++) record_free(records[i]);
+}
+
 /* Two predictions of the same work are shown together, with bars of both and the bounds of each.  A third is shown with
  * the first. */
 TEST("two predictions")
