@@ -403,6 +403,8 @@ static bool record_make(struct replay_step *s, const struct replay_step_span *al
     qsort(sum, repeat, sizeof *sum, sums_compare);
     g_autoptr(record) record = record_new();
     replay_record_header(plan, s->bootstrap, record);
+    g_autofree char *keys = g_strdup(record_get(record, RECORD_CASE_KEYS));
+    record_set(record, RECORD_CASE_KEYS, "%s work layers-simulated schedule", keys);
     record_set(record, "schedule", "%s", step_overlap_name(plan->overlap));
     record_set(record, "work", "%s", plan->work_text);
     record_set(record, "layers-simulated", "%u of %u", plan->schedule_layers, plan->schedule_layers);

@@ -92,6 +92,7 @@ static const char *case_value_said(const struct report_case *c, const char *key)
         g_strcmp0(record_get(c->series[0].record, key), record_get(c->series[1].record, key)) != 0)
         return "";
     if (strcmp(key, "num-tokens") == 0 && *case_value(c, "batch")) return "";
+    if (strcmp(key, "num-sms") == 0 && strcmp(case_value(c, key), "0") == 0) return ""; /* left to the kernels */
     const bool traced = *case_value(c, "trace") != '\0';
     if (strcmp(key, "step") == 0 && (!traced || *case_value(c, "steps"))) return "";
     if (strcmp(key, "layer") == 0 && (!traced || *case_value(c, "layers"))) return "";

@@ -403,6 +403,20 @@ TEST("the draws of a step")
     }
 }
 
+/* Micro-benchmarks have a phase "step", too: the time of a worker's step. */
+TEST("micro-benchmarks are no case")
+{
+    struct record *of[] = { record_new(), record_new() };
+    for (int i = 0; i < 2; i++) {
+        record_set(of[i], "kind", i ? "measure" : "step");
+        record_add(of[i], "step", RECORD_ALL, "time_us", 10, "us");
+    }
+    g_autofree char *difference = compare_case_difference(of[0], of[1]);
+    CU_ASSERT_STRING_EQUAL(difference, "kind: step against measure");
+    CU_ASSERT_PTR_NULL(compare_case_difference(of[1], of[1]));
+    for (int i = 0; i < 2; i++) record_free(of[i]);
+}
+
 /* Dispatch and combine of a replayed step are parts of it, and not kernels beside its compute. */
 TEST("a step that was replayed")
 {

@@ -40,7 +40,7 @@ static void clocks_record(struct record *record, const struct step_plan *p)
 
 static void header_record(struct record *record, const struct step_plan *p, const struct step_answer *a)
 {
-    static const char *const work[] = { "work", "net phase batch context" };
+    static const char *const work[] = { "work layers-simulated", "net phase batch context" };
     const bool net = !p->costs.work;
     g_autofree char *made =
         g_strconcat(work[net], " schedule", net ? " gpu attention-tp spread jitter clock-ghz" : "", NULL);

@@ -21,6 +21,13 @@ $EPTWIN replay $case --schedule stages --work project=100us,core=100us,experts=2
 awk -F, '$1 == "attention" && $3 == "time_us" { print "attention: " ($4 >= 200 ? "no" : "") " less than asked for" }' one.csv
 awk -F, '$1 == "experts" && $3 == "time_us" { print "experts: " ($4 >= 2 * 64 ? "no" : "") " less than for 64 rows" }' one.csv
 
+echo '# it is compared with a prediction of that step alone'
+for more in '--layers 2' '--layers 3'; do
+    $EPTWIN step $case --cluster h200 $work --ranks-per-node 2 $more --output two.csv
+    $EPTWIN compare two.csv one.csv 2>&1 | sed -nE 's/^(A step) takes .*/\1/p; s/.*(layers-simulated[^)]*).*/\1/p'
+done
+$EPTWIN simulate $case --cluster h200 --ranks-per-node 2 --output lone.csv && $EPTWIN compare lone.csv one.csv >text 2>&1; echo "exit $?"
+
 bad() { $EPTWIN replay $case --output left.csv "$@" 2>&1; echo "exit $?"; }
 bad --schedule sequential
 bad $work
