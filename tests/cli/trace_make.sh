@@ -34,4 +34,18 @@ run generate bad.ept --steps 1000000 --layers 20000
 run generate bad.ept --steps 100000 --layers 2000 --num-ranks 1024 --num-experts 1024 2>&1 |
     sed -E 's/the [0-9.,]+[^kMGTP]*[kMGTP]B free/the SIZE free/'
 run generate bad.ept --frobnicate
+echo "the output may be an option, and - is standard output"
+small="--num-ranks 2 --num-tokens 1 --num-experts 4 --num-topk 2"
+run generate $small a.csv && run generate $small --output=b.csv && cmp a.csv b.csv
+run generate $small -o - --to csv | cmp - a.csv
+run remap a.csv -o c.csv --num-ranks 1 && run merge a.csv b.csv --output d.csv && run slice d.csv --steps 1 -o - --to csv | cmp - a.csv
+run convert a.csv
+run convert a.csv b.csv -o c.csv
+run generate -o -
+run chakra a.csv -
+run remap a.csv e.csv --placement-output p.txt
+run remap a.csv --placement greedy --placement-output - --num-ranks 2
+echo "a placement is not left behind where the trace cannot be written, nor the trace without it"
+run remap a.csv no/such.csv --placement greedy --placement-output p.txt
+run remap a.csv e.csv --placement greedy --placement-output no/such.txt
 ls

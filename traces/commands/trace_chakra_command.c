@@ -182,6 +182,7 @@ static bool chakra_write(const struct chakra *c, const char *prefix, GError **er
 static bool chakra_run(struct chakra *c, char *const texts[2], const char *prefix, GError **error)
 {
     const struct trace_info *const info = trace_info(c->trace);
+    if (strcmp(prefix, "-") == 0) return error_input(error, "PREFIX: expected the beginning of names, found '-'");
     if (c->dispatch_bytes < 1 || c->combine_bytes < 1 || c->dispatch_bytes > 1 << 24 || c->combine_bytes > 1 << 24)
         return error_input(
             error,
@@ -223,7 +224,7 @@ int trace_command_chakra(int argc, char **argv)
         G_OPTION_ENTRY_NULL,
     };
     GError *error = NULL;
-    if (command_parse(&chakra_help, entries, &argc, &argv, 2, 2, &error))
+    if (command_parse(&chakra_help, entries, NULL, &argc, &argv, 2, 2, &error))
         c.trace = command_open(argv[1], &input, &error);
     if (c.trace) (void)chakra_run(&c, texts, argv[2], &error);
     trace_close(c.trace);

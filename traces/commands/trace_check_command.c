@@ -88,7 +88,8 @@ int trace_command_check(int argc, char **argv)
     GError *error = NULL;
     g_autoptr(trace) trace = NULL;
     int status = EXIT_OK;
-    if (command_parse(&check_help, entries, &argc, &argv, 1, 1, &error)) trace = command_open(argv[1], &input, &error);
+    if (command_parse(&check_help, entries, NULL, &argc, &argv, 1, 1, &error))
+        trace = command_open(argv[1], &input, &error);
     if (trace) {
         const struct trace_info *const i = trace_info(trace);
         struct routing_statistics s;
@@ -209,7 +210,7 @@ int trace_command_diff(int argc, char **argv)
     struct trace *traces[2] = { NULL, NULL };
     struct difference difference = { 0 };
     int status = EXIT_OK;
-    if (command_parse(&diff_help, entries, &argc, &argv, 2, 2, &error)) {
+    if (command_parse(&diff_help, entries, NULL, &argc, &argv, 2, 2, &error)) {
         traces[0] = command_open(argv[1], &input, &error);
         traces[1] = traces[0] ? command_open(argv[2], &input, &error) : NULL;
     }

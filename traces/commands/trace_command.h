@@ -17,10 +17,11 @@ struct command_help {
     const char *name, *usage, *summary, *examples;
 };
 
-/* Parses options, and checks that files_min to files_max words are left in argv[1..].  With --help, prints the help and
- * exits. */
-bool command_parse(const struct command_help *help, GOptionEntry *entries, int *argc, char ***argv, int files_min,
-                   int files_max, GError **error);
+/* Parses options, and checks that files_min to files_max words are left in argv[1..].  The file of --output, if output
+ * is not NULL, is the last word.  With --help, prints the help and exits. */
+struct command_output;
+bool command_parse(const struct command_help *help, GOptionEntry *entries, const struct command_output *output,
+                   int *argc, char ***argv, int files_min, int files_max, GError **error);
 
 /* Prints the error as "eptwin trace NAME: ..." and frees it; returns the exit status. */
 int command_refuse(const struct command_help *help, GError *error);
@@ -42,12 +43,14 @@ struct trace *command_open(const char *path, const struct command_input *input, 
 
 /* Options for an output, which several subcommands have. */
 struct command_output {
-    char *format, *dtype, *weights, *provenance, *model;
+    char *path, *format, *dtype, *weights, *provenance, *model;
     int level;
     gboolean pad;
 };
 /* clang-format off */
 #define COMMAND_OUTPUT_ENTRIES(output) \
+    { "output", 'o', 0, G_OPTION_ARG_FILENAME, &(output).path, \
+      "where the trace goes, instead of the last word ('-': standard output, with --to)", "FILE" }, \
     { "to", 0, 0, G_OPTION_ARG_STRING, &(output).format, \
       "npy, npy.zst, csv, csv.zst, ept, jsonl, jsonl.zst, vllm or llama (default: by the name)", "FORMAT" }, \
     { "weights-output", 0, 0, G_OPTION_ARG_FILENAME, &(output).weights, \

@@ -45,7 +45,7 @@ int trace_command_convert(int argc, char **argv)
     struct command_output output = { 0 };
     GOptionEntry entries[] = { COMMAND_INPUT_ENTRIES(input), COMMAND_OUTPUT_ENTRIES(output), G_OPTION_ENTRY_NULL };
     GError *error = NULL;
-    if (command_parse(&convert_help, entries, &argc, &argv, 2, 2, &error)) {
+    if (command_parse(&convert_help, entries, &output, &argc, &argv, 2, 2, &error)) {
         g_autoptr(trace) trace = command_open(argv[1], &input, &error);
         if (trace)
             (void)command_write(&convert_help, argv[2], &output, trace_info(trace), trace_produce, trace, &error);
@@ -122,7 +122,7 @@ int trace_command_slice(int argc, char **argv)
     };
     GError *error = NULL;
     struct slice slice = { 0 };
-    if (command_parse(&slice_help, entries, &argc, &argv, 2, 2, &error))
+    if (command_parse(&slice_help, entries, &output, &argc, &argv, 2, 2, &error))
         slice.trace = command_open(argv[1], &input, &error);
     if (slice.trace) (void)slice_run(&slice, texts, argv[2], &output, &error);
     trace_close(slice.trace);
@@ -243,8 +243,8 @@ int trace_command_merge(int argc, char **argv)
     GError *error = NULL;
     struct merge m = { 0 };
     struct trace_info info;
-    bool good =
-        command_parse(&merge_help, entries, &argc, &argv, 2, 10000, &error) && merge_by_parse(by, &m.by, &error);
+    bool good = command_parse(&merge_help, entries, &output, &argc, &argv, 2, 10000, &error) &&
+                merge_by_parse(by, &m.by, &error);
     const uint32_t inputs = good ? (uint32_t)argc - 2 : 0;
     m.traces = g_new0(struct trace *, inputs + 1);
     while (good && m.count < inputs) {

@@ -258,7 +258,7 @@ int trace_command_info(int argc, char **argv)
     };
     GError *error = NULL;
     struct info info = { 0 };
-    bool good = command_parse(&help, entries, &argc, &argv, 1, 1, &error);
+    bool good = command_parse(&help, entries, NULL, &argc, &argv, 1, 1, &error);
     if (good && ranks_per_node < 1) {
         error_input(&error, "--ranks-per-node: expected 1 or more, found %d", ranks_per_node);
         good = false;

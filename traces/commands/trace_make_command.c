@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/statvfs.h>
+#include "sim/new_file.h"
 #include "sim/progress.h"
 #include "traces/generate.h"
 #include "traces/placement.h"
@@ -208,7 +209,7 @@ int trace_command_generate(int argc, char **argv)
         G_OPTION_ENTRY_NULL,
     };
     GError *error = NULL;
-    (void)(command_parse(&generate_help, entries, &argc, &argv, 1, 1, &error) && numbers_check(&n, &error) &&
+    (void)(command_parse(&generate_help, entries, &output, &argc, &argv, 1, 1, &error) && numbers_check(&n, &error) &&
            generate_run(&n, routing, correlation, weights, argv[1], &output, &error));
     return error ? command_refuse(&generate_help, error) : EXIT_OK;
 }
@@ -276,9 +277,9 @@ struct remap_options {
     char *placement, *placement_steps, *placement_output, *placement_format;
 };
 
-/* Writes the placements as "text", "sglang", "vllm" or "vllm-ascend".  Without a format, a name that ends in .json
- * means SGLang's. */
-static bool placements_write(const struct remap *m, const struct remap_options *o, uint32_t layers, GError **error)
+/* The placements as "text", "sglang", "vllm" or "vllm-ascend".  Without a format, a name that ends in .json means
+ * SGLang's. */
+static char *placements_text(const struct remap *m, const struct remap_options *o, uint32_t layers, GError **error)
 {
     const bool json = g_str_has_suffix(o->placement_output, ".json");
     const char *format = o->placement_format ? o->placement_format : json ? "sglang" : "text";
@@ -287,15 +288,14 @@ static bool placements_write(const struct remap *m, const struct remap_options *
     uint32_t form = 0;
     while (form < G_N_ELEMENTS(forms) && strcmp(format, forms[form]) != 0) form++;
     if (!text && form == G_N_ELEMENTS(forms))
-        return error_input(error, "--placement-format: expected text, sglang, vllm or vllm-ascend, found '%s'", format);
+        return error_null(error, "--placement-format: expected text, sglang, vllm or vllm-ascend, found '%s'", format);
     if (text && layers > 1)
-        return error_input(error,
-                           "--placement-output: expected a trace of one layer (eptwin trace slice --layers N) or a "
-                           ".json file, found %u layers",
-                           layers);
-    g_autofree char *content = text ? placement_text(&m->placements[0])
-                                    : placement_json_text(m->placements, layers, (enum placement_json)form);
-    return g_file_set_contents(o->placement_output, content, -1, error);
+        return error_null(error,
+                          "--placement-output: expected a trace of one layer (eptwin trace slice --layers N) or a "
+                          ".json file, found %u layers",
+                          layers);
+    return text ? placement_text(&m->placements[0])
+                : placement_json_text(m->placements, layers, (enum placement_json)form);
 }
 
 static bool placements_make(struct remap *m, const struct remap_options *o, GError **error)
@@ -311,7 +311,7 @@ static bool placements_make(struct remap *m, const struct remap_options *o, GErr
             return error_input(
                 error, "--placement: expected as many slots in each layer, found %u in layer 0 and %u in layer %u",
                 m->placements[0].slots, m->placements[l].slots, l);
-    return !o->placement_output || placements_write(m, o, info->layers, error);
+    return true;
 }
 
 static bool remap_run(struct remap *m, const struct remap_options *o, const char *path,
@@ -321,6 +321,8 @@ static bool remap_run(struct remap *m, const struct remap_options *o, const char
     if (o->ranks < 0 || o->ranks > ROUTING_RANKS_MAX || o->ranks_per_node < 1)
         return error_input(error, "--num-ranks, --ranks-per-node: expected positive numbers, found %d and %d", o->ranks,
                            o->ranks_per_node);
+    if (o->placement_output && !o->placement)
+        return error_input(error, "--placement-output: expected --placement too, found none");
     info.ranks = m->ranks = o->ranks ? (uint32_t)o->ranks : info.ranks;
     if (!o->placement && info.experts % info.ranks)
         return error_input(error,
@@ -328,9 +330,16 @@ static bool remap_run(struct remap *m, const struct remap_options *o, const char
                            info.experts, info.ranks);
     if (o->placement && !placements_make(m, o, error)) return false;
     if (m->placements) info.experts = m->placements[0].slots;
-    if (!path) return true;
-    return command_measure_shape(&info, remap_produce, m, error) &&
-           command_write(&remap_help, path, output, &info, remap_produce, m, error);
+    const bool placed = m->placements && o->placement_output;
+    g_autofree char *text = placed ? placements_text(m, o, info.layers, error) : NULL;
+    struct new_file *file = text ? new_file_open(o->placement_output, error) : NULL;
+    bool good = !placed || (file && new_file_write(file, text, strlen(text), error));
+    if (good && path)
+        good = command_measure_shape(&info, remap_produce, m, error) &&
+               command_write(&remap_help, path, output, &info, remap_produce, m, error);
+    if (good) return !file || new_file_commit(file, error);
+    new_file_discard(file);
+    return false;
 }
 
 int trace_command_remap(int argc, char **argv)
@@ -353,7 +362,7 @@ int trace_command_remap(int argc, char **argv)
     };
     GError *error = NULL;
     struct remap m = { 0 };
-    if (command_parse(&remap_help, entries, &argc, &argv, 1, 2, &error))
+    if (command_parse(&remap_help, entries, &output, &argc, &argv, 1, 2, &error))
         m.trace = command_open(argv[1], &input, &error);
     if (m.trace && argc < 3 && !(o.placement && o.placement_output))
         error_input(&error, "expected INPUT OUTPUT, or --placement and --placement-output, found 1 file");

@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
-bool command_parse(const struct command_help *help, GOptionEntry *entries, int *argc, char ***argv, int files_min,
-                   int files_max, GError **error)
+bool command_parse(const struct command_help *help, GOptionEntry *entries, const struct command_output *output,
+                   int *argc, char ***argv, int files_min, int files_max, GError **error)
 {
     g_autofree char *name = g_strconcat("trace ", help->name, NULL);
     const struct command_topic topics[] = { { "Options", entries, false }, { 0 } };
@@ -13,9 +13,10 @@ bool command_parse(const struct command_help *help, GOptionEntry *entries, int *
     };
     char **words;
     if (!command_line_parse(&line, *argc, *argv, &words, error)) return false;
-    const int count = (int)g_strv_length(words);
+    int count = (int)g_strv_length(words);
     for (int i = 0; i < count; i++) (*argv)[1 + i] = words[i]; /* argv has room for the words, and keeps them */
     g_free(words);
+    if (output && output->path) (*argv)[1 + count++] = output->path; /* in the place of --output */
     *argc = 1 + count;
     if (count >= files_min && count <= files_max) return true;
     return error_input(error, "expected %s, found %d file%s (see --help)", help->usage, count, count == 1 ? "" : "s");
