@@ -161,11 +161,17 @@ void report_legend(const struct report_case *c, GString *out)
     g_string_append(out, "</p>\n");
 }
 
+char *report_colour_class(guint number)
+{
+    return g_strdup_printf("c%u%s", number % PLOT_COLOURS, number < PLOT_COLOURS ? "" : " again");
+}
+
 void report_legend_names(const char *const *names, guint count, GString *out)
 {
     g_string_append(out, "<p class=\"legend\">");
     for (guint i = 0; i < count; i++) {
-        g_string_append_printf(out, "<span><i class=\"key c%u\"></i>", i % PLOT_COLOURS);
+        g_autofree char *class = report_colour_class(i);
+        g_string_append_printf(out, "<span><i class=\"key %s\"></i>", class);
         svg_escape_append(out, names[i]);
         g_string_append(out, "</span> ");
     }

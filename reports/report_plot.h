@@ -85,7 +85,9 @@ double report_bar(GString *out, const struct report_bars *bars, guint index, gui
 
 /* Appends a legend with the colours of the case's series, if there are two. */
 void report_legend(const struct report_case *c, GString *out);
-/* Appends a legend of lines c0, c1, ..., with their names. */
+/* The style of the shape with this number: c0 to c7, then the same colours paler.  Free with g_free(). */
+char *report_colour_class(guint number);
+/* Appends a legend of the shapes 0, 1, ..., with their names. */
 void report_legend_names(const char *const *names, guint count, GString *out);
 /* The CSS class of the series' colour: "predicted", or "measured" for the second colour. */
 const char *report_series_class(const struct report_series *series);

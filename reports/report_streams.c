@@ -51,12 +51,12 @@ static void span_draw(const struct streams *s, const double *span, const char *k
     const double begin = span[1], met = CLAMP(span[2], begin, fmax(span[3], begin)), end = span[3];
     if (!(span[0] >= 0 && span[0] < STREAMS) || !(end >= begin)) return;
     const double top = lane_top(s, (int)span[0]);
-    char since[32], until[32], class[8];
+    char since[32], until[32];
     svg_number_text(since, sizeof since, begin, 5);
     svg_number_text(until, sizeof until, end, 5);
     g_autofree char *tip =
         g_strdup_printf("%s: %s to %s us%s", kernel, since, until, met > begin ? ", waits first" : "");
-    g_snprintf(class, sizeof class, "c%u", colour % PLOT_COLOURS);
+    g_autofree char *class = report_colour_class(colour);
     const double from = svg_scale_pixel(x, begin), turn = svg_scale_pixel(x, met), to = svg_scale_pixel(x, end);
     if (turn > from) svg_rect(out, from, top + LANE_HEIGHT / 2.0, turn - from, LANE_HEIGHT / 2.0, class, tip);
     svg_rect(out, turn, top, fmax(to - turn, 0.5), LANE_HEIGHT, class, tip);
@@ -95,10 +95,11 @@ static void record_draw(const struct record *record, GString *out)
     }
     if (s.ranks->len && s.end_us > 0) {
         struct svg_scale x;
-        svg_scale_set(&x, PLOT_EDGE, PLOT_END, s.end_us, PLOT_TICKS);
-        report_figures_begin(out, "What runs beside what",
-                             "The last two layers that were simulated, on a few ranks: the rank for which others wait "
-                             "most is among them. Half as high, a kernel waits for the last rank to begin it.");
+        svg_scale_count(&x, PLOT_EDGE, PLOT_END, s.end_us, PLOT_TICKS);
+        report_figures_begin(
+            out, "What runs beside what",
+            "During the last two layers that were simulated, on a few ranks: the rank for which others "
+            "wait most is among them. Half as high, a kernel waits for the last rank to begin it.");
         for (guint r = 0; r < s.ranks->len; r++) rank_draw(&s, g_array_index(s.ranks, int32_t, r), &x, out);
         report_figures_end(out);
         report_legend_names((const char *const *)s.kernels->pdata, s.kernels->len, out);

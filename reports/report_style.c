@@ -65,6 +65,6 @@ const char report_style[] =
     "rect.h4{fill:#f4924a}rect.h5{fill:#dc5a3a}rect.h6{fill:#a92b2f}rect.h7{fill:#5f0f20}rect.r0{fill:#1c3f7a}rect.r1{"
     "fill:#3a6bb0}rect.r2{fill:#7fa9d6}rect.r3{fill:#bcd9e2}rect.r4{fill:#e3f4d9}rect.r5{fill:#f6dca0}rect.r6{fill:#"
     "f0a060}rect.r7{fill:#cf4a3a}rect.r8{fill:#7d1226}\n" LINE("0") LINE("1") LINE("2") LINE("3") LINE("4") LINE("5")
-        LINE("6") LINE("7")
-    /* dashes show the lower one of two lines that coincide */
-    "polyline.c1,polyline.c3,polyline.c5,polyline.c7{stroke-dasharray:7 4}\n";
+        LINE("6") LINE("7") "rect.again,.key.again{opacity:.4}\n"
+                            /* dashes show the lower one of two lines that coincide */
+                            "polyline.c1,polyline.c3,polyline.c5,polyline.c7{stroke-dasharray:7 4}\n";

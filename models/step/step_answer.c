@@ -408,43 +408,44 @@ static const char *kernel_name(const struct summing *s, uint32_t kernel)
     return step_run_what_name(s->run, step_run_what(s->run, kernel));
 }
 
-static void rank_show(struct summing *s, uint32_t rank, uint32_t first_layer, uint32_t last_layer)
+/* Adds what the rank runs between these times.  Of a kernel that runs longer, only that part. */
+static void rank_show(struct summing *s, uint32_t rank, double from_us, double until_us)
 {
     for (uint32_t k = 0; k < s->kernels; k++) {
-        const struct schedule_kernel *kernel = schedule_kernel(s->schedule, k);
         const struct step_span span = step_run_span(s->run, rank, k);
-        if (kernel->layer < first_layer || kernel->layer > last_layer) continue;
+        if (span.end_us <= from_us || span.begin_us >= until_us) continue;
+        const double met_us = span.begin_us + waited_us(s, rank, k);
         const struct step_shown shown = { .rank = rank,
                                           .name = kernel_name(s, k),
-                                          .stream = kernel->stream,
-                                          .begin_us = span.begin_us,
-                                          .met_us = span.begin_us + waited_us(s, rank, k),
-                                          .end_us = span.end_us };
+                                          .stream = schedule_kernel(s->schedule, k)->stream,
+                                          .begin_us = fmax(span.begin_us, from_us) - from_us,
+                                          .met_us = fmin(fmax(met_us, from_us), until_us) - from_us,
+                                          .end_us = fmin(span.end_us, until_us) - from_us };
         g_array_append_val(s->answer->shown, shown);
     }
 }
 
-/* Adds the kernels to show: those of the awaited rank, and of ranks at even distances from it. */
+/* Adds the kernels to show: those of the awaited rank, and of ranks at even distances from it, while any of these ranks
+ * runs a kernel of the last layers with experts. */
 static void ranks_show(struct summing *s)
 {
-    const struct step_answer *a = s->answer;
-    uint32_t last = 0, last_rank = UINT32_MAX;
-    double begin_us = INFINITY;
+    uint32_t rank[RANKS_SHOWN], ranks = 0, last = 0;
+    double from_us = INFINITY, until_us = 0;
     for (uint32_t k = 0; k < s->kernels; k++)
         if (is_comm(s, k)) last = MAX(last, schedule_kernel(s->schedule, k)->layer);
     for (uint32_t i = 0; i < RANKS_SHOWN; i++) {
-        const uint32_t rank = (uint32_t)((a->awaited + (uint64_t)i * s->ranks / RANKS_SHOWN) % s->ranks);
-        if (rank != last_rank) rank_show(s, rank, last + 1 - MIN(LAYERS_SHOWN, last + 1), last);
-        last_rank = rank;
+        rank[ranks] = (uint32_t)((s->answer->awaited + (uint64_t)i * s->ranks / RANKS_SHOWN) % s->ranks);
+        ranks += !ranks || rank[ranks] != rank[ranks - 1];
     }
-    for (guint i = 0; i < a->shown->len; i++)
-        begin_us = fmin(begin_us, g_array_index(a->shown, struct step_shown, i).begin_us);
-    for (guint i = 0; i < a->shown->len; i++) {
-        struct step_shown *shown = &g_array_index(a->shown, struct step_shown, i);
-        shown->begin_us -= begin_us;
-        shown->met_us -= begin_us;
-        shown->end_us -= begin_us;
+    for (uint32_t k = 0; k < s->kernels; k++) {
+        const uint32_t layer = schedule_kernel(s->schedule, k)->layer;
+        if (layer > last || layer + LAYERS_SHOWN <= last) continue;
+        for (uint32_t i = 0; i < ranks; i++) {
+            from_us = fmin(from_us, step_run_span(s->run, rank[i], k).begin_us);
+            until_us = fmax(until_us, step_run_span(s->run, rank[i], k).end_us);
+        }
     }
+    for (uint32_t i = 0; i < ranks; i++) rank_show(s, rank[i], from_us, until_us);
 }
 
 struct step_answer *step_answer_new(const struct step_run *run, uint32_t layers)

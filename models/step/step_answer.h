@@ -35,8 +35,9 @@ struct step_line {
     char source[64];
 };
 
-/* A kernel of the last two simulated layers with experts, on one of a few ranks.  Times count from the first begin
- * of these kernels.  met_us: of communication, when the last rank began it; of compute, its own begin. */
+/* A kernel that one of a few ranks runs while any of them is in the last two simulated layers with experts.  Times
+ * count from the begin of these layers.  met_us: of communication, when the last rank began it; of compute, its own
+ * begin. */
 struct step_shown {
     uint32_t rank;
     const char *name;

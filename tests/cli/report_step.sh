@@ -26,3 +26,15 @@ sed 's/^\(dispatch,[0-9]*,spans_us,\).*/\17 1 2 3 0 nan 2 5,/; s/^\(up,[0-9]*,sp
 $EPTWIN report odd.html odd.csv; echo "status $?"
 sed -n '/What runs beside/,/<\/section>/p' odd.html | grep -cE '<title>(up|dispatch): '
 $step --batch 2048 --cached --schedule sequential -o one.csv && $EPTWIN report --text one.csv | head -1 | sed -E 's/[0-9.]+/N/g'
+echo '# kernels of the other batch, in layers before, are drawn, too: nothing looks idle that is not; no two look alike'
+$EPTWIN step --net deepseek-v3 --cluster source/models/clusters/h800-cx7.ini --num-ranks 16 --layers 4 --batch 64 \
+    --schedule stages -o stages.csv && $EPTWIN report stages.html stages.csv
+python3 - <<'P'
+import csv, re
+rows = [r for r in csv.DictReader(l for l in open('stages.csv') if l[0] != '#') if r['metric'] == 'spans_us']
+n = [list(map(float, r['value'].split())) for r in rows if r['rank'] == rows[0]['rank']]
+spans = sorted(x[i + 1:i + 4:2] for x in n for i in range(0, len(x), 4))
+print(min(a for a, _ in spans) < 20, max(b[0] - a[1] for a, b in zip(spans, spans[1:])) < 20)
+keys = re.findall('class="key (c[^"]*)"', open('stages.html').read())
+print(len(keys) > 8, len(keys) == len(set(keys)))
+P
