@@ -8,6 +8,7 @@
 #include <string.h>
 #include "sim/error.h"
 #include "sim/nearest.h"
+#include "sim/text.h"
 #include "traces/edges_make.h"
 
 /* The roles of an option.  Other tables and lists of options are derived from them. */
@@ -443,8 +444,7 @@ static bool value_refuse(const struct field *f, const char *expected, const char
 static bool count_set(struct case_options *c, const struct field *f, const char *text, GError **error)
 {
     guint64 value;
-    const bool padded = text[0] == '0' && text[1]; /* "8,016" would be two values of a sweep */
-    if (!padded && g_ascii_string_to_unsigned(text, 10, f->least, f->most, &value, NULL)) {
+    if (text_is_whole(text) && g_ascii_string_to_unsigned(text, 10, f->least, f->most, &value, NULL)) {
         *field_u32(c, f) = (uint32_t)value;
         return true;
     }

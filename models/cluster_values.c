@@ -6,6 +6,7 @@
 #include <string.h>
 #include "models/cluster.h"
 #include "sim/stats.h"
+#include "sim/text.h"
 #include "sim/units.h"
 
 /* Limits that no machine exceeds.  Within them no sum of times and no product of sizes overflows. */
@@ -28,9 +29,9 @@ struct unit {
  * below 2^63. */
 static bool parse_with_unit(const char *text, const struct unit *units, uint64_t *value)
 {
-    char *end;
-    const double number = g_ascii_strtod(text, &end);
-    if (end == text || !isfinite(number) || number < 0) return false;
+    double number;
+    const char *end = text_decimal(text, &number);
+    if (!end || !isfinite(number) || number < 0) return false;
     while (*end == ' ') end++;
     for (const struct unit *u = units; u->name; u++) {
         if (strcmp(end, u->name)) continue;
@@ -65,7 +66,7 @@ bool cluster_parse_size(const char *text, uint64_t *size_bytes)
 static bool parse_count(const char *text, uint32_t *count)
 {
     guint64 value;
-    if (!g_ascii_string_to_unsigned(text, 10, 1, COUNT_MAX, &value, NULL)) return false;
+    if (!text_is_whole(text) || !g_ascii_string_to_unsigned(text, 10, 1, COUNT_MAX, &value, NULL)) return false;
     *count = (uint32_t)value;
     return true;
 }
@@ -118,25 +119,20 @@ static bool parse_flag(const char *text, bool *flag)
 /* Parses "2", "1.5" or "2:1" as a factor.  It must be from 1 to 1000. */
 static bool parse_factor(const char *text, double *factor)
 {
-    char *end;
-    *factor = g_ascii_strtod(text, &end);
-    if (end != text && !strcmp(end, ":1")) end += 2;
-    return end != text && !*end && *factor >= 1 && *factor <= 1000;
+    const char *end = text_decimal(text, factor);
+    if (end && !strcmp(end, ":1")) end += 2;
+    return end && !*end && *factor >= 1 && *factor <= 1000;
 }
 
 /* Parses "0.01" or "1/256" as a share.  It must be above 0 and at most 1. */
 static bool parse_share(const char *text, double *share)
 {
-    char *end;
     double by = 1;
-    *share = g_ascii_strtod(text, &end);
-    if (end != text && *end == '/') {
-        const char *divisor = end + 1;
-        by = g_ascii_strtod(divisor, &end);
-        if (end == divisor) return false;
-    }
+    const char *end = text_decimal(text, share);
+    if (end && *end == '/') end = text_decimal(end + 1, &by);
+    if (!end) return false;
     *share /= by;
-    return end != text && !*end && *share > 0 && *share <= 1;
+    return !*end && *share > 0 && *share <= 1;
 }
 
 static bool parse_choice(const char *text, const char *choices, uint32_t *choice)

@@ -4,6 +4,7 @@
 #include "sim/nearest.h"
 #include "sim/text.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,28 +145,6 @@ static char *unknown_text(const struct command_line *line, const char *option)
                            nearest ? "; did you mean --" : "", nearest ? nearest : "", nearest ? "?" : "");
 }
 
-/* Rewrites GLib's message about a value that is not a number into the form of all other errors.  Returns NULL if the
- * message is about something else. */
-static char *number_text(const char *message)
-{
-    static const struct {
-        const char *before, *middle, *expected;
-    } shapes[] = {
-        { "Cannot parse integer value “", "” for ", "a whole number" },
-        { "Cannot parse double value “", "” for ", "a number" },
-        { "Integer value “", "” for ", "a smaller whole number" },
-        { "Double value “", "” for ", "a smaller number" },
-    };
-    for (size_t i = 0; i < G_N_ELEMENTS(shapes); i++) {
-        g_autofree char *value = text_between(message, shapes[i].before, shapes[i].middle);
-        if (!value) continue;
-        const char *option = g_strrstr(message, shapes[i].middle) + strlen(shapes[i].middle);
-        const int length = (int)strcspn(option, " ");
-        return g_strdup_printf("%.*s: expected %s, found '%s'", length, option, shapes[i].expected, value);
-    }
-    return NULL;
-}
-
 /* Sets *error from GLib's error, which it takes over.  An error that a callback of the entries made is passed on
  * unchanged. */
 static void error_put(const struct command_line *line, GError *glib, GError **error)
@@ -176,7 +155,7 @@ static void error_put(const struct command_line *line, GError *glib, GError **er
         if (option) text = unknown_text(line, option);
     } else if (glib->domain == G_OPTION_ERROR) {
         g_autofree char *option = text_between(glib->message, "Missing argument for ", "");
-        text = option ? g_strdup_printf("%s: expected a value, found none", option) : number_text(glib->message);
+        if (option) text = g_strdup_printf("%s: expected a value, found none", option);
     }
     if (!text && glib->domain != G_OPTION_ERROR) {
         g_propagate_error(error, glib);
@@ -258,6 +237,65 @@ static bool argument_check(const struct command_line *line, const char *text, GE
     return true;
 }
 
+/* ---- numbers ----
+ *
+ * GLib reads "010" as 8, "0x10" as 16, and "nan" as a number.  So it gets the options of numbers as options of texts,
+ * which are read here, in decimal. */
+
+static bool is_number(const GOptionEntry *e)
+{
+    return e->arg == G_OPTION_ARG_INT || e->arg == G_OPTION_ARG_INT64 || e->arg == G_OPTION_ARG_DOUBLE;
+}
+
+/* Copies entries, with options of texts in place of those of numbers.  Those write to text[], from its begin.  Returns
+ * how many there are. */
+static size_t numbers_as_texts(const GOptionEntry *entries, GArray *copy, char **text)
+{
+    size_t count = 0;
+    for (; entries->long_name; entries++) {
+        GOptionEntry entry = *entries;
+        if (is_number(&entry)) {
+            entry.arg = G_OPTION_ARG_STRING;
+            entry.arg_data = &text[count++];
+        }
+        g_array_append_val(copy, entry);
+    }
+    return count;
+}
+
+static bool number_refuse(const GOptionEntry *e, const char *expected, const char *text, GError **error)
+{
+    return error_input(error, "--%s: expected %s, found '%s'", e->long_name, expected, text);
+}
+
+/* Writes the number that the text of an option gives to the option's variable. */
+static bool number_store(const GOptionEntry *e, const char *text, GError **error)
+{
+    const bool wide = e->arg == G_OPTION_ARG_INT64, jobs = strcmp(e->long_name, "jobs") == 0;
+    gint64 value = 0;
+    if (e->arg == G_OPTION_ARG_DOUBLE) {
+        double *number = e->arg_data;
+        const char *end = text_decimal(text, number);
+        if (!end || *end) return number_refuse(e, "a number", text, error);
+        return isfinite(*number) || number_refuse(e, "a smaller number", text, error);
+    }
+    if (!text_is_whole(text)) return number_refuse(e, "a whole number", text, error);
+    if (!g_ascii_string_to_signed(text, 10, wide ? G_MININT64 : G_MININT, wide ? G_MAXINT64 : G_MAXINT, &value, NULL))
+        return number_refuse(e, *text == '-' ? "a larger whole number" : "a smaller whole number", text, error);
+    if (jobs && value < 1) return number_refuse(e, "a whole number from 1", text, error);
+    if (wide) *(gint64 *)e->arg_data = value;
+    else *(gint *)e->arg_data = (gint)value;
+    return true;
+}
+
+static bool numbers_store(const struct command_line *line, char *const *text, GError **error)
+{
+    for (const struct command_topic *t = line->topics; t->title; t++)
+        for (const GOptionEntry *e = t->entries; e->long_name; e++)
+            if (is_number(e) && *text++ && !number_store(e, text[-1], error)) return false;
+    return true;
+}
+
 /* Keeps memory reachable until the process ends. */
 static void keep(void *memory)
 {
@@ -290,8 +328,13 @@ bool command_line_parse(const struct command_line *line, int argc, char **argv, 
     for (int i = 0; i < argc; i++) spelt[i] = argument_spell_out(line, argv[i]);
     g_autoptr(GOptionContext) context = g_option_context_new(NULL);
     g_option_context_set_help_enabled(context, FALSE);
+    g_autoptr(GArray) entries = g_array_new(TRUE, TRUE, sizeof(GOptionEntry));
+    g_auto(GStrv) text = g_new0(char *, OPTIONS_MAX + 1);
+    size_t numbers = 0;
     for (const struct command_topic *t = line->topics; t->title; t++)
-        g_option_context_add_main_entries(context, t->entries, NULL);
+        numbers += numbers_as_texts(t->entries, entries, text + numbers);
+    g_assert(numbers <= OPTIONS_MAX);
+    g_option_context_add_main_entries(context, (const GOptionEntry *)(void *)entries->data, NULL);
     g_option_context_add_main_entries(context, remaining, NULL);
     GError *glib = NULL;
     const bool good = g_option_context_parse_strv(context, &spelt, &glib);
@@ -300,6 +343,7 @@ bool command_line_parse(const struct command_line *line, int argc, char **argv, 
         return false;
     }
     texts_keep(line);
+    if (!numbers_store(line, text, error)) return false;
     if (rest && *rest && !words) return error_input(error, "expected options only, found '%s'", *rest);
     if (words) keep(*words = rest ? g_steal_pointer(&rest) : g_new0(char *, 1));
     return true;

@@ -36,6 +36,24 @@ uint64_t text_json_values(const char *text, size_t size_bytes)
     return values;
 }
 
+const char *text_decimal(const char *text, double *value)
+{
+    const char *const digits = text + (*text == '-');
+    const char second = digits[0] ? g_ascii_tolower(digits[1]) : '\0';
+    char *end;
+    if (!g_ascii_isdigit(digits[*digits == '.'])) return NULL;
+    if (digits[0] == '0' && (g_ascii_isdigit(second) || second == 'x')) return NULL;
+    *value = g_ascii_strtod(text, &end);
+    return end;
+}
+
+bool text_is_whole(const char *text)
+{
+    const char *const digits = text + (*text == '-');
+    const bool padded = digits[0] == '0' && digits[1];
+    return *digits && !padded && !digits[strspn(digits, "0123456789")];
+}
+
 char *text_meant(const char *word, const char *const *words)
 {
     const char *nearest = nearest_find(word, words);

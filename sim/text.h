@@ -1,8 +1,9 @@
-/* text.h - text from outside: replaces what would move the cursor, counts JSON values before a parser makes them, and
- * says which word was meant. */
+/* text.h - text from outside: replaces what would move the cursor, counts JSON values before a parser makes them,
+ * reads decimal numbers, and says which word was meant. */
 #ifndef SIM_TEXT_H
 #define SIM_TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -10,6 +11,12 @@
  * ends among them) replaced by '?'.  Bytes that are not UTF-8 stay, because names of files have them.  Free with
  * g_free(). */
 char *text_printable(const char *text, size_t size_bytes);
+
+/* Reads the decimal number with which text begins: no space, no zero and no "0x" before it, neither "inf" nor "nan".
+ * Returns its end; NULL: there is none. */
+const char *text_decimal(const char *text, double *value);
+/* Whether text is a whole decimal number, without zeros before it: "8,016" is two values of a sweep. */
+bool text_is_whole(const char *text);
 
 /* "; did you mean WORD?" with the one of words (NULL-terminated) that is nearest to word (nearest.h), or "" if there is
  * none.  Freed by the caller. */

@@ -1,4 +1,4 @@
-/* test_text.c - is text from outside harmless when it is printed, and are its JSON values counted?
+/* test_text.c - is text from outside harmless when it is printed, are its JSON values counted, and its numbers decimal?
  *
  * Aim: sim/text.h.  Method: tables of texts with known answers. */
 #include "sim/text.h"
@@ -30,6 +30,26 @@ TEST("what is printed")
     g_autofree char *cut = text_printable("abc\0def", 7), *part = text_printable("abcdef", 4);
     CU_ASSERT_STRING_EQUAL(cut, "abc");
     CU_ASSERT_STRING_EQUAL(part, "abcd");
+}
+
+TEST("decimal numbers")
+{
+    static const char *const good[] = { "0", "-0", "7", "0.5", ".5", "-2.5e3", "1e400", "16x", "12 us" };
+    static const char *const bad[] = { "", "-", ".", "08", "-01.5", "0x10", " 1", "+1", "inf", "nan", "us" };
+    for (size_t i = 0; i < G_N_ELEMENTS(good); i++) {
+        double value;
+        const char *end = text_decimal(good[i], &value);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(end);
+        CU_ASSERT_EQUAL(value, g_ascii_strtod(good[i], NULL));
+        CU_ASSERT_EQUAL(*end != '\0', strchr(good[i], 'x') || strchr(good[i], ' '));
+    }
+    for (size_t i = 0; i < G_N_ELEMENTS(bad); i++) {
+        double value;
+        CU_ASSERT_PTR_NULL(text_decimal(bad[i], &value));
+    }
+    CU_ASSERT(text_is_whole("0") && text_is_whole("-7") && text_is_whole("4294967297"));
+    CU_ASSERT(!text_is_whole("") && !text_is_whole("-") && !text_is_whole("016") && !text_is_whole("1.0"));
+    CU_ASSERT(!text_is_whole("0x1") && !text_is_whole("1e3") && !text_is_whole("8,016") && !text_is_whole(" 8"));
 }
 
 TEST("values of JSON")

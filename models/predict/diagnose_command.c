@@ -71,7 +71,7 @@ static bool options_parse(struct diagnose_options *o, int argc, char **argv, GEr
     if (!o->list && g_strv_length(o->paths) != 1)
         return error_input(error,
                            "expected one table of measurements, as in: eptwin diagnose measured.csv --cluster FILE");
-    if (o->jobs < 0 || o->most < 0) return error_input(error, "--jobs, --most: expected a number from 1");
+    if (o->most < 0) return error_input(error, "--most: expected a whole number from 0, found %d", o->most);
     const char *const inputs[] = { o->list ? "-" : o->paths[0], o->baseline ? o->baseline : "-" };
     if (o->output && (!new_file_possible(o->output, error) || !new_file_spares(o->output, inputs, 2, error)))
         return false;

@@ -10,6 +10,7 @@
 #include "reports/whole_file.h"
 #include "sim/error.h"
 #include "sim/rng.h"
+#include "sim/text.h"
 #include "sim/units.h"
 
 #define ARRIVAL_PS_MAX (10 * PS_PER_S)
@@ -117,10 +118,10 @@ static bool slow_parse(const char *word, uint32_t ranks, uint32_t *slow)
 {
     g_auto(GStrv) part = g_strsplit(word, ":", 2);
     guint64 rank;
-    char *end;
+    double factor;
     if (!part[0] || !part[1] || !g_ascii_string_to_unsigned(part[0], 10, 0, ranks - 1, &rank, NULL)) return false;
-    const double factor = g_ascii_strtod(part[1], &end);
-    if (end == part[1] || (strcmp(end, "") != 0 && strcmp(end, "x") != 0)) return false;
+    const char *end = text_decimal(part[1], &factor);
+    if (!end || (strcmp(end, "") != 0 && strcmp(end, "x") != 0)) return false;
     if (!(factor >= 0.01 && factor <= SLOW_MAX)) return false;
     assert(rank < ranks);
     slow[rank] = (uint32_t)lround(factor * WORLD_SLOW_ONE);

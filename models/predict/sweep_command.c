@@ -77,7 +77,6 @@ static bool sweep_parse(struct sweep_arguments *a, int argc, char **argv, GError
                                        .topics = topics };
     sweep_entries_topics(&a->plan, a->values, topics + 1);
     if (!command_line_parse(&line, argc, argv, &a->words, error)) return false;
-    if (a->jobs < 0) return error_input(error, "--jobs: expected a whole number from 1, found a negative one");
     if (a->top < 1) return error_input(error, "--top: expected a whole number from 1");
     struct sweep_goal goal = { 0 };
     const bool good = !a->best || sweep_goal_parse(a->best, &goal, error);

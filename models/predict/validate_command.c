@@ -67,7 +67,6 @@ static bool options_parse(struct validate_options *o, int argc, char **argv, GEr
     if (!command_line_parse(&line, argc, argv, &o->paths, error)) return false;
     if (g_strv_length(o->paths) != 1)
         return error_input(error, "expected one table of cases, as in: eptwin validate cases.csv --cluster FILE");
-    if (o->jobs < 0) return error_input(error, "--jobs: expected a whole number from 1, found a negative one");
     if (o->jobs == 0) o->jobs = (int)g_get_num_processors();
     return true;
 }

@@ -88,7 +88,6 @@ static bool which_parse(struct which *w, struct which_arguments *a, int argc, ch
     if (!numbers_parse("at-tokens", a->at_tokens, TOKENS_MAX, &a->tokens, error)) return false;
     if (!numbers_parse("at-ranks", a->at_ranks, RANKS_MAX, &a->ranks, error)) return false;
     if (a->format && !record_table_format_parse(a->format, &format, error)) return false;
-    if (a->jobs < 0) return error_input(error, "--jobs: expected a whole number from 1, found a negative one");
     if (a->format && !a->output) return error_input(error, "--format: expected --output with it, found none");
     if (!w->base.cluster)
         return error_input(error, "--cluster: expected a file or a name that eptwin cluster list prints, found none");

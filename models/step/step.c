@@ -8,6 +8,7 @@
 #include "models/predict/on_cores.h"
 #include "models/step/step_run.h"
 #include "sim/share.h"
+#include "sim/text.h"
 #include "sim/units.h"
 #include "traces/trace.h"
 
@@ -298,9 +299,8 @@ static bool clocks_settle(struct step_plan *p, const char *text, GError **error)
     double sum_ghz = 0;
     if (count != 1 && count != ranks) return refuse(error, "clock", expected, text);
     for (uint32_t i = 0; i < count; i++) {
-        char *end;
-        ghz[i] = g_ascii_strtod(each[i], &end);
-        if (end == each[i] || *end || !(ghz[i] > 0 && ghz[i] <= 10)) return refuse(error, "clock", expected, text);
+        const char *end = text_decimal(each[i], &ghz[i]);
+        if (!end || *end || !(ghz[i] > 0 && ghz[i] <= 10)) return refuse(error, "clock", expected, text);
         sum_ghz += ghz[i];
     }
     p->costs.clock_ghz = sum_ghz / count;

@@ -7,6 +7,7 @@
 #include "models/step/program.h"
 #include "sim/error.h"
 #include "sim/share.h"
+#include "sim/text.h"
 #include "traces/digest.h"
 
 enum field_type { FIELD_TEXT, FIELD_COUNT, FIELD_NUMBER, FIELD_FLAG };
@@ -105,7 +106,8 @@ static bool count_set(struct step_options *o, const struct field *f, const char 
 {
     guint64 value;
     g_autofree char *expected = g_strdup_printf("a whole number from %d to %d", f->least, f->most);
-    if (!g_ascii_string_to_unsigned(text, 10, (guint64)f->least, (guint64)f->most, &value, NULL))
+    if (!text_is_whole(text) ||
+        !g_ascii_string_to_unsigned(text, 10, (guint64)f->least, (guint64)f->most, &value, NULL))
         return refuse(f, expected, text, error);
     *(int *)place(o, f) = (int)value;
     return true;
@@ -113,10 +115,10 @@ static bool count_set(struct step_options *o, const struct field *f, const char 
 
 static bool number_set(struct step_options *o, const struct field *f, const char *text, GError **error)
 {
-    char *end;
-    const double value = g_ascii_strtod(text, &end);
+    double value;
+    const char *end = text_decimal(text, &value);
     g_autofree char *expected = g_strdup_printf("a number from %d to %d", f->least, f->most);
-    if (end == text || *end || !(value >= f->least && value <= f->most)) return refuse(f, expected, text, error);
+    if (!end || *end || !(value >= f->least && value <= f->most)) return refuse(f, expected, text, error);
     *(double *)place(o, f) = value;
     return true;
 }
