@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "models/coll/coll.h"
+#include "models/coll/nccl_plan.h"
 #include "sim/rng.h"
 #include "sim/units.h"
 #include "tests/support_job.h"
@@ -135,6 +136,87 @@ TEST("ag-rs and p2p in all worlds")
         o = options_drawn(COLL_AG_RS, i, (const uint64_t[]){ 1, 5000, 90000, 70 });
         if (i < 2 * SHAPES) job_check(&o, NULL, i % 7 == 3, 4);
     }
+}
+
+/* Rows of each rank, drawn: often none, sometimes a hundred times as many as others have. */
+static void rows_draw(uint32_t *rows, uint32_t ranks, uint64_t seed)
+{
+    struct rng rng = rng_seeded(seed);
+    for (uint32_t r = 0; r < ranks; r++) {
+        const uint32_t most = (const uint32_t[]){ 1, 6, 60, 900 }[rng_below(&rng, 4)];
+        rows[r] = (uint32_t)rng_below(&rng, most);
+    }
+    rows[rng_below(&rng, ranks)] = 1 + (uint32_t)seed;
+}
+
+/* Blocks of different sizes.  Dispatch is one kernel, or (before 2.29) a list of broadcasts as combine is one of
+ * reductions.  Sizes that differ by far have different protocols in one kernel. */
+TEST("blocks of different sizes in all worlds")
+{
+    static const enum coll_kernel kernels[] = { COLL_AG_RS, COLL_ALLGATHER, COLL_REDUCESCATTER };
+    for (uint32_t i = 0; i < 6 * SHAPES; i++) {
+        struct coll_options o = options_drawn(kernels[i / 2 % 3], i, (const uint64_t[]){ 1, 140, 900, 3000 });
+        uint32_t rows[8];
+        rows_draw(rows, o.ranks, i);
+        o.rows = rows;
+        o.algorithm = COLL_RING;
+        if (i % 3) o.protocol = COLL_ANY;
+        o.nccl.before_229 = o.nccl.apart = i % 2;
+        o.num_sms = o.nccl.channels = 1 + i % 5;
+        job_check(&o, NULL, i % 7 == 3, 4);
+    }
+}
+
+enum { WORKS_MOST = 64 };
+
+/* Makes the works of a reduce-scatter of blocks of these bytes, of 8 ranks of a node with 24 channels.  Checks that the
+ * works have each byte once, and that channels follow each other.  Returns how many works there are. */
+static uint32_t works_made(const uint32_t *rows, bool before_229, struct nccl_plan *plan, uint32_t *plans,
+                           struct nccl_work *work)
+{
+    struct coll_options o = options_of(COLL_REDUCESCATTER, 8, 8);
+    o.nccl = (struct coll_nccl){ .found = 12, .channels = 24, .bus_bps = UINT64_C(2880000000000) };
+    o.nccl.before_229 = before_229;
+    o.rows = rows;
+    o.size_bytes = 1;
+    const uint32_t works = nccl_works_make(&o, plan, plans, work);
+    uint64_t done[8] = { 0 };
+    CU_ASSERT_FATAL(works <= o.ranks + o.nccl.channels && works <= WORKS_MOST);
+    for (uint32_t i = 0; i < works; i++) {
+        const uint32_t before = i ? work[i - 1].channel : 0;
+        CU_ASSERT(work[i].channel == before || work[i].channel == before + 1);
+        CU_ASSERT(work[i].size_bytes > 0 && work[i].begin == done[work[i].root]);
+        CU_ASSERT(work[i].plan < *plans);
+        done[work[i].root] += work[i].size_bytes;
+    }
+    CU_ASSERT_EQUAL(plan[0].channels, work[works - 1].channel + 1u);
+    for (uint32_t r = 0; r < 8; r++) CU_ASSERT_EQUAL(done[r], rows[r]);
+    return works;
+}
+
+TEST("works of a group of reductions")
+{
+    static const uint32_t even[] = { 1 << 20, 1 << 20, 1 << 20, 1 << 20, 1 << 20, 1 << 20, 1 << 20, 1 << 20 };
+    static const uint32_t far[] = { 8 << 20, 100, 0, 399, 401, 8 << 20, 100, 0 };
+    struct nccl_plan plan[NCCL_PLANS];
+    struct nccl_work work[WORKS_MOST];
+    uint32_t plans;
+    /* 8 MiB by 24 channels are 11 cells of 32 KiB, rounded up; 256 cells fill 23 channels and three of the last. */
+    works_made(even, false, plan, &plans, work);
+    CU_ASSERT_EQUAL(plans, 1);
+    CU_ASSERT_EQUAL(plan[0].channels, 24);
+    CU_ASSERT_EQUAL(plan[0].protocol, COLL_SIMPLE);
+    CU_ASSERT_EQUAL(work[0].size_bytes, 11 * 32768);
+    CU_ASSERT_EQUAL(work[3].root, 1); /* in the channel where the first ends */
+    CU_ASSERT_EQUAL(work[3].channel, 2);
+    works_made(even, true, plan, &plans, work);
+    CU_ASSERT_EQUAL(work[0].size_bytes, 22 * 16384);
+    /* The smallest come first.  A plan has sizes of less than four times the least. */
+    works_made(far, false, plan, &plans, work);
+    CU_ASSERT_EQUAL(plans, 3);
+    CU_ASSERT(work[0].root == 1 && work[1].root == 3 && work[2].root == 4 && work[3].root == 6);
+    CU_ASSERT(work[1].plan == 0 && work[2].plan == 1 && work[4].plan == 2);
+    CU_ASSERT(plan[0].protocol == COLL_LL && plan[2].protocol == COLL_SIMPLE);
 }
 
 TEST("NCCL's rings need the QPs that their channels use")

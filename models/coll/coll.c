@@ -45,7 +45,10 @@ const char *coll_options_refuse(const struct coll_options *o, const struct edges
     if (o->compute_ps && o->compute_sms == 0) KERNEL_REFUSE("compute-sms: expected at least one SM, found none");
     if (o->compute_ps && !ops_of(o)->overlap)
         KERNEL_REFUSE("compute: expected a kernel that issues its puts, found a host's calls");
-    return ops_of(o)->refuse(o, edges, text, text_size);
+    const struct coll_kernel_ops *ops = ops_of(o);
+    if (o->rows && ops != &coll_ring_gather && ops != &coll_reducescatter && ops != &coll_ag_rs)
+        KERNEL_REFUSE("size: expected sizes by rank only of reducescatter and allgather by ring");
+    return ops->refuse(o, edges, text, text_size);
 }
 
 /* ---- phases ---- */

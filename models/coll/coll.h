@@ -12,6 +12,7 @@
  *                by streams.
  *    reducescatter  every rank gets the sum of what all ranks have for it, by NCCL's rings.
  *    allreduce   every rank gets the sum of all ranks' bytes, by NCCL's rings or trees, in chunks.
+ *                NCCL's all-gather and reduce-scatter also take blocks of different sizes.
  *    ag_rs       what engines without a kernel for dispatch and combine run instead: an all-gather of every rank's
  *                tokens, and a reduce-scatter of the experts' results.
  *    p2p         messages between ranks i and i + ranks / 2.  A kernel issues puts, gets and puts with a signal, one
@@ -40,9 +41,11 @@ struct coll_nccl {
     uint32_t channels; /* the most channels of a kernel; each has an SM */
     uint64_t bus_bps;  /* bits per second of all rings together */
     bool before_229;   /* NCCL is older than 2.29.2 */
-    bool blackwell;    /* the GPUs are Blackwell's, for which NCCL's tuner has other numbers */
-    bool split_lines;  /* NICs are behind the CPU, which may split the write of a line in two; NCCL then does not choose
-                        * LL128 between nodes */
+    bool apart; /* broadcasts of a group stay apart: NCCL before 2.29.2, and RCCL, which by default does not make one
+                 * kernel of them */
+    bool blackwell;   /* the GPUs are Blackwell's, for which NCCL's tuner has other numbers */
+    bool split_lines; /* NICs are behind the CPU, which may split the write of a line in two; NCCL then does not choose
+                       * LL128 between nodes */
 };
 
 struct coll_options {
@@ -55,6 +58,9 @@ struct coll_options {
     struct coll_nccl nccl;
     uint64_t size_bytes;    /* bytes of a rank's block; allreduce: of all that a rank has; p2p: of one message */
     uint64_t combine_bytes; /* ag_rs: bytes of a rank's result */
+    const uint32_t *rows;   /* [ranks] NCCL's allgather, reducescatter, ag_rs: rows of each rank's block, if blocks have
+                             * different sizes; size_bytes and combine_bytes are of a row then.  They must outlive the
+                             * job.  NULL: a block is one row */
     uint32_t messages;      /* p2p: messages of each phase; 1 if a host issues them */
     enum coll_issue issue;  /* who issues p2p's messages.  COLL_BY_COPY also makes allgather use streams.  COLL_BY_NCCL
                              * also makes alltoallv use NCCL's sends and receives */

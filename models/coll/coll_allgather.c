@@ -43,7 +43,7 @@ static uint32_t pieces_of(const struct coll_options *o)
     return (uint32_t)((o->size_bytes + PIECE_BYTES - 1) / PIECE_BYTES);
 }
 
-uint64_t coll_gather_offset(const struct coll_options *o, uint32_t rank) { return rank * coll_align(o->size_bytes); }
+uint64_t coll_gather_offset(const struct coll_options *o, uint32_t rank) { return rank * coll_block_bytes(o); }
 
 /* Where a worker's part of a block begins.  Parts begin at whole lines. */
 static uint64_t part_begin(const struct coll_options *o, uint32_t part)
@@ -92,8 +92,8 @@ static void gather_init(struct coll_rank *base)
 void coll_gather_fill(struct coll_rank *base)
 {
     const struct fabric *f = base->fabric;
-    coll_pattern_fill(f->heap + coll_gather_offset(base->options, f->rank), base->options->size_bytes, f->rank, 0,
-                      base->iteration);
+    coll_pattern_fill(f->heap + coll_gather_offset(base->options, f->rank), coll_size_of(base->options, f->rank),
+                      f->rank, 0, base->iteration);
 }
 
 /* Returns a write of the bytes [begin, end) of a block to a peer.  A block has the same offset on every rank. */
@@ -303,7 +303,7 @@ uint32_t coll_gather_check(const struct coll_rank *base, char *text, size_t text
     for (uint32_t rank = 0; rank < base->options->ranks; rank++) {
         uint64_t at = 0;
         const uint8_t *block = base->fabric->heap + coll_gather_offset(base->options, rank);
-        if (!coll_pattern_check(block, base->options->size_bytes, rank, 0, base->iteration, &at)) continue;
+        if (!coll_pattern_check(block, coll_size_of(base->options, rank), rank, 0, base->iteration, &at)) continue;
         if (!failed++)
             snprintf(text, text_size, "gathered: expected the block of rank %u, found other bytes from %llu on", rank,
                      (unsigned long long)at);

@@ -65,6 +65,13 @@ struct coll_rank {
 void coll_worker_add(struct coll_rank *r, struct fabric_worker *w, const struct worker_role *role, uint32_t sm,
                      uint32_t warps);
 
+/* The size of a rank's block, and the distance in memory from one rank's block to the next. */
+static inline uint64_t coll_size_of(const struct coll_options *o, uint32_t rank)
+{
+    return o->rows ? o->rows[rank] * o->size_bytes : o->size_bytes;
+}
+uint64_t coll_block_bytes(const struct coll_options *o);
+
 /* The all-gathers share these functions.  coll_gather_offset() gives the heap offset of a rank's block.
  * coll_gather_fill() makes the bytes of this rank's own block.  coll_gather_outputs() returns the outputs, and
  * coll_gather_check() checks them. */

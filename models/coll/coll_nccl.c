@@ -17,8 +17,15 @@ static struct nccl_rank *of(const struct coll_rank *r) { return fabric_container
 static uint32_t operations_of(const struct coll_options *o) { return o->kernel == COLL_AG_RS ? OPERATIONS : 1; }
 
 /* Bytes of memory for a place: never more than the channels' parts can fill. */
-static uint64_t place_bytes(const struct nccl_plan *p)
+static uint64_t place_bytes(const struct operation *op)
 {
+    const struct nccl_plan *p = op->plan;
+    if (op->options.rows) {
+        uint64_t most = 0;
+        for (uint32_t i = 0; i < op->plans; i++)
+            if (p[i].step_bytes > most) most = p[i].step_bytes;
+        return coll_min(most, op->block_bytes);
+    }
     const uint64_t hi = nccl_part_bytes(p, p->channels - 1), part = p->lo_bytes > hi ? p->lo_bytes : hi;
     const uint32_t steps = nccl_slice_steps(p);
     return coll_align(coll_min(p->step_bytes, (part + steps - 1) / steps));
@@ -28,9 +35,9 @@ static uint64_t place_bytes(const struct nccl_plan *p)
 static void memory_lay(struct operation *op)
 {
     const struct coll_options *o = &op->options;
-    op->block_bytes = coll_align(o->size_bytes);
-    op->place_bytes = place_bytes(&op->plan);
-    const uint64_t rows = (uint64_t)op->plan.channels * nccl_links(&op->plan);
+    op->block_bytes = coll_block_bytes(o);
+    op->place_bytes = place_bytes(op);
+    const uint64_t rows = (uint64_t)op->plan->channels * nccl_links(op->plan);
     const uint64_t own = op->block_bytes * (o->kernel == COLL_ALLREDUCE ? 1 : o->ranks);
     const bool gather = o->kernel == COLL_ALLGATHER;
     op->result_begin = op->heap_begin + (gather ? 0 : own);
@@ -42,18 +49,39 @@ static void memory_lay(struct operation *op)
 /* Sets what the sheets are told of the operation. */
 static void givens_set(struct operation *op)
 {
-    const enum coll_protocol protocol = op->plan.protocol;
-    const bool simple = protocol == COLL_SIMPLE; /* it has one more warp */
-    const uint64_t data = op->places_begin - op->heap_begin;
-    for (uint32_t g = 0; g < GIVENS; g++)
-        op->given[g] =
-            (struct site_given){ .size = { g & GIVEN_TWO ? 2 : 1, (g & GIVEN_KEPT) > 0, (g & GIVEN_CAME) > 0, data } };
-    op->given_put = (struct site_given){ .size = { protocol == COLL_LL, !simple, op->options.sockets } };
-    op->given_begin[0] = op->given_begin[1] = (struct site_given){ .size = { op->plan.warps + simple, simple } };
+    const struct coll_options *o = &op->options;
+    uint64_t data = op->places_begin - op->heap_begin;
+    for (uint32_t r = 0; r < o->ranks && o->rows; r++) data -= op->block_bytes - coll_size_of(o, r);
+    for (uint32_t p = COLL_LL; p < PROTOCOLS_END; p++) {
+        for (uint32_t g = 0; g < GIVENS; g++)
+            op->given[p][g] = (struct site_given){ .size = { g & GIVEN_TWO ? 2 : 1, (g & GIVEN_KEPT) > 0,
+                                                             (g & GIVEN_CAME) > 0, data } };
+        op->given_put[p] = (struct site_given){ .size = { p == COLL_LL, p != COLL_SIMPLE, o->sockets } };
+    }
+    for (uint32_t i = 0; i < op->plans; i++) {
+        const bool simple = op->plan[i].protocol == COLL_SIMPLE; /* it has one more warp */
+        const struct site_given begin = { .size = { op->plan[i].warps + simple, simple } };
+        struct site_given *function = &op->given_function[op->plan[i].protocol];
+        if (begin.size[0] > function->size[0]) *function = begin;
+        if (begin.size[0] > op->given_start.size[0]) op->given_start = begin;
+    }
 }
 
-/* Makes the run's operations, one behind the other in memory. */
-static void operations_make(const struct coll_options *o, struct operation op[OPERATIONS])
+static uint64_t works_most(const struct coll_options *o) { return o->rows ? o->ranks + o->nccl.channels : 0; }
+
+/* Makes the operation's plan and, in the room for them, its works. */
+static void plan_make(struct operation *op, struct nccl_work *room)
+{
+    const struct coll_options *o = &op->options;
+    op->plans = 1;
+    op->work = room;
+    if (!o->rows) nccl_plan_make(o, op->plan);
+    else if (nccl_gathers_blocks(o)) nccl_plan_blocks(o, op->plan);
+    else op->works = nccl_works_make(o, op->plan, &op->plans, room);
+}
+
+/* Makes the run's operations, one behind the other in memory.  `room` has works_most() works for each. */
+static void operations_make(const struct coll_options *o, struct operation op[OPERATIONS], struct nccl_work *room)
 {
     for (uint32_t i = 0; i < operations_of(o); i++) {
         op[i] = (struct operation){ .options = *o,
@@ -62,7 +90,7 @@ static void operations_make(const struct coll_options *o, struct operation op[OP
         struct coll_options *own = &op[i].options;
         if (o->kernel == COLL_AG_RS) own->kernel = i ? COLL_REDUCESCATTER : COLL_ALLGATHER;
         if (i) own->size_bytes = o->combine_bytes;
-        nccl_plan_make(own, &op[i].plan);
+        plan_make(&op[i], room + i * works_most(o));
         memory_lay(&op[i]);
         givens_set(&op[i]);
     }
@@ -73,7 +101,7 @@ static void operations_make(const struct coll_options *o, struct operation op[OP
 static const char *nccl_refuse(const struct coll_options *o, const struct edges *edges, char *text, size_t text_size)
 {
     (void)edges;
-    if (!o->size_bytes || (o->kernel == COLL_AG_RS && !o->combine_bytes))
+    if (!coll_block_bytes(o) || (o->kernel == COLL_AG_RS && !o->combine_bytes))
         KERNEL_REFUSE("size: expected at least 1 byte, found 0");
     return NULL;
 }
@@ -86,9 +114,11 @@ static void nccl_needs(const struct coll_job *job, bool payload, struct fabric_n
     struct operation op[OPERATIONS];
     const struct operation *last = &op[operations_of(o) - 1];
     uint64_t queues = 0;
-    operations_make(o, op);
+    struct nccl_work *room = kernel_alloc(OPERATIONS, works_most(o) * sizeof *room);
+    operations_make(o, op, room);
+    free(room);
     for (uint32_t i = 0; i < operations_of(o); i++)
-        if (queues < (op[i].plan.channels + peers - 1) / peers) queues = (op[i].plan.channels + peers - 1) / peers;
+        if (queues < (op[i].plan->channels + peers - 1) / peers) queues = (op[i].plan->channels + peers - 1) / peers;
     needs->queue_depth = 2 * o->in_flight + 4;
     needs->queue_count = (uint16_t)coll_min(queues, 8);
     needs->word_count = last->word_end;
@@ -100,11 +130,12 @@ static void nccl_init(struct coll_rank *base)
 {
     struct nccl_rank *r = of(base);
     const struct fabric *f = base->fabric;
-    operations_make(base->options, r->op);
+    operations_make(base->options, r->op,
+                    kernel_keep(base, OPERATIONS, works_most(base->options) * sizeof(struct nccl_work)));
     r->peers = f->nvlink_disabled ? 1 : (uint32_t)coll_min(f->ranks_per_node, f->rank_count);
     r->nodes = f->rank_count / r->peers;
     for (uint32_t i = 0; i < operations_of(base->options); i++)
-        r->block[i] = kernel_keep(base, r->op[i].plan.channels, BLOCKS_A_CHANNEL * sizeof r->block[i][0]);
+        r->block[i] = kernel_keep(base, r->op[i].plan->channels, BLOCKS_A_CHANNEL * sizeof r->block[i][0]);
 }
 
 static void nccl_fill(struct coll_rank *base)
@@ -118,21 +149,25 @@ static void nccl_fill(struct coll_rank *base)
         }
         const uint32_t blocks = (uint32_t)((op->result_begin - op->heap_begin) / op->block_bytes);
         for (uint32_t i = 0; i < blocks; i++)
-            coll_pattern_fill(base->fabric->heap + op->heap_begin + i * op->block_bytes, op->options.size_bytes,
+            coll_pattern_fill(base->fabric->heap + op->heap_begin + i * op->block_bytes, coll_size_of(&op->options, i),
                               base->fabric->rank, i, base->iteration);
     }
 }
 
-/* How many of a block's warps move bytes.  In a tree, below the root, `down` asks for the warps that send down, else
- * for those that send up.  With LL and LL128 seven of ten warps send up.  With Simple half of the warps plus two send
+/* How many of a block's warps move bytes.  In a tree, below the root, those of a block that is `down` send down, the
+ * others send up.  With LL and LL128 seven of ten warps send up.  With Simple half of the warps plus two send
  * up.  In a tree with Simple, one warp only signals: one in each direction, and one at the root. */
-static uint32_t warps_of(const struct nccl_rank *r, const struct nccl_plan *p, uint32_t channel, bool down)
+static uint32_t warps_of(const struct block *b)
 {
+    const struct nccl_plan *p = b->op->plan;
     const bool simple = p->protocol == COLL_SIMPLE;
-    if (!nccl_by_tree(p)) return p->warps;
-    if (nccl_is_root(r, channel)) return p->warps - simple;
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < b->op->plans; i++)
+        if (p[i].warps > most) most = p[i].warps;
+    if (!nccl_by_tree(p)) return most;
+    if (nccl_is_root(b->rank, b->number)) return p->warps - simple;
     const uint32_t up = simple ? p->warps / 2 + 2 : p->warps * 7 / 10;
-    return (down ? p->warps - up : up) - simple;
+    return (b->down ? p->warps - up : up) - simple;
 }
 
 static void block_launch(struct nccl_rank *r, uint32_t phase, uint32_t channel, bool down)
@@ -143,13 +178,13 @@ static void block_launch(struct nccl_rank *r, uint32_t phase, uint32_t channel, 
     memcpy(fresh.out, b->out, sizeof fresh.out);
     *b = fresh;
     nccl_order_begin(b);
-    nccl_block_add(b, warps_of(r, &b->op->plan, channel, down));
+    if (!b->done) nccl_block_add(b, warps_of(b));
 }
 
 static void nccl_launch(struct coll_rank *base, uint32_t phase)
 {
     struct nccl_rank *r = of(base);
-    const struct nccl_plan *p = &r->op[phase].plan;
+    const struct nccl_plan *p = r->op[phase].plan;
     base->launch.site = SITE_NCCL_KERNEL;
     for (uint32_t c = 0; c < p->channels; c++) {
         block_launch(r, phase, c, false);
@@ -160,7 +195,7 @@ static void nccl_launch(struct coll_rank *base, uint32_t phase)
 static void nccl_traffic(const struct coll_rank *base, uint32_t phase, struct kernel_traffic *traffic)
 {
     const struct nccl_rank *r = of(base);
-    for (uint32_t i = 0; i < BLOCKS_A_CHANNEL * r->op[phase].plan.channels; i++) {
+    for (uint32_t i = 0; i < BLOCKS_A_CHANNEL * r->op[phase].plan->channels; i++) {
         const struct block *b = &r->block[phase][i];
         uint64_t places;
         for (uint32_t l = 0; l < b->outs; l++) {
@@ -180,8 +215,8 @@ static uint32_t nccl_outputs(struct coll_rank *base, struct kernel_tensor *tenso
         assert(count < max);
         if (op->options.kernel == COLL_ALLGATHER) count += coll_gather_outputs(base, tensor + count, max - count);
         else
-            tensor[count++] =
-                (struct kernel_tensor){ "sum", base->fabric->heap + op->result_begin, op->options.size_bytes };
+            tensor[count++] = (struct kernel_tensor){ "sum", base->fabric->heap + op->result_begin,
+                                                      coll_size_of(&op->options, base->fabric->rank) };
     }
     return count;
 }
@@ -192,8 +227,8 @@ static uint32_t sum_check(const struct coll_rank *base, const struct operation *
     const struct coll_options *o = &op->options;
     const uint32_t place = o->kernel == COLL_REDUCESCATTER ? base->fabric->rank : 0;
     const uint8_t *found = base->fabric->heap + op->result_begin;
-    const uint64_t at = coll_sum_check(base, found, o->size_bytes, place);
-    if (at == o->size_bytes) return 0;
+    const uint64_t size = coll_size_of(o, base->fabric->rank), at = coll_sum_check(base, found, size, place);
+    if (at == size) return 0;
     snprintf(text, text_size, "sum: expected that of all ranks, found other bytes from %llu on",
              (unsigned long long)at);
     return 1;

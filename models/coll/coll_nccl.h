@@ -17,8 +17,10 @@
 
 enum { PACK_BYTES = 16 };
 enum { WORD_FILLED, WORD_EMPTIED, WORD_MADE, WORDS_A_LINK }; /* MADE: at the sender, for its thread */
+enum { PLACE_BITS = 20 }; /* FILLED also has, in its low bits, how many bytes of the next place have come */
 enum { MADE_PLACES = 2 * NCCL_STEPS };
 enum { GIVEN_TWO = 1, GIVEN_KEPT = 2, GIVEN_CAME = 4, GIVENS = 8 };
+enum { PROTOCOLS_END = COLL_SIMPLE + 1 };
 enum { LINKS_MOST = 3, TREE_LINKS = 4 };
 enum { BLOCKS_A_CHANNEL = 2 };
 enum { OPERATIONS = 2 };
@@ -42,6 +44,7 @@ struct sender {
     struct link link;                 /* link.steps: how many places the thread has put, in all launches */
     uint64_t last_steps;              /* what link.steps will be at the end of the launch */
     uint64_t size_bytes[MADE_PLACES]; /* of the slice in each place */
+    uint8_t protocol[MADE_PLACES];    /* enum coll_protocol of the slice */
     bool announced;                   /* the next message's size has already been sent */
 };
 
@@ -50,31 +53,40 @@ struct block {
     struct sender sender[LINKS_MOST]; /* by outgoing link; unused if no NIC takes the link's bytes */
     struct nccl_rank *rank;
     struct operation *op;
+    const struct nccl_plan *plan; /* of the current work */
     struct link in[LINKS_MOST], out[LINKS_MOST];
     uint32_t number, ins, outs; /* number: the channel's number */
     uint32_t primitive, slice;
+    uint32_t work;          /* the current one of the operation's works, if it has works */
     bool down;              /* tree: it hands results down */
     bool done;              /* it has run all its primitives */
-    uint8_t begun;          /* how often code was read before the first byte, at most twice (kernel_begin()) */
+    uint8_t begun;          /* which code has been read (kernel_begin()) */
     bool made;              /* the piece has been made in the rank's own memory */
     uint32_t stored, told;  /* to how many targets the piece is stored; how many peers have been told of the slice */
     uint64_t begin, sliced; /* where in the channel's part the chunk, or the round of chunks, begins; bytes of the
                              * primitive's slices that are done */
+    uint64_t part_bytes;    /* of the channel's part, or of the current work; of blocks of different sizes, the longest
+                             * part */
     uint64_t moved, piece;  /* bytes of the slice that are done; bytes of the current piece */
+    uint64_t shown;         /* bytes of the slice that the next rank knows of */
     struct primitive now;
 };
 
 /* One collective, which is a phase of the run.  Offsets are in the heap. */
 struct operation {
     struct coll_options options; /* the run's options, with the operation's own kernel and size */
-    struct nccl_plan plan;
+    struct nccl_plan
+        plan[NCCL_PLANS]; /* the first is also what all works have in common: algorithm, channels, slices */
+    uint32_t plans;
+    struct nccl_work *work; /* [works]; no works: each channel has a part of each block */
+    uint32_t works;
     uint64_t heap_begin;                           /* where the rank's own bytes begin */
     uint64_t block_bytes;                          /* from one rank's block to the next */
     uint64_t result_begin, places_begin, heap_end; /* of the result; of the places */
     uint64_t place_bytes;
     uint32_t word_begin, word_end;
-    struct site_given given[GIVENS], given_put;
-    struct site_given given_begin[2]; /* [0]: the kernel's start; [1]: of a function that it calls */
+    struct site_given given_start, given[PROTOCOLS_END][GIVENS], given_put[PROTOCOLS_END],
+        given_function[PROTOCOLS_END];
 };
 
 struct nccl_rank {
@@ -88,7 +100,8 @@ static inline bool nccl_by_tree(const struct nccl_plan *p) { return p->algorithm
 static inline uint32_t nccl_links(const struct nccl_plan *p) { return nccl_by_tree(p) ? TREE_LINKS : 1; }
 static inline uint32_t nccl_slice_steps(const struct nccl_plan *p) { return p->chunk_steps / p->slices; }
 
-/* Prepares a block whose rank, op, number, down and counts of steps are set: its links and its first primitive. */
+/* Prepares a block whose rank, op, number, down and counts of steps are set: its links and its first primitive.  Sets
+ * b->done if the channel has nothing to do. */
 void nccl_order_begin(struct block *b);
 /* Goes on to the next primitive; sets b->done after the last. */
 void nccl_order_next(struct block *b);

@@ -8,7 +8,12 @@
  *
  * Protocols differ in the loop that moves bytes (the sheet nccl), in what the link carries, and in how the receiver
  * learns that bytes have come (src/device/prims_*.h).  LL and LL128 have flags among the bytes.  Simple has a release,
- * made by a warp that moves no bytes. */
+ * made by a warp that moves no bytes.
+ *
+ * Flags come with each line.  So within a node a receiver may take lines of a slice that its sender has not finished.
+ * This counts in a pipeline, where ranks wait for bytes that come from far along the ring.  In the other collectives
+ * each rank first sends bytes of its own, and the next slice has come by then.  So only works tell of lines here, once
+ * for each pass of the block's warps. */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -22,7 +27,7 @@ enum { SLICE_BYTES_LEAST = 32 << 10 };
 static uint64_t place_offset(const struct block *b, uint32_t link, uint64_t step)
 {
     const struct operation *op = b->op;
-    const uint64_t row = b->number * (uint64_t)nccl_links(&op->plan) + link;
+    const uint64_t row = b->number * (uint64_t)nccl_links(op->plan) + link;
     return op->places_begin + (row * NCCL_STEPS + step % NCCL_STEPS) * op->place_bytes;
 }
 
@@ -30,7 +35,7 @@ static uint64_t place_offset(const struct block *b, uint32_t link, uint64_t step
 static uint64_t made_offset(const struct block *b, uint64_t step)
 {
     const struct operation *op = b->op;
-    const uint64_t links = nccl_links(&op->plan), places = op->plan.channels * links * NCCL_STEPS;
+    const uint64_t links = nccl_links(op->plan), places = op->plan->channels * links * NCCL_STEPS;
     const uint64_t row = b->number * links + b->out[0].here;
     return op->places_begin + (places + row * MADE_PLACES + step % MADE_PLACES) * op->place_bytes;
 }
@@ -39,7 +44,7 @@ static uint64_t made_offset(const struct block *b, uint64_t step)
 
 static uint64_t slice_bytes(const struct block *b)
 {
-    const struct nccl_plan *p = &b->op->plan;
+    const struct nccl_plan *p = b->plan;
     const uint64_t left = b->now.size_bytes - b->sliced, parts = (uint64_t)PACK_BYTES * p->slices;
     const uint64_t even = (b->now.size_bytes + parts - 1) / parts * PACK_BYTES;
     if (p->slices == 1) return left;
@@ -85,7 +90,8 @@ static uint64_t warp_bytes(const struct nccl_plan *p)
 static struct site_given *given_of(struct block *b)
 {
     const bool two = b->now.receive && b->now.own + b->ins > 1, kept = b->now.keep && b->now.send;
-    return &b->op->given[(two ? GIVEN_TWO : 0) | (kept ? GIVEN_KEPT : 0) | (b->now.own ? 0 : GIVEN_CAME)];
+    return &b->op->given[b->plan->protocol]
+                        [(two ? GIVEN_TWO : 0) | (kept ? GIVEN_KEPT : 0) | (b->now.own ? 0 : GIVEN_CAME)];
 }
 
 bool nccl_by_nic(const struct block *b, uint16_t peer)
@@ -113,17 +119,33 @@ static int piece_store(struct block *b, const struct link *link, uint8_t rows)
                                         .fill = payload ? piece_fill : NULL,
                                         .data = b,
                                         .size_bytes = payload ? (uint32_t)b->piece : 0,
-                                        .site = site_of(&b->op->plan),
+                                        .site = site_of(b->plan),
                                         .given = given_of(b) };
     return fabric_store(&b->worker, &write);
+}
+
+/* Whether the block and the peer, one of which sends to the other, need not wait for whole slices. */
+static bool by_lines(const struct block *b, uint16_t peer)
+{
+    return b->op->works && b->plan->protocol != COLL_SIMPLE && !nccl_by_nic(b, peer);
+}
+
+/* Bytes of the slice's next piece. */
+static uint64_t piece_next(const struct block *b)
+{
+    const struct nccl_plan *p = b->plan;
+    uint64_t most = p->protocol == COLL_LL128 ? LL128_PIECE_BYTES : PIECE_BYTES;
+    if (b->op->works && p->protocol != COLL_SIMPLE) most = p->warps * warp_bytes(p);
+    return coll_min(slice_bytes(b) - b->moved, most);
 }
 
 /* Moves the next piece to the places of other ranks, or within the rank's own memory. */
 static int piece_move(struct block *b)
 {
-    const struct nccl_plan *p = &b->op->plan;
-    b->piece = coll_min(slice_bytes(b) - b->moved, p->protocol == COLL_LL128 ? LL128_PIECE_BYTES : PIECE_BYTES);
-    const uint8_t rows = (uint8_t)coll_min(b->worker.warps, (b->piece + warp_bytes(p) - 1) / warp_bytes(p));
+    const struct nccl_plan *p = b->plan;
+    b->piece = piece_next(b);
+    const uint64_t warps = coll_min(b->worker.warps, p->warps);
+    const uint8_t rows = (uint8_t)coll_min(warps, (b->piece + warp_bytes(p) - 1) / warp_bytes(p));
     if (!b->made && is_staged(b)) {
         const struct fabric_work work = { .kind = FABRIC_WORK_COPY,
                                           .rows = rows,
@@ -150,7 +172,7 @@ static int piece_move(struct block *b)
 
 static uint32_t word_of(const struct block *b, uint32_t link, uint32_t what)
 {
-    return b->op->word_begin + (b->number * nccl_links(&b->op->plan) + link) * WORDS_A_LINK + what;
+    return b->op->word_begin + (b->number * nccl_links(b->op->plan) + link) * WORDS_A_LINK + what;
 }
 
 /* The QP of a channel.  Channels that leave a node by one NIC use its QPs in rotation, and so all its ports. */
@@ -162,23 +184,41 @@ static uint16_t queue_of(const struct block *b)
 static int filled_tell(struct block *b, uint32_t out)
 {
     const struct link *link = &b->out[out];
-    const bool nic = nccl_by_nic(b, link->peer), flags = b->op->plan.protocol != COLL_SIMPLE;
-    const struct fabric_signal filled = { .value = link->steps + nccl_slice_steps(&b->op->plan),
+    const bool nic = nccl_by_nic(b, link->peer), flags = b->plan->protocol != COLL_SIMPLE;
+    const uint64_t steps = link->steps + nccl_slice_steps(b->plan);
+    const struct fabric_signal filled = { .value = steps << PLACE_BITS,
                                           .word = word_of(b, link->there, WORD_FILLED),
                                           .peer = link->peer,
                                           .site = flags ? SITE_NCCL_FLAGS : SITE_NCCL_TELL };
-    const struct fabric_signal made = { .value = filled.value,
+    const struct fabric_signal made = { .value = steps,
                                         .word = word_of(b, link->here, WORD_MADE),
                                         .peer = b->worker.fabric->rank,
-                                        .site = b->op->plan.protocol == COLL_LL ? SITE_NCCL_HAND_LL : SITE_NCCL_HAND };
-    if (nic) b->sender[out].size_bytes[link->steps % MADE_PLACES] = b->moved;
+                                        .site = b->plan->protocol == COLL_LL ? SITE_NCCL_HAND_LL : SITE_NCCL_HAND };
+    if (nic) {
+        b->sender[out].size_bytes[link->steps % MADE_PLACES] = b->moved;
+        b->sender[out].protocol[link->steps % MADE_PLACES] = (uint8_t)b->plan->protocol;
+    }
     return fabric_signal(&b->worker, nic ? &made : &filled);
+}
+
+/* Tells the next rank of lines that it may take before the slice is complete. */
+static int lines_tell(struct block *b)
+{
+    const struct link *link = &b->out[0];
+    if (!b->now.send || b->shown == b->moved || b->moved == slice_bytes(b) || !by_lines(b, link->peer)) return 0;
+    const struct fabric_signal filled = { .value = (link->steps << PLACE_BITS) + b->moved,
+                                          .word = word_of(b, link->there, WORD_FILLED),
+                                          .peer = link->peer,
+                                          .site = SITE_NCCL_FLAGS };
+    const int rc = fabric_signal(&b->worker, &filled);
+    if (!rc) b->shown = b->moved;
+    return rc;
 }
 
 /* Tells the sender that places are empty.  No release is needed, because the receiver has only read. */
 static int emptied_tell(struct block *b, const struct link *link)
 {
-    const struct fabric_signal signal = { .value = link->steps + nccl_slice_steps(&b->op->plan),
+    const struct fabric_signal signal = { .value = link->steps + nccl_slice_steps(b->plan),
                                           .word = word_of(b, link->there, WORD_EMPTIED),
                                           .peer = link->peer,
                                           .queue = queue_of(b),
@@ -192,13 +232,21 @@ static uint32_t places_of(const struct block *b, const struct link *out)
     return nccl_by_nic(b, out->peer) ? MADE_PLACES : NCCL_STEPS;
 }
 
-/* The link that the next slice waits for; NULL if it waits for none. */
+/* What the word of an incoming link must be before the next piece can be moved. */
+static uint64_t filled_wanted(const struct block *b, const struct link *in)
+{
+    const uint64_t lines = b->moved + piece_next(b);
+    if (by_lines(b, in->peer) && lines < slice_bytes(b)) return (in->steps << PLACE_BITS) + lines;
+    return (in->steps + nccl_slice_steps(b->plan)) << PLACE_BITS;
+}
+
+/* The link that the next piece waits for; NULL if it waits for none. */
 static const struct link *awaited(const struct block *b)
 {
     const struct fabric *f = b->worker.fabric;
-    const uint64_t steps = nccl_slice_steps(&b->op->plan);
+    const uint64_t steps = nccl_slice_steps(b->plan);
     for (uint32_t l = 0; b->now.receive && l < b->ins; l++)
-        if (fabric_load(f, word_of(b, b->in[l].here, WORD_FILLED)) < b->in[l].steps + steps) return &b->in[l];
+        if (fabric_load(f, word_of(b, b->in[l].here, WORD_FILLED)) < filled_wanted(b, &b->in[l])) return &b->in[l];
     for (uint32_t l = 0; b->now.send && l < b->outs; l++)
         if (fabric_load(f, word_of(b, b->out[l].here, WORD_EMPTIED)) + places_of(b, &b->out[l]) <
             b->out[l].steps + steps)
@@ -211,9 +259,9 @@ static const struct link *awaited(const struct block *b)
 /* Goes on to the next slice, which may be in the next primitive or round. */
 static void slice_next(struct block *b)
 {
-    const struct nccl_plan *p = &b->op->plan;
+    const struct nccl_plan *p = b->plan;
     b->sliced += b->moved;
-    b->moved = 0;
+    b->moved = b->shown = 0;
     b->told = 0;
     for (uint32_t l = 0; b->now.send && l < b->outs; l++) b->out[l].steps += nccl_slice_steps(p);
     for (uint32_t l = 0; b->now.receive && l < b->ins; l++) b->in[l].steps += nccl_slice_steps(p);
@@ -228,11 +276,13 @@ static void slice_next(struct block *b)
  * (src/device/common.h). */
 static bool kernel_begin(struct block *b)
 {
-    if (b->begun > (b->op->plan.protocol != COLL_LL)) return false;
-    const uint32_t next = b->begun++;
+    const uint32_t protocol = b->begun ? b->plan->protocol : COLL_LL;
+    if (b->begun >> protocol & 1) return false;
+    b->begun |= (uint8_t)(1u << protocol);
+    const bool function = protocol != COLL_LL;
     const struct fabric_work work = { .kind = FABRIC_WORK_SCAN,
-                                      .site = next ? SITE_NCCL_FUNCTION : SITE_NCCL_START,
-                                      .given = &b->op->given_begin[next],
+                                      .site = function ? SITE_NCCL_FUNCTION : SITE_NCCL_START,
+                                      .given = function ? &b->op->given_function[protocol] : &b->op->given_start,
                                       .rows = 1 };
     fabric_work(&b->worker, &work);
     return true;
@@ -253,8 +303,10 @@ static enum worker_step block_step(struct fabric_worker *worker)
     struct block *b = fabric_container_of(worker, struct block, worker);
     if (b->done) return WORKER_DONE;
     if (kernel_begin(b)) return WORKER_MORE;
-    if (!b->moved && !b->made && !b->told && awaited(b)) return WORKER_WAIT;
+    if (lines_tell(b)) return WORKER_WAIT;
     const uint64_t size = slice_bytes(b);
+    const bool begins = !b->moved || (b->moved < size && b->op->works);
+    if (begins && !b->made && !b->told && awaited(b)) return WORKER_WAIT;
     if (b->moved < size) {
         const int rc = piece_move(b);
         assert(rc == 0 || rc == -EAGAIN);
@@ -305,10 +357,10 @@ static int slice_put(struct sender *s)
                                         .peer = s->link.peer,
                                         .queue = queue_of(b),
                                         .site = SITE_NCCL_PUT,
-                                        .given = &b->op->given_put,
+                                        .given = &b->op->given_put[s->protocol[s->link.steps % MADE_PLACES]],
                                         .data = f->heap + from,
                                         .size_bytes = f->payload ? (uint32_t)size : 0 };
-    const struct fabric_signal filled = { .value = s->link.steps + nccl_slice_steps(&b->op->plan),
+    const struct fabric_signal filled = { .value = (s->link.steps + nccl_slice_steps(b->op->plan)) << PLACE_BITS,
                                           .word = word_of(b, s->link.there, WORD_FILLED),
                                           .peer = s->link.peer,
                                           .queue = queue_of(b) };
@@ -322,7 +374,7 @@ static enum worker_step sender_step(struct fabric_worker *worker)
     struct sender *s = fabric_container_of(worker, struct sender, worker);
     const struct fabric *f = worker->fabric;
     if (s->link.steps == s->last_steps) return WORKER_DONE;
-    const uint64_t then = s->link.steps + nccl_slice_steps(&s->block->op->plan);
+    const uint64_t then = s->link.steps + nccl_slice_steps(s->block->op->plan);
     if (fabric_load(f, word_of(s->block, s->link.here, WORD_MADE)) < then ||
         fabric_load(f, word_of(s->block, s->link.here, WORD_EMPTIED)) + NCCL_STEPS < then)
         return WORKER_WAIT;

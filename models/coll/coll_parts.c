@@ -71,6 +71,14 @@ void coll_sync_launch(struct coll_rank *r)
 
 /* ---- bytes ---- */
 
+uint64_t coll_block_bytes(const struct coll_options *o)
+{
+    uint64_t most = 0;
+    for (uint32_t r = 0; r < (o->rows ? o->ranks : 1); r++)
+        if (coll_size_of(o, r) > most) most = coll_size_of(o, r);
+    return coll_align(most);
+}
+
 enum { LINE_BYTES = 128 };
 
 /* Each warp stores one piece of the chunk. */
