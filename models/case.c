@@ -90,8 +90,8 @@ static const struct field field_table[] = {
          "Alltoallv: a file of messages, uniform:BYTES or lognormal:BYTES[:S] (default: what the routing sends)"),
     TEXT(
         "size", size, WORK | MAKES, "SIZE",
-        "Allgather, reducescatter: of a rank's block (default 1 MiB); allreduce: of what a rank has (1 MiB); p2p: of a "
-        "message (64 KiB)"),
+        "Allgather, reducescatter: of a rank's block (default 1 MiB), by NCCL also SIZE|SIZE|... for one of each rank; "
+        "allreduce: of what a rank has (1 MiB); p2p: of a message (64 KiB)"),
     COUNT("messages", messages, WORK | MAKES, 1, 1 << 24, 100, "P2p: messages of each phase (default 100)"),
     COUNT("in-flight", in_flight, MAKES, 1, 4096, 64, "Messages that a worker has on their way by RDMA (default 64)"),
     CHOICE(
@@ -649,6 +649,7 @@ uint32_t case_ranks(const struct case_options *c)
 {
     if (c->num_ranks) return c->num_ranks;
     if (c->traffic) return parts_count(c->traffic, ';');
+    if (c->size && strchr(c->size, '|')) return parts_count(c->size, '|');
     return c->tokens_per_rank ? parts_count(c->tokens_per_rank, '|') : RANKS_DEFAULT;
 }
 

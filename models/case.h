@@ -172,6 +172,7 @@ void case_chunks_record(const struct moe_options *o, struct record *record);
 struct case_load {
     struct routing routing; /* the load of ll, normal and v2 */
     struct edges edges;     /* the load of alltoallv */
+    uint32_t *rows;         /* NCCL's collectives: bytes or tokens of each rank's block, if they differ; else NULL */
 };
 /* Reads the load of the case from its trace, or draws it.  Free with case_load_free(). */
 bool case_load(const struct case_options *c, struct case_load *load, GError **error);

@@ -38,17 +38,67 @@ static bool edges_load(const struct case_options *c, struct edges *edges, GError
     return true;
 }
 
+/* Keeps the numbers as rows of the ranks' blocks, if they differ. */
+static void rows_keep(const uint32_t *number, uint32_t ranks, struct case_load *load)
+{
+    bool same = true;
+    for (uint32_t r = 1; r < ranks; r++) same &= number[r] == number[0];
+    if (!same) load->rows = g_memdup2(number, ranks * sizeof *number);
+}
+
+static bool tokens_load(const struct case_options *c, struct case_load *load, GError **error)
+{
+    if (!case_routing(c, &load->routing, error)) return false;
+    const struct routing *routing = &load->routing;
+    g_autofree uint32_t *tokens = g_new(uint32_t, routing->ranks);
+    for (uint32_t r = 0; r < routing->ranks; r++) tokens[r] = routing->rank[r].tokens;
+    rows_keep(tokens, routing->ranks, load);
+    return true;
+}
+
+static bool size_parse(const char *text, uint64_t least, uint64_t *size_bytes, GError **error)
+{
+    static const uint64_t most = 1 << 30;
+    const bool read =
+        g_ascii_string_to_unsigned(text, 10, 0, most, size_bytes, NULL) || cluster_parse_size(text, size_bytes);
+    if (read && *size_bytes >= least && *size_bytes <= most) return true;
+    return error_input(error, "size: expected a size from 1 B to 1 GiB, such as 64KiB or 65536, found '%s'", text);
+}
+
+static bool is_by_rank(const struct case_options *c) { return c->size && strchr(c->size, '|'); }
+
+/* Reads the sizes of all ranks' blocks. */
+static bool sizes_load(const struct case_options *c, struct case_load *load, GError **error)
+{
+    g_auto(GStrv) part = g_strsplit(c->size, "|", 0);
+    const uint32_t count = g_strv_length(part);
+    g_autofree uint32_t *bytes = g_new(uint32_t, count);
+    if (count != c->num_ranks)
+        return error_input(error, "size: expected %u sizes divided by '|', found %u", c->num_ranks, count);
+    uint64_t size_bytes, all = 0;
+    for (uint32_t i = 0; i < count; i++, all += size_bytes) {
+        if (!size_parse(part[i], 0, &size_bytes, error)) return false;
+        bytes[i] = (uint32_t)size_bytes;
+    }
+    if (all == 0 || all > UINT32_MAX)
+        return error_input(error, "size: expected 1 B to 4 GiB of all ranks, found %" G_GUINT64_FORMAT, all);
+    rows_keep(bytes, count, load);
+    return true;
+}
+
 static bool coll_load(const struct case_options *c, struct case_load *load, GError **error)
 {
     const struct case_options resolved = case_resolved(c);
-    return is_ag_rs(c)       ? case_routing(&resolved, &load->routing, error)
+    return is_ag_rs(c)       ? tokens_load(&resolved, load, error)
            : is_alltoallv(c) ? edges_load(&resolved, &load->edges, error)
+           : is_by_rank(c)   ? sizes_load(&resolved, load, error)
                              : true;
 }
 
 static bool coll_load_same(const struct case_options *a, const struct case_options *b)
 {
-    return a->hidden == b->hidden && g_strcmp0(a->dtype, b->dtype) == 0 && case_routing_same(a, b);
+    return a->hidden == b->hidden && g_strcmp0(a->dtype, b->dtype) == 0 && g_strcmp0(a->size, b->size) == 0 &&
+           case_routing_same(a, b);
 }
 
 static void coll_load_digest(const struct case_load *load, GChecksum *checksum)
@@ -76,35 +126,34 @@ static void edges_record(const struct edges *e, struct record *record)
 /* Sets the sizes of ag-rs as in vLLM's allgather_reducescatter.  Dispatch gathers tokens, their scales (FP8: one for
  * 128 values), and the weight and the number of each choice (4 B each), by one group of calls.  Combine scatters sums
  * in BF16.  All tokens go to all ranks, so only the numbers of tokens and choices matter in the routing. */
-static bool tokens_parse(const struct case_options *c, const struct routing *routing, struct coll_options *o,
-                         GError **error)
-{
-    enum { SCALED = 128, WORD = 4 };
-    const uint64_t scales = strcmp(c->dtype, "bf16") == 0 ? 0 : (c->hidden + SCALED - 1) / SCALED * WORD;
-    const uint32_t tokens = routing->rank[0].tokens;
-    for (uint32_t r = 1; r < routing->ranks; r++)
-        if (routing->rank[r].tokens != tokens)
-            return error_input(error,
-                               "num-tokens: expected the same of all ranks for ag-rs, found %u of rank 0 and %u of "
-                               "rank %u",
-                               tokens, routing->rank[r].tokens, r);
-    o->size_bytes = (uint64_t)tokens * (row_bytes(c) + scales + UINT64_C(2) * WORD * routing->topk);
-    o->combine_bytes = (uint64_t)tokens * 2 * c->hidden;
-    if (o->size_bytes * o->ranks <= UINT32_MAX && o->combine_bytes * o->ranks <= UINT32_MAX) return true;
-    return error_input(error, "num-tokens: expected at most 4 GiB of tokens of all ranks, found %u", tokens);
-}
-
-static bool size_parse(const struct case_options *c, const struct case_load *load, struct coll_options *o,
+static bool tokens_set(const struct case_options *c, const struct case_load *load, struct coll_options *o,
                        GError **error)
 {
-    static const uint64_t most = 1 << 30;
+    enum { SCALED = 128, WORD = 4 };
+    const struct routing *routing = &load->routing;
+    const uint64_t scales = strcmp(c->dtype, "bf16") == 0 ? 0 : (c->hidden + SCALED - 1) / SCALED * WORD;
+    const uint64_t tokens = load->rows ? 1 : routing->rank[0].tokens; /* of a row */
+    uint64_t all = 0;
+    for (uint32_t r = 0; r < routing->ranks; r++) all += routing->rank[r].tokens;
+    const uint64_t dispatch = row_bytes(c) + scales + UINT64_C(2) * WORD * routing->topk, combine = 2 * c->hidden;
+    o->rows = load->rows;
+    o->size_bytes = tokens * dispatch;
+    o->combine_bytes = tokens * combine;
+    if (all * MAX(dispatch, combine) <= UINT32_MAX) return true;
+    return error_input(
+        error, "num-tokens: expected at most 4 GiB of tokens of all ranks, found %" G_GUINT64_FORMAT " tokens", all);
+}
+
+static bool size_set(const struct case_options *c, const struct case_load *load, struct coll_options *o, GError **error)
+{
     o->size_bytes = o->kernel == COLL_P2P ? 64 << 10 : 1 << 20;
-    if (o->kernel == COLL_AG_RS) return tokens_parse(c, &load->routing, o, error);
+    if (o->kernel == COLL_AG_RS) return tokens_set(c, load, o, error);
     if (!c->size) return true;
-    const bool read = g_ascii_string_to_unsigned(c->size, 10, 0, most, &o->size_bytes, NULL) ||
-                      cluster_parse_size(c->size, &o->size_bytes);
-    if (read && o->size_bytes >= 1 && o->size_bytes <= most) return true;
-    return error_input(error, "size: expected a size from 1 B to 1 GiB, such as 64KiB or 65536, found '%s'", c->size);
+    const char *last = is_by_rank(c) ? strrchr(c->size, '|') + 1 : c->size;
+    if (!load->rows) return size_parse(last, 1, &o->size_bytes, error);
+    o->rows = load->rows;
+    o->size_bytes = 1;
+    return true;
 }
 
 /* Parses "A:B": SMs A to B - 1 of the device. */
@@ -240,6 +289,7 @@ static void nccl_find(const struct case_options *c, const struct cluster *cluste
     nccl->bus_bps = links_bps(cluster) / 4 * 3;
     nccl->blackwell = links_fast(cluster);
     nccl->before_229 = g_strcmp0(c->nccl, "2.28") == 0;
+    nccl->apart = nccl->before_229 || (cluster && cluster->nvlink.over == CLUSTER_PEERS_BY_XGMI);
     nccl->found = nccl->blackwell ? 16 : 12;
     nccl->channels = 2 * nccl->found;
     if (cluster && o->ranks > c->ranks_per_node) nccl_find_between(c, cluster, nccl);
@@ -288,7 +338,7 @@ static bool options_fill(const struct case_options *c, const struct case_load *l
     if (c->num_sms > device_sms)
         return error_input(error, "num-sms: expected at most the GPU's %u, found %u", device_sms, c->num_sms);
     if (!nccl_asked(c, o, error)) return false;
-    if (!size_parse(c, load, o, error) || !issue_parse(c, cluster, o, error)) return false;
+    if (!size_set(c, load, o, error) || !issue_parse(c, cluster, o, error)) return false;
     nccl_find(c, cluster, o);
     process_find(c, cluster, o);
     return compute_parse(c, device_sms, o, error);

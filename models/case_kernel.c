@@ -103,6 +103,7 @@ void case_load_free(struct case_load *load)
 {
     routing_free(&load->routing);
     edges_free(&load->edges);
+    g_clear_pointer(&load->rows, g_free);
 }
 
 bool case_load_same(const struct case_options *a, const struct case_options *b)

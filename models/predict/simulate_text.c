@@ -132,7 +132,7 @@ static void title_append(const struct record *record, GString *out)
     const char *ranks = record_get(record, "num-ranks");
     g_string_append_printf(out, "%s: %s kernels, %s rank%s, ", record_get(record, "cluster"),
                            record_get(record, "kernel"), ranks, plural(ranks));
-    const bool bytes = !matrix && size && g_ascii_isdigit(size[strlen(size) - 1]); /* the size has no unit */
+    const bool bytes = !matrix && size && !strchr(size, '|') && g_ascii_isdigit(size[strlen(size) - 1]); /* no unit */
     if (matrix || size) g_string_append_printf(out, "%s%s", matrix ? matrix : size, bytes ? " B" : "");
     else
         g_string_append_printf(out, "%s token%s of %s each, %s of %s expert%s", record_get(record, "num-tokens"),

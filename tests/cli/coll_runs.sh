@@ -89,6 +89,20 @@ for routing in '--tokens-per-rank 16|16' '--traffic 16|0;0|16 --num-tokens 16' '
 done
 $EPTWIN replay --ranks 4 --ranks-per-node 2 --repeat 2 --kernel ag-rs --num-tokens 16 --hidden 512 >live.csv
 grep '^# checks' live.csv && rows <live.csv | of time_us
+echo '# ranks with different numbers of tokens: broadcasts of a group are one kernel or, before 2.29.2, a list; reductions a list'
+uneven='--tokens-per-rank 16|3|0|40 --hidden 512'
+for nccl in 2.29 2.28; do
+    $EPTWIN simulate --cluster source/models/clusters/h100-cx7.ini --ranks-per-node 2 --kernel ag-rs $uneven --nccl $nccl |
+        rows | of 'time_us|logical.*'
+    $EPTWIN replay --ranks 4 --ranks-per-node 2 --repeat 2 --kernel ag-rs $uneven --nccl $nccl | grep '^# checks'
+done
+for kernel in 'allgather --algorithm ring' reducescatter; do
+    $EPTWIN replay --ranks 4 --ranks-per-node 2 --repeat 2 --kernel $kernel --size '16KiB|3|0|40000' | grep '^# checks'
+    $EPTWIN simulate --cluster source/models/clusters/h200.ini --kernel $kernel --size '1MiB|1MiB|1MiB|1MiB' >uneven.csv
+    $EPTWIN simulate --cluster source/models/clusters/h200.ini --kernel $kernel --num-ranks 4 --size 1MiB |
+        diff <(grep -v '^#' uneven.csv) <(grep -v '^#' /dev/stdin) && echo same
+    $EPTWIN simulate --cluster source/models/clusters/h200.ini --kernel $kernel --size '1MiB|0' --format text | head -n 1
+done
 echo "# between nodes NCCL's thread of the host posts for its kernels, whatever posts for others: the file's [nic] changes nothing"
 nodes="--cluster source/models/clusters/h100-cx7.ini --num-ranks 16 --size 4KiB --set nic.doorbell=50us"
 for kernel in 'allgather --algorithm ring' reducescatter allreduce allgather; do
@@ -156,6 +170,10 @@ simulate allgather --algorithm tree
 simulate allreduce --algorithm leader
 simulate ll --protocol ll
 simulate ag-rs --size 3
-simulate ag-rs --tokens-per-rank '3|4'
+simulate reducescatter --size '3|4' --num-ranks 3
+simulate reducescatter --size '3|x'
+simulate reducescatter --size '0|0'
+simulate allgather --size '3|4'
+simulate allreduce --size '3|4'
 simulate ag-rs --tokens-per-rank '3|3' --num-experts 7
 simulate ag-rs --num-tokens 1048576 --num-ranks 64

@@ -107,6 +107,11 @@ for kernel in ag-rs one-sided; do
     $EPTWIN step --net gpt-oss-120b $node --kernel $kernel --schedule two-batch -o other.csv
     grep -E '^# hidden|^(step|dispatch|combine),all,(time_us|source),' other.csv
 done
+echo '# a rank with fewer tokens than the others: NCCL gathers and scatters blocks of different sizes'
+$EPTWIN trace generate even.csv --num-ranks 8 --num-tokens 16 --num-experts 128 --num-topk 4 --layers 2 >/dev/null
+awk -F, '!/^[0-9]/ || $3 != 3 || $4 < 5' even.csv >uneven.csv
+$EPTWIN step --net gpt-oss-120b $node --kernel ag-rs --trace uneven.csv -o other.csv
+grep -E '^(step|dispatch|combine),all,(time_us|source),' other.csv
 echo '# a timeline has every kernel'
 $step --batch 16 --layers 2 --timeline step.json -o timed.csv && grep -c '"name":"dispatch"' step.json
 

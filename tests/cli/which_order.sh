@@ -66,7 +66,7 @@ $EPTWIN which $case --num-tokens 8 --at-tokens none --deepep before-v2 --kernel 
 $EPTWIN which --cluster source/models/clusters/p5en.ini --num-ranks 16 --num-tokens 8 --kernel ll --at-tokens none --hook | words |
     grep -vE '^ ?[0-9-]'
 $EPTWIN which --cluster source/models/clusters/gh200-alps.ini --num-ranks 8 --kernel normal; echo "status $?"
-$EPTWIN which --cluster source/models/clusters/h200.ini --tokens-per-rank '3|4' --kernel ag-rs; echo "status $?"
+$EPTWIN which --cluster source/models/clusters/h200.ini --tokens-per-rank '3|4' --kernel ag-rs | words | grep -E 'run|nccl'
 for ranks in 8 16; do
     $EPTWIN which --cluster source/models/clusters/mi300x-cx7.ini --num-ranks $ranks --num-tokens 8 --at-tokens none | words |
         sed -E '/^Times|^before|^Off by|^[*]:|^Sure/d; s/^([0-9]+  )?([a-z0-9]+-[a-z0-9-]+( over [a-z-]+)?)  .*/\2/' | sort
