@@ -77,7 +77,7 @@ static bool sweep_parse(struct sweep_arguments *a, int argc, char **argv, GError
                                        .topics = topics };
     sweep_entries_topics(&a->plan, a->values, topics + 1);
     if (!command_line_parse(&line, argc, argv, &a->words, error)) return false;
-    if (a->top < 1) return error_input(error, "--top: expected a whole number from 1");
+    if (a->top < 1) return error_input(error, "--top: expected a whole number from 1, found %d", a->top);
     struct sweep_goal goal = { 0 };
     const bool good = !a->best || sweep_goal_parse(a->best, &goal, error);
     sweep_goal_clear(&goal);

@@ -165,7 +165,10 @@ static bool baseline_check(const struct sweep_plan *plan, GError **error)
     g_auto(GStrv) part = g_strsplit(plan->baseline ? plan->baseline : "", ",", 0);
     for (char **p = part; *p; p++) {
         char *equals = strchr(*p, '=');
-        bool known = false;
+        bool known = false, again = false;
+        for (char **before = part; equals && before < p; before++)
+            again |= strncmp(*before, *p, (size_t)(equals + 1 - *p)) == 0;
+        if (again) return error_input(error, "--baseline: expected each name once, found '%s' too", *p);
         for (guint i = 0; equals && i < plan->names->len; i++) {
             const struct sweep_name *name = name_at(plan, i);
             known |= strlen(name->name) == (size_t)(equals - *p) && g_str_has_prefix(*p, name->name) &&

@@ -282,7 +282,9 @@ GArray *sweep_points_rank(const struct sweep_results *results, const struct swee
     if (list->len) return g_steal_pointer(&list);
     const int problem = sweep_results_column(results, "problem");
     const char *why = results->row->len ? ((char **)g_ptr_array_index(results->row, 0))[problem] : "";
-    return error_null(error, "expected a point with the phases of --best, found none%s%s", *why ? ": " : "", why);
+    if (*why) return error_null(error, "expected a point that can be predicted, found none: %s", why);
+    g_autofree char *phases = g_strjoinv("+", goal->phase);
+    return error_null(error, "--best: expected a point with a number in %s.%s, found none", phases, goal->metric);
 }
 
 static void left_append(GString *out, uint64_t points, const char *why)
