@@ -154,6 +154,19 @@ static int putter_post(struct gather_rank *r)
     return fabric_put(&r->putter.worker, &write, &signal);
 }
 
+/* Whether all puts so far have arrived.  A flush ends only when the whole queue is complete. */
+static int putter_flush(struct gather_rank *r)
+{
+    uint32_t piece;
+    for (uint32_t i = 0; i + 1 < r->nodes; i++) {
+        const int rc = fabric_flush(&r->putter.worker, putter_target(r, i, &piece), 0);
+        if (rc) return rc;
+    }
+    r->putter.arrived = r->putter.posted;
+    return 0;
+}
+
+/* Puts go in bursts of as many as may be in flight.  A burst begins when the one before it has arrived. */
 static enum worker_step putter_step(struct fabric_worker *w)
 {
     struct gather_rank *r = fabric_container_of(w, struct gather_rank, putter.worker);
@@ -162,17 +175,10 @@ static enum worker_step putter_step(struct fabric_worker *w)
     while (r->putter.arrived < all) {
         assert(r->putter.arrived <= r->putter.posted && r->putter.posted <= all);
         assert(r->putter.posted - r->putter.arrived <= o->in_flight);
-        const bool full = r->putter.posted - r->putter.arrived == o->in_flight;
-        if (r->putter.posted < all && !full) {
-            const int rc = putter_post(r);
-            if (rc) return coll_step_of(rc);
-            r->putter.posted++;
-            continue;
-        }
-        uint32_t piece;
-        const int rc = fabric_flush(w, putter_target(r, r->putter.arrived, &piece), 0);
+        const bool posts = r->putter.posted < all && r->putter.posted - r->putter.arrived < o->in_flight;
+        const int rc = posts ? putter_post(r) : putter_flush(r);
         if (rc) return coll_step_of(rc);
-        r->putter.arrived++;
+        r->putter.posted += posts;
     }
     for (uint32_t node = 0; node < r->nodes; node++)
         if (!node_has(r, node, pieces_of(o))) return WORKER_WAIT;
