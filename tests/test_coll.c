@@ -361,6 +361,37 @@ TEST("times of puts and gets")
     CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&many, &cluster, "get_stream")), 640 + 6.2, 6);
 }
 
+/* A get within a node takes in proportion to its bytes, however many: 256 MiB are more than one row's program runs. */
+TEST("times of long gets")
+{
+    const struct cluster cluster = support_cluster(2);
+    struct coll_options o = options_of(COLL_P2P, 2, 2);
+    o.messages = 1;
+    o.size_bytes = 16 << 20;
+    const struct coll_job short_one = job_make(&o, NULL);
+    o.size_bytes = 256 << 20;
+    const struct coll_job long_one = job_make(&o, NULL);
+    const double short_us = us(phase_ps(&short_one, &cluster, "get"));
+    CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&long_one, &cluster, "get")) / short_us, 16, 0.5);
+}
+
+/* Eight pieces of 512 KiB between two nodes.  Where two may be in flight, there are four bursts.  Each waits until the
+ * last piece of the one before is acknowledged, 203 us later. */
+TEST("bursts of an all-gather")
+{
+    struct cluster cluster = support_cluster(1);
+    struct coll_options o = options_of(COLL_ALLGATHER, 2, 1);
+    o.algorithm = COLL_HYBRID;
+    o.size_bytes = 4 << 20;
+    o.in_flight = 8;
+    const struct coll_job one = job_make(&o, NULL);
+    o.in_flight = 2;
+    const struct coll_job four = job_make(&o, NULL);
+    cluster.network.latency_ps = 100 * PS_PER_US;
+    const double one_us = us(phase_ps(&one, &cluster, "allgather"));
+    CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&four, &cluster, "allgather")) - one_us, 3 * 203, 50);
+}
+
 /* MPI's peer answers each window of messages.  The next window is sent after the answer, which travels like a signal
  * and not like an acknowledgement. */
 TEST("windows of MPI")
