@@ -79,29 +79,26 @@ enum { NODES_MAX = 65536 };
 
 struct show_arguments {
     char *svg;
-    char **marks, **rest;
+    char **marks, **words;
     guint64 nodes;
 };
 
-static bool show_parse(struct show_arguments *a, int *argc, char ***argv, GError **error)
+static bool show_parse(struct show_arguments *a, int argc, char **argv, GError **error)
 {
-    const GOptionEntry entries[] = {
+    GOptionEntry entries[] = {
         { "svg", 0, 0, G_OPTION_ARG_FILENAME, &a->svg, NULL, NULL },
         { "mark", 0, 0, G_OPTION_ARG_STRING_ARRAY, &a->marks, NULL, NULL },
-        { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &a->rest, NULL, NULL },
         { 0 },
     };
-    g_autoptr(GOptionContext) context = g_option_context_new(NULL);
-    g_option_context_set_help_enabled(context, FALSE);
-    g_option_context_add_main_entries(context, entries, NULL);
-    if (!g_option_context_parse(context, argc, argv, error)) return false;
-    const guint count = a->rest ? g_strv_length(a->rest) : 0;
-    if (count < 1 || count > 2 ||
-        (count == 2 && !g_ascii_string_to_unsigned(a->rest[1], 10, 1, NODES_MAX, &a->nodes, NULL)))
-        error_input(error, "expected FILE [NODES], NODES from 1 to %d", NODES_MAX);
-    else if (a->marks && !a->svg) error_input(error, "--mark: needs --svg");
-    else return true;
-    return false;
+    const struct command_topic topics[] = { { "Options", entries, false }, { 0 } };
+    const struct command_line line = { .name = "cluster show", .topics = topics }; /* the group explains it */
+    if (!command_line_parse(&line, argc, argv, &a->words, error)) return false;
+    const guint count = g_strv_length(a->words);
+    if (count < 1 || count > 2)
+        return error_input(error, "expected FILE [NODES], found %s", count ? "more words" : "none");
+    if (count == 2 && !g_ascii_string_to_unsigned(a->words[1], 10, 1, NODES_MAX, &a->nodes, NULL))
+        return error_input(error, "NODES: expected a whole number from 1 to %d, found '%s'", NODES_MAX, a->words[1]);
+    return !a->marks || a->svg || error_input(error, "--mark: needs --svg");
 }
 
 static bool svg_write(const struct show_arguments *a, const struct cluster *cluster, const struct graph *graph,
@@ -125,16 +122,13 @@ static int show_run(int argc, char **argv)
     struct show_arguments a = { 0 };
     struct cluster *cluster = NULL;
     struct graph *graph = NULL;
-    bool good = show_parse(&a, &argc, &argv, &error) && (cluster = cluster_load(a.rest[0], &error)) != NULL;
+    bool good = show_parse(&a, argc, argv, &error) && (cluster = cluster_load(a.words[0], &error)) != NULL;
     if (good) graph = graph_new(cluster, a.nodes ? (uint32_t)a.nodes : cluster_show_nodes(cluster), 0, &error);
     good = graph && (!a.svg || (new_file_spares(a.svg, (const char *const *)&cluster->path, 1, &error) &&
                                 svg_write(&a, cluster, graph, &error)));
     if (good && !a.svg) cluster_show(cluster, graph, stdout);
     graph_free(graph);
     cluster_free(cluster);
-    g_free(a.svg); /* show_parse() keeps no texts */
-    g_strfreev(a.marks);
-    g_strfreev(a.rest);
     return good ? EXIT_OK : command_line_fail("cluster show", error);
 }
 

@@ -199,7 +199,8 @@ int command_group_run(const struct command_group *group, int argc, char **argv)
     const char *const name = argc > 1 ? argv[1] : "", *names[SUBCOMMANDS_MAX + 1] = { NULL };
     const struct subcommand *s = group->subcommands;
     for (size_t i = 0; s->name && strcmp(name, s->name) != 0; s++, i++) names[i] = s->name;
-    if (s->name && (!s->details || argc < 3 || !is_help(argv[2]))) return s->run(argc - 1, argv + 1);
+    bool all;
+    if (s->name && (!s->details || !help_wanted(argc - 1, argv + 1, &all))) return s->run(argc - 1, argv + 1);
     if (s->name)
         printf("Usage: eptwin %s %s%s%s\n\n%c%s.\n\n%s", group->name, s->name, *s->arguments ? " " : "", s->arguments,
                g_ascii_toupper(*s->purpose), s->purpose + 1, s->details);

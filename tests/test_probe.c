@@ -242,7 +242,7 @@ TEST("GH200 with Cassini NICs")
 TEST("GPUs on PCIe only, one across the socket")
 {
     static const char *const wanted[] = {
-        "2 GPUs, 1 NICs",
+        "2 GPUs, 1 NIC\n",
         "mlx5_0       PHB",
         "mlx5_0       SYS",
         "FAIL     gpudirect  IOMMU does not translate",

@@ -68,8 +68,8 @@ static void sheets_list(void)
     }
 }
 
-/* Prints the line of a site, the lines that continue it, and the comment above it in the sheet. */
-static bool site_show(enum site site)
+/* Appends the line of a site, the lines that continue it, and the comment above it in the sheet. */
+static bool site_append(enum site site, GString *out)
 {
     for (uint32_t sheet = 0; sheet < loops_sheet_count(); sheet++) {
         size_t size_bytes, at = 0, from = 0;
@@ -81,7 +81,7 @@ static bool site_show(enum site site)
             if (line_site(line, length) == site) {
                 if (!comment) from = (size_t)(line - text);
                 while (at < size_bytes && text[at] == ' ') (void)line_next(text, size_bytes, &at, &line, &length);
-                printf("%.*s", (int)(at - from), text + from);
+                g_string_append_len(out, text + from, (gssize)(at - from));
                 return true;
             }
             comment = said;
@@ -90,14 +90,15 @@ static bool site_show(enum site site)
     return false;
 }
 
-static bool sheet_show(const char *name)
+static bool sheet_append(const char *name, GString *out)
 {
     for (uint32_t i = 0; i < loops_sheet_count(); i++) {
         g_autofree char *library = head_text(i, "library");
         size_t size_bytes;
         const char *text = loops_sheet_text(i, &size_bytes);
         if (name && strcmp(name, library) != 0) continue;
-        printf("%s%.*s", !name && i ? "\n" : "", (int)size_bytes, text);
+        if (!name && i) g_string_append_c(out, '\n');
+        g_string_append_len(out, text, (gssize)size_bytes);
         if (name) return true;
     }
     return !name;
@@ -105,15 +106,17 @@ static bool sheet_show(const char *name)
 
 static int names_show(int count, char **name)
 {
-    if (!count) (void)sheet_show(NULL);
+    g_autoptr(GString) out = g_string_new(NULL);
+    if (!count) (void)sheet_append(NULL, out);
     for (int i = 0; i < count; i++) {
         const enum site site = loops_site_find(name[i]);
-        if (site ? site_show(site) : sheet_show(name[i])) continue;
+        if (site ? site_append(site, out) : sheet_append(name[i], out)) continue;
         fprintf(stderr,
                 "eptwin kernel show: expected a library that `eptwin kernel list` names or a site, found '%s'\n",
                 name[i]);
         return EXIT_BAD_INPUT;
     }
+    fputs(out->str, stdout);
     return EXIT_OK;
 }
 

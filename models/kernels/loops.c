@@ -736,18 +736,21 @@ static const char *line_form(const struct line *line)
     return "words such as load";
 }
 
-/* Refuses a loop whose form differs from the shipped loop's, because the operation at that site then has no cost. */
+/* Refuses a loop whose form differs from the shipped loop's, because the operation at that site then has no cost.
+ * Refuses a sheet without loops, which was cut or is no sheet. */
 static bool forms_alike(const struct loops *loops, const struct loops *shipped, const char *path, GError **error)
 {
+    bool any = false;
     for (enum site site = SITE_NONE + 1; site < SITES; site++) {
         const struct line *line = &loops->line[site];
         if (!line->number) continue;
+        any = true;
         const char *wanted = line_form(&shipped->line[site]), *found = line_form(line);
         if (strcmp(wanted, found) != 0)
             return error_input(error, "%s:%u: %s: expected %s, found %s", path, line->number, loops_site_name(site),
                                wanted, found);
     }
-    return true;
+    return any || error_input(error, "%s: expected a line of a site of `eptwin kernel show`, found none", path);
 }
 
 struct loops *loops_parse(const char *path, const char *text, size_t size_bytes, GError **error)

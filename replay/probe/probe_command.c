@@ -51,7 +51,7 @@ static bool options_parse(struct probe_options *options, int argc, char **argv, 
     if (!command_line_parse(&line, argc, argv, &options->files, error)) return false;
     if (options->files[0] && (options->root || options->save))
         return error_input(error, "expected files, or --root and --save, found both");
-    return true;
+    return !options->include || options->output || error_input(error, "--include: expected --output too, found none");
 }
 
 /* What was found: a host, a network, or both. */

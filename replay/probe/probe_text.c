@@ -136,14 +136,18 @@ static void nvlink_append(const struct probe_host *host, GString *out)
                                    i, host->gpu[i].nvlinks, most, "");
 }
 
+static const char *ending(uint32_t count) { return count == 1 ? "" : "s"; }
+
 void probe_text_append(const struct probe_host *host, GString *out)
 {
     g_string_append_printf(out, "host       %s\n", host->source);
-    if (host->cpu) g_string_append_printf(out, "CPU        %s, %u CPUs\n", host->cpu, host->cpus);
-    if (host->numa_nodes) g_string_append_printf(out, "NUMA       %u nodes\n", host->numa_nodes);
+    if (host->cpu) g_string_append_printf(out, "CPU        %s, %u CPU%s\n", host->cpu, host->cpus, ending(host->cpus));
+    if (host->numa_nodes)
+        g_string_append_printf(out, "NUMA       %u node%s\n", host->numa_nodes, ending(host->numa_nodes));
     if (host->virtual_machine == PROBE_YES)
         g_string_append(out, "VM         yes: PCIe widths and speeds may be hidden, and then show as ?\n");
-    g_string_append_printf(out, "devices    %u GPUs, %u NICs\n\n", host->gpu_count, host->nic_count);
+    g_string_append_printf(out, "devices    %u GPU%s, %u NIC%s\n\n", host->gpu_count, ending(host->gpu_count),
+                           host->nic_count, ending(host->nic_count));
     gpus_append(host, out);
     nics_append(host, out);
     nvlink_append(host, out);

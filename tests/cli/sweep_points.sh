@@ -135,7 +135,8 @@ grep -c 'topk: expected' topk.csv
 echo '# refused'
 sweep --num-ranks 2,4 --num-tokens 8 --output grow.csv; echo "status $?"
 for bad in '--num-ranks 4,4' '--num-ranks 8:4' '--num-ranks 1:9:x1' '--num-ranks 2,many' '--dtype fp8,fp4' '--num-ranks ,' \
-           '--set nic.rate' '--set rate=1,2' '--shard 4/3' '--top 0' '--num-ranks 2,4 --baseline num-ranks=2,num-ranks=4' '--output -' '--seed 1:10000:1 --num-tokens 1:10000:1' \
+           '--set nic.rate' '--set rate=1,2' '--shard 4/3' '--top 0' '--num-ranks 2,4 --baseline num-ranks=2,num-ranks=4' '--output -' \
+           '--seed 1:10000:1 --num-tokens 1:10000:1' \
            '--num-ranks 2,4 --baseline num-ranks=8' '--num-tokens 4 --best time' '--num-tokens 4 --best wait.time_us' \
            '--kernel normal --num-sms 3,5' '--num-tokens 4 --best dispatch.wait' '--set nic.speed=1,2' 'remove all.csv' \
            'show' 'show missing.csv' 'show part1.csv x'; do
