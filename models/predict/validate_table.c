@@ -173,7 +173,10 @@ static void header_check(struct reader *reader)
     GString *warning = g_string_new(NULL);
     g_autoptr(GHashTable) seen = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL); /* name by meaning */
     for (uint32_t i = 0; i < table->column_count && !reader->error; i++) {
-        const char *name = table->column[i], *nearest = label_nearest(name);
+        const char *name = table->column[i];
+        const bool import =
+            column_is(name, "rank") && column_is(table->column[0], "log"); /* eptwin import writes both */
+        const char *nearest = import ? NULL : label_nearest(name);
         g_autofree char *meaning = g_ascii_strdown(column_meaning(name), -1);
         const char *before = *name ? g_hash_table_lookup(seen, meaning) : NULL;
         if (before)
