@@ -289,7 +289,8 @@ static void nccl_find(const struct case_options *c, const struct cluster *cluste
     nccl->bus_bps = links_bps(cluster) / 4 * 3;
     nccl->blackwell = links_fast(cluster);
     nccl->before_229 = g_strcmp0(c->nccl, "2.28") == 0;
-    nccl->apart = nccl->before_229 || (cluster && cluster->nvlink.over == CLUSTER_PEERS_BY_XGMI);
+    nccl->mesh = cluster && cluster->nvlink.over == CLUSTER_PEERS_BY_XGMI;
+    nccl->apart = nccl->before_229 || nccl->mesh;
     nccl->found = nccl->blackwell ? 16 : 12;
     nccl->channels = 2 * nccl->found;
     if (cluster && o->ranks > c->ranks_per_node) nccl_find_between(c, cluster, nccl);

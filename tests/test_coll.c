@@ -101,6 +101,7 @@ static struct coll_options options_drawn(enum coll_kernel kernel, uint32_t i, co
     o.size_bytes = sizes[i / 2 % 4];
     o.combine_bytes = kernel == COLL_AG_RS ? sizes[i / 3 % 4] : 0;
     o.protocol = (enum coll_protocol)(i % 4);
+    o.nccl.mesh = i % 5 == 1;
     if (i % 5 == 4 && kernel != COLL_AG_RS) o.compute_ps = 3 * PS_PER_US, o.compute_sms = 4;
     return o;
 }
@@ -390,6 +391,24 @@ TEST("bursts of an all-gather")
     cluster.network.latency_ps = 100 * PS_PER_US;
     const double one_us = us(phase_ps(&one, &cluster, "allgather"));
     CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&four, &cluster, "allgather")) - one_us, 3 * 203, 50);
+}
+
+/* Eight GPUs with a link for each pair.  Rings that all go from each rank to the next use one link of a GPU.  Eight
+ * rings of a mesh use all seven, some of them twice, so they are four times as fast. */
+TEST("rings in a mesh")
+{
+    struct cluster cluster = support_cluster(8);
+    struct coll_options o = options_of(COLL_REDUCESCATTER, 8, 8);
+    cluster.gpu.store_sm_rate_bps = cluster.gpu.reduce_sm_rate_bps = 800000000000;
+    cluster.nvlink.over = CLUSTER_PEERS_BY_XGMI;
+    o.size_bytes = 4 << 20;
+    o.protocol = COLL_SIMPLE;
+    o.num_sms = o.nccl.channels = 8;
+    const struct coll_job next = job_make(&o, NULL);
+    o.nccl.mesh = true;
+    const struct coll_job mesh = job_make(&o, NULL);
+    const double next_us = us(phase_ps(&next, &cluster, "reducescatter"));
+    CU_ASSERT_DOUBLE_EQUAL(next_us / us(phase_ps(&mesh, &cluster, "reducescatter")), 4, 0.4);
 }
 
 /* MPI's peer answers each window of messages.  The next window is sent after the answer, which travels like a signal

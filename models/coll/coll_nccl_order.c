@@ -1,6 +1,6 @@
 /* coll_nccl_order.c - which primitives a block of NCCL's collectives runs, and with which peers.
  *
- * ring: within a node of n ranks, channel c's ring begins with place c % n, so that rings leave the node by different
+ * ring: within a node of n ranks, channel c's ring begins with rank c % n, so that rings leave the node by different
  * NICs.
  *
  * tree: the ranks of a node form a chain, whose head changes from channel to channel.  Between nodes the heads form a
@@ -18,14 +18,32 @@ enum { LINK_UP = 0, LINK_DOWN = CHILDREN };
 
 /* ---- rings ---- */
 
+/* The rank of a node at a place of the channel's order: its number within the node.  Through a switch ranks follow one
+ * another.  In a mesh each pair of ranks has a link of its own.  There the order goes c, c + 1, c - 1, c + 2, c - 2 and
+ * so on.  So n channels on an even number of ranks use each link once, and some once more to close the rings.  RCCL's
+ * orders for eight ranks use links as evenly (rome_models.cc). */
+static uint32_t rank_of_place(const struct nccl_rank *r, uint32_t channel, uint32_t place)
+{
+    const uint32_t n = r->peers;
+    const uint32_t step = !r->base.options->nccl.mesh ? place : place % 2 ? (place + 1) / 2 : n - place / 2;
+    return (channel + step) % n;
+}
+
+/* The place of this rank in the channel's order. */
+static uint32_t place_of(const struct nccl_rank *r, uint32_t channel)
+{
+    const uint32_t n = r->peers, step = (r->base.fabric->rank % n + n - channel % n) % n;
+    if (!r->base.options->nccl.mesh || !step) return step;
+    return step <= n / 2 ? 2 * step - 1 : 2 * (n - step);
+}
+
 /* The rank that comes `places` places after this one in the channel's ring. */
 static uint16_t ring_after(const struct block *b, uint32_t places)
 {
     const struct nccl_rank *r = b->rank;
-    const uint32_t rank = r->base.fabric->rank, shift = b->number % r->peers;
-    const uint32_t at = rank / r->peers * r->peers + (rank % r->peers + r->peers - shift) % r->peers;
+    const uint32_t at = r->base.fabric->rank / r->peers * r->peers + place_of(r, b->number);
     const uint32_t then = (at + places) % (r->nodes * r->peers);
-    return (uint16_t)(then / r->peers * r->peers + (then % r->peers + shift) % r->peers);
+    return (uint16_t)(then / r->peers * r->peers + rank_of_place(r, b->number, then % r->peers));
 }
 
 uint32_t nccl_primitives(const struct block *b)
@@ -117,7 +135,7 @@ static uint16_t rank_at(const struct nccl_rank *r, uint32_t channel, uint32_t po
 {
     const bool mirrored = channel / r->peers % 2;
     const uint32_t node = mirrored ? r->nodes - 1 - position : position;
-    return (uint16_t)(node * r->peers + (channel + link) % r->peers);
+    return (uint16_t)(node * r->peers + rank_of_place(r, channel, link));
 }
 
 /* This rank's place in the channel's tree.  Nodes form the tree: position 0 is the root's.  The ranks of a node form a
@@ -127,7 +145,7 @@ static struct tree tree_of(const struct nccl_rank *r, uint32_t channel)
     const uint32_t nodes = r->nodes, peers = r->peers, rank = r->base.fabric->rank;
     const bool mirrored = channel / peers % 2;
     const uint32_t node = rank / peers, position = mirrored ? nodes - 1 - node : node;
-    const uint32_t link = (rank % peers + peers - channel % peers) % peers;
+    const uint32_t link = place_of(r, channel);
     struct tree t = { .parent = NOBODY, .child = { NOBODY, NOBODY, NOBODY } };
     if (link) {
         t.parent = rank_at(r, channel, position, link - 1);
