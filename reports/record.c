@@ -462,7 +462,10 @@ static char *record_row_wrong(char *const field[RECORD_FIELDS], char *const clea
     if (!record_value_plausible(clean[3], clean[4]))
         return g_strdup_printf("value: expected a finite number%s, found '%.40s'", *clean[4] ? "" : " or a word",
                                field[3]);
-    return NULL;
+    if (!g_str_has_prefix(clean[2], "time_us")) return NULL;
+    if (*clean[4] && strcmp(clean[4], "us") != 0)
+        return g_strdup_printf("unit: expected us of %.40s, found '%.40s'", field[2], field[4]);
+    return *clean[3] == '-' ? g_strdup_printf("value: expected a time from 0, found '%.40s'", field[3]) : NULL;
 }
 
 /* Adds a row that was read.  Returns NULL, or what is wrong with it (freed by the caller). */

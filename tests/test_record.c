@@ -232,6 +232,8 @@ static const struct bad {
       "test:2: value: expected a finite number or a word, found '1e999'" },
     { "phase,rank,metric,value,unit\nd,0,m,1e999\002,\n", /* would be written as a number that is refused */
       "test:2: value: expected a finite number or a word, found '1e999\002'" },
+    { "phase,rank,metric,value,unit\nd,0,time_us_max,1,ms\n", "test:2: unit: expected us of time_us_max, found 'ms'" },
+    { "phase,rank,metric,value,unit\nd,0,time_us,-1,us\n", "test:2: value: expected a time from 0, found '-1'" },
     { "phase,rank,metric,value,unit\nd,0,m,0x10,us\n", "test:2: value: expected a finite number, found '0x10'" },
     { "phase,rank,metric,value,unit\nd,0,m,\"1,us\n",
       "test:2: expected the closing '\"' of a field, found the end of the file" },
