@@ -49,18 +49,16 @@ static bool column_is(const char *name, const char *wanted) { return g_ascii_str
 
 static bool measured_parse(const char *name, const char *text, double *value, char **problem)
 {
-    char *end;
-    *value = g_ascii_strtod(text, &end);
-    if (*end == '\0' && isfinite(*value) && *value > 0) return true;
+    const char *end = text_decimal(text, value);
+    if (end && *end == '\0' && isfinite(*value) && *value > 0) return true;
     *problem = g_strdup_printf("%s: expected a positive number, found '%s'", name, text);
     return false;
 }
 
 static bool share_parse(const char *text, double *value, char **problem)
 {
-    char *end;
-    *value = g_ascii_strtod(text, &end);
-    if (*end == '\0' && isfinite(*value) && *value >= 0) return true;
+    const char *end = text_decimal(text, value);
+    if (end && *end == '\0' && isfinite(*value) && *value >= 0) return true;
     *problem = g_strdup_printf("measured_pct: expected a number from 0, found '%s'", text);
     return false;
 }
