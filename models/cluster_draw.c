@@ -142,8 +142,8 @@ static void network_place(struct sketch *s)
     const struct cluster_network *n = &s->cluster->network;
     const struct graph *g = s->graph;
     uint32_t tiers = 0;
-    g_autofree char *heading =
-        g_strdup_printf("Network: %s of %u nodes, %s routing", topology[n->topology], g->nodes, routing[n->routing]);
+    g_autofree char *heading = g_strdup_printf("Network: %s of %u node%s, %s routing", topology[n->topology], g->nodes,
+                                               g->nodes == 1 ? "" : "s", routing[n->routing]);
     for (uint32_t i = 0; i < g->part->len; i++)
         if (graph_part(g, i)->kind == PART_SWITCH) tiers = MAX(tiers, graph_part(g, i)->tier + 1);
     drawing_heading_add(s->drawing, heading);

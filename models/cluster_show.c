@@ -114,8 +114,8 @@ static void network_print(const struct cluster *c, const struct graph *g, FILE *
         fprintf(out, "network: none\n");
         return;
     }
-    fprintf(out, "network: %s of %u nodes, routing %s", topology[c->network.topology], g->nodes,
-            routing[c->network.routing]);
+    fprintf(out, "network: %s of %u node%s, routing %s", topology[c->network.topology], g->nodes,
+            g->nodes == 1 ? "" : "s", routing[c->network.routing]);
     if (c->network.buffer_bytes)
         fprintf(out, ", lossless behind buffers of %.4g KB a %s", (double)c->network.buffer_bytes / 1e3,
                 c->network.queues == CLUSTER_QUEUE_FLOW ? "flow" : "port");
@@ -255,7 +255,7 @@ void cluster_show(const struct cluster *c, const struct graph *g, FILE *out)
 {
     fprintf(out, "%s (%s)\n", c->name, c->path);
     if (c->host.cores) {
-        fprintf(out, "a host of %u cores: ranks are processes\n", c->host.cores);
+        fprintf(out, "a host of %u core%s: ranks are processes\n", c->host.cores, c->host.cores == 1 ? "" : "s");
         return;
     }
     node_print(c, g, out);

@@ -95,3 +95,4 @@ $EPTWIN simulate --cluster none.ini --num-ranks 16; echo "exit $?"
 printf '[cluster]\ninclude = h200\n[network]\nlatency = 1 us\n' >bad.ini; bad
 printf '[cluster]\ninclude = h100-cx7\n[node]\nroot-rate = 22 GB/s\n' >root.ini
 $EPTWIN cluster show root.ini 1 | grep n0.g0
+$EPTWIN cluster show h800-cx7 1 | grep ^network

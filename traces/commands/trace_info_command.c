@@ -110,7 +110,8 @@ static void shape_print(const struct info *info, const char *path)
     printf("read         %u (step, layer), %" G_GUINT64_FORMAT " token%s\n", info->blocks, t->tokens,
            t->tokens == 1 ? "" : "s");
     printf("weights      in %u of these\n", info->weight_blocks);
-    printf("unused       %" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT " places are -1\n", t->unused, t->places);
+    printf("unused       %" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT " place%s -1\n", t->unused, t->places,
+           t->places == 1 ? " is" : "s are");
 }
 
 static void spreads_print(const struct info *info)
