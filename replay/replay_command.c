@@ -140,9 +140,9 @@ static bool timeline_check(const struct replay_plan *plan, int spans, GError **e
     if (!plan->timeline) return true;
     if (plan->steps || plan->layers)
         error_input(error, "--timeline: expected one --step and one --layer, found several");
-    else if (strcmp(plan->timeline, "-") == 0 && (!output || strcmp(output, "-") == 0))
-        error_input(error, "--timeline: expected a file, or --output FILE too: standard output takes the record");
-    else return plan->command->rank > 0 || new_file_possible(plan->timeline, error);
+    else
+        return new_file_apart("--timeline", plan->timeline, output, error) &&
+               (plan->command->rank > 0 || new_file_possible(plan->timeline, error));
     return false;
 }
 
@@ -179,6 +179,7 @@ static bool metrics_check(const struct replay_plan *plan, GError **error)
     if (plan->predicted && !plan->metrics)
         return error_input(error, "--predicted: expected --metrics FILE too, found none");
     if (!plan->metrics || plan->command->rank > 0) return true;
+    if (!new_file_apart("--metrics", plan->metrics, plan->command->output, error)) return false;
     g_autoptr(record) predicted = plan->predicted ? record_read(plan->predicted, error) : NULL;
     return (predicted || !plan->predicted) && new_file_possible(plan->metrics, error);
 }

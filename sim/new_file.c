@@ -206,3 +206,12 @@ bool new_file_spares(const char *path, const char *const *inputs, size_t count, 
     }
     return true;
 }
+
+bool new_file_apart(const char *option, const char *path, const char *output, GError **error)
+{
+    const char *const other = output ? output : "-";
+    if (strcmp(path, other) != 0 && new_file_spares(path, &other, 1, NULL)) return true;
+    if (strcmp(other, "-") != 0)
+        return error_input(error, "%s: expected another file than that of --output, found %s", option, path);
+    return error_input(error, "%s: expected a file, or --output FILE too: standard output takes the record", option);
+}

@@ -61,6 +61,7 @@ static bool options_parse(struct explain_options *o, int argc, char **argv, GErr
         return error_input(
             error, "expected profiles and --cluster, as in: eptwin explain-trace rank*.json.gz --cluster h800-cx7");
     if (o->format && !record_table_format_parse(o->format, &format, error)) return false;
+    if (o->page && o->output && !new_file_apart("--page", o->page, o->output, error)) return false;
     const char *const outputs[] = { o->output, o->page };
     for (int i = 0; i < 2; i++)
         if (outputs[i] && (!new_file_possible(outputs[i], error) ||

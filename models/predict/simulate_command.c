@@ -88,9 +88,7 @@ static bool parse(struct case_options *c, struct arguments *a, int argc, char **
         error_input(error, "--waits: expected one --step and one --layer, found several");
     else if (a->usage && (a->steps || a->layers))
         error_input(error, "--usage: expected one --step and one --layer, found several");
-    else if (a->timeline && !strcmp(a->timeline, "-") && (!a->output || !strcmp(a->output, "-")))
-        error_input(error, "--timeline: expected a file, or --output FILE too: standard output takes the record");
-    else return true;
+    else return !a->timeline || new_file_apart("--timeline", a->timeline, a->output, error);
     return false;
 }
 

@@ -51,7 +51,9 @@ static bool arguments_check(const struct case_options *c, const struct arguments
         error_input(error, "--cluster: expected a file or a name that eptwin cluster list prints, found none");
     else if (a->format && strcmp(a->format, "csv") && strcmp(a->format, "json") && strcmp(a->format, "text"))
         error_input(error, "--format: expected csv, json or text, found \"%s\"", a->format);
-    else return true;
+    else if (a->explain && a->output && !strcmp(a->output, "-"))
+        error_input(error, "--explain: expected --output FILE or none: standard output takes the words");
+    else return !a->timeline || new_file_apart("--timeline", a->timeline, a->output, error);
     return false;
 }
 

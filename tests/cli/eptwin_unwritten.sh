@@ -31,3 +31,12 @@ for words in 'validate no.csv --cluster h800-cx7' 'compare p.csv no' 'simulate -
     said $EPTWIN $words
 done
 ls
+echo '# two outputs of one command are two files'
+for words in 'simulate --cluster h200 --num-ranks 2 --timeline one' 'step --work experts=1us --cluster h200 --num-ranks 2 --timeline one' \
+    'replay --ranks 2 --timeline one' 'replay --ranks 2 --metrics one' 'trace generate --weights --weights-output one --to npy' \
+    "explain-trace source/tests/golden/engines/nsys.sqlite --cluster h200 --page one"; do
+    $EPTWIN $words --output one; echo "status $?"
+done
+$EPTWIN step --work experts=1us --cluster h200 --num-ranks 2 --timeline -; echo "status $?"
+$EPTWIN step --work experts=1us --cluster h200 --num-ranks 2 --explain --output -; echo "status $?"
+ls one

@@ -323,6 +323,8 @@ static bool remap_run(struct remap *m, const struct remap_options *o, const char
                            o->ranks_per_node);
     if (o->placement_output && !o->placement)
         return error_input(error, "--placement-output: expected --placement too, found none");
+    if (o->placement_output && path && !new_file_apart("--placement-output", o->placement_output, path, error))
+        return false;
     info.ranks = m->ranks = o->ranks ? (uint32_t)o->ranks : info.ranks;
     if (!o->placement && info.experts % info.ranks)
         return error_input(error,

@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "sim/new_file.h"
+
 bool command_parse(const struct command_help *help, GOptionEntry *entries, const struct command_output *output,
                    int *argc, char ***argv, int files_min, int files_max, GError **error)
 {
@@ -42,6 +44,7 @@ bool command_write(const struct command_help *help, const char *path, const stru
     if (info->counts) return error_input(error, "expected the choices of each token to write, found counts of experts");
     if (output->level < 0 || output->level > 19)
         return error_input(error, "--level: expected 1 to 19, found %d", output->level);
+    if (output->weights && !new_file_apart("--weights-output", output->weights, path, error)) return false;
     if (output->model) named.model = output->model;
     if (output->provenance) named.provenance = output->provenance;
     const struct trace_write_options options = { .format = output->format,
