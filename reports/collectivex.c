@@ -123,7 +123,8 @@ GString *collectivex_text(const struct record *record, GError **error)
                  combine = call_us(record, "combine", "time_us_max");
     const char *tokens = record_get(record, "num-tokens");
     if ((!isfinite(dispatch) && !isfinite(combine)) || !tokens || !g_ascii_isdigit(*tokens))
-        return error_null(error, "--format collectivex: expected a record with dispatch or combine and one number of "
+        return error_null(error, "--format collectivex: expected a record with the slowest rank's time of dispatch or "
+                                 "combine and one number of "
                                  "tokens, found none");
     GString *out =
         g_string_new("{\"version\": 1, \"record_type\": \"case-attempt\", \"generated_at\": null,\n  \"identity\": {");

@@ -115,7 +115,11 @@ static void verdict_whose_append(const struct record *record, const struct verdi
 {
     const char *steps = record_get(record, "steps"), *layers = record_get(record, "layers");
     if (v->phase && !compare_over_ranks(record, v->phase)) return;
-    g_string_append(out, v->slowest ? " (slowest rank" : " (mean over ranks");
+    const char *ranks = record_get(record, "num-ranks"), *phase = v->phase ? v->phase : v->layer[0].longest[0];
+    const struct record_row *some = record_find(record, phase, RECORD_ALL, "ranks_measured");
+    if (v->slowest) g_string_append(out, " (slowest rank");
+    else if (some && ranks) g_string_append_printf(out, " (mean over %g of %s ranks", some->value, ranks);
+    else g_string_append(out, " (mean over ranks");
     if (steps && layers)
         g_string_append_printf(out, "%s steps %s and layers %s", v->slowest ? ", mean over" : ",", steps, layers);
     verdict_others_append(record, v, out);

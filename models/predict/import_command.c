@@ -89,8 +89,9 @@ static GArray *given_options(const struct case_options *given)
 
 /* ---- the record of one case ---- */
 
-/* Records a phase's times and bandwidths by rank.  A rank with several lines counts with the mean of them. */
-static void phase_record(struct record *record, const GPtrArray *rows, const char *phase)
+/* Records a phase's times and bandwidths by rank.  A rank with several lines counts with the mean of them.  The slowest
+ * rank's time is known if all ranks were timed, or if the log says that it is this one. */
+static void phase_record(struct record *record, const GPtrArray *rows, const char *phase, uint32_t ranks_all)
 {
     static const struct {
         enum import_number number;
@@ -104,12 +105,14 @@ static void phase_record(struct record *record, const GPtrArray *rows, const cha
         g_autoptr(GHashTable) seen = g_hash_table_new(NULL, NULL);
         g_autofree double *of_rank = g_new(double, rows->len), *value = g_new(double, rows->len);
         uint32_t ranks = 0;
+        bool slowest = false;
         for (guint i = 0; i < rows->len; i++) {
             const struct import_row *row = g_ptr_array_index(rows, i);
             if (strcmp(row->cell[IMPORT_PHASE], phase) != 0 || !(row->number[kept[k].number] > 0) ||
                 !g_hash_table_add(seen, GINT_TO_POINTER(row->rank)))
                 continue;
             uint32_t count = 0;
+            slowest |= row->cell[IMPORT_TIMED] && strstr(row->cell[IMPORT_TIMED], "slowest rank");
             for (guint j = i; j < rows->len; j++) {
                 const struct import_row *other = g_ptr_array_index(rows, j);
                 if (strcmp(other->cell[IMPORT_PHASE], phase) == 0 && other->rank == row->rank &&
@@ -124,6 +127,10 @@ static void phase_record(struct record *record, const GPtrArray *rows, const cha
         record_add(record, phase, RECORD_ALL, kept[k].metric, stats_mean(of_rank, ranks), kept[k].unit);
         if (kept[k].number != IMPORT_US) continue;
         record_add(record, phase, RECORD_ALL, "time_us_median", stats_median(of_rank, ranks), "us");
+        if (ranks < ranks_all && !slowest) {
+            record_add(record, phase, RECORD_ALL, "ranks_measured", ranks, "");
+            continue;
+        }
         record_add(record, phase, RECORD_ALL, "time_us_max", stats_max(of_rank, ranks), "us");
         record_add(record, phase, RECORD_ALL, "time_us_min", stats_min(of_rank, ranks), "us");
     }
@@ -156,7 +163,7 @@ static bool case_of_row(const struct import_row *row, const struct case_options 
 }
 
 /* Records rows that name a layer once more, each under its phase and layer. */
-static void layers_record(struct record *record, const GPtrArray *rows)
+static void layers_record(struct record *record, const GPtrArray *rows, uint32_t ranks)
 {
     g_autoptr(GPtrArray) layered = g_ptr_array_new_with_free_func((GDestroyNotify)import_row_free);
     g_autoptr(GHashTable) seen = g_hash_table_new(g_str_hash, g_str_equal);
@@ -170,7 +177,8 @@ static void layers_record(struct record *record, const GPtrArray *rows)
     }
     for (guint i = 0; i < layered->len; i++) {
         const struct import_row *row = g_ptr_array_index(layered, i);
-        if (g_hash_table_add(seen, row->cell[IMPORT_PHASE])) phase_record(record, layered, row->cell[IMPORT_PHASE]);
+        if (g_hash_table_add(seen, row->cell[IMPORT_PHASE]))
+            phase_record(record, layered, row->cell[IMPORT_PHASE], ranks);
     }
 }
 
@@ -192,13 +200,14 @@ static bool record_case_write(const struct import_arguments *a, const GPtrArray 
     g_autoptr(GHashTable) seen = g_hash_table_new(g_str_hash, g_str_equal);
     case_words(record, first);
     case_record(&c, record);
+    const uint32_t ranks = case_ranks(&c);
     for (guint i = 0; i < rows->len; i++) {
         const struct import_row *row = g_ptr_array_index(rows, i);
         if (!g_hash_table_add(seen, row->cell[IMPORT_PHASE])) continue;
-        phase_record(record, rows, row->cell[IMPORT_PHASE]);
+        phase_record(record, rows, row->cell[IMPORT_PHASE], ranks);
         phase_words(record, row);
     }
-    layers_record(record, rows);
+    layers_record(record, rows, ranks);
     return record_write(record, a->record, a->record_format, error);
 }
 

@@ -4,6 +4,8 @@ grep -E 'record_type|tokens_per_rank|availability' cx.json | sed 's/"p50": [0-9.
 "$EPTWIN" import cx.json --output - 2>/dev/null | sed 's/,[0-9.]*$/,N/'
 "$EPTWIN" simulate --cluster h800-cx7 --num-ranks 8 --launch loop --format collectivex | grep -c '"pair_period": {"availability": "derived"'
 "$EPTWIN" import source/tests/golden/engines/torch211.json.gz --num-tokens 128 --num-ranks 8 --record cx2.json --format collectivex >out.txt
+echo "exit $?" # one rank's profile does not tell the slowest of 8
+"$EPTWIN" import source/tests/golden/engines/collectivex.json --case 1 --record cx2.json --format collectivex >out.txt
 grep -c '"origin": "eptwin-import"' cx2.json
 "$EPTWIN" import source/tests/golden/engines/collectivex.json --output - 2>/dev/null | cut -d, -f2-
 sed 's/"status": "success"/"status": "invalid"/' source/tests/golden/engines/collectivex.json >invalid.json
