@@ -358,7 +358,17 @@ static struct kernel_job *coll_job(const struct case_options *c, const struct ca
     if (!good) return NULL;
     struct coll_job *job = g_new(struct coll_job, 1);
     coll_job_init(job, &options, edges);
+    if (is_ag_rs(c)) job->routing = &load->routing;
     return &job->job;
+}
+
+static void tokens_record(const struct routing *routing, struct record *record)
+{
+    uint32_t most = 0;
+    for (uint32_t r = 0; r < routing->ranks; r++) most = MAX(most, routing->rank[r].tokens);
+    record_set(record, "num-tokens", "%u", most);
+    record_set(record, "num-topk", "%u", routing->topk);
+    record_set(record, "num-experts", "%u", routing->experts);
 }
 
 static void coll_job_record(const struct kernel_job *job, struct record *record)
@@ -367,6 +377,7 @@ static void coll_job_record(const struct kernel_job *job, struct record *record)
     if (coll->edges) edges_record(coll->edges, record);
     else record_set(record, "num-ranks", "%u", coll->options.ranks);
     record_set(record, "num-sms", "%u", coll->options.num_sms);
+    if (coll->routing) tokens_record(coll->routing, record);
 }
 
 static const char *coll_rate_metric(const struct case_options *c)

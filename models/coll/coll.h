@@ -81,7 +81,8 @@ const char *coll_options_refuse(const struct coll_options *options, const struct
 struct coll_job {
     struct kernel_job job;
     struct coll_options options;
-    const struct edges *edges; /* the messages of alltoallv; else NULL */
+    const struct edges *edges;     /* the messages of alltoallv; else NULL */
+    const struct routing *routing; /* ag_rs: the tokens, which only records tell; else NULL */
 };
 /* Copies options.  edges must outlive the job. */
 void coll_job_init(struct coll_job *job, const struct coll_options *options, const struct edges *edges);

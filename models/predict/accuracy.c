@@ -67,6 +67,12 @@ bool accuracy_find(const struct cluster *cluster, const char *kernel, const char
     return anywhere;
 }
 
+bool accuracy_tells(const struct case_options *c, const char *kernel)
+{
+    const bool by_rank = (c->size && strchr(c->size, '|')) || (c->tokens_per_rank && strcmp(kernel, "ag-rs") == 0);
+    return !c->fault && !c->slow && !by_rank;
+}
+
 char *accuracy_text(const struct accuracy *a)
 {
     return a->rows ? g_strdup_printf("%.0f %%%s", a->p90_pct, a->elsewhere ? " *" : "") : g_strdup("-");

@@ -90,9 +90,9 @@ static void phase_cells(const struct case_options *c, const struct record *recor
     g_autofree char *bound = compare_limit_text(&limit), *work = compare_limit_work(&limit);
     struct accuracy accuracy;
     accuracy_find(cluster, record_get(record, "kernel"), phase, accuracy_poster(c, record, cluster), &accuracy);
-    /* What was measured begins at one time on all ranks, no rank fails, and the machine is sound. */
-    const bool measured =
-        g_strcmp0(limit.resource, COMPARE_TIMEOUT) && g_strcmp0(limit.resource, COMPARE_LATE) && !c->fault && !c->slow;
+    /* What was measured begins at one time on all ranks, and no rank fails. */
+    const bool measured = g_strcmp0(limit.resource, COMPARE_TIMEOUT) && g_strcmp0(limit.resource, COMPARE_LATE) &&
+                          accuracy_tells(c, record_get(record, "kernel"));
     g_autofree char *off = measured ? accuracy_text(&accuracy) : g_strdup("-");
     text_table_cell(table, "%s", phase);
     number_cell(table, compare_slowest_us(record, phase));
@@ -135,7 +135,8 @@ static void title_append(const struct record *record, GString *out)
     const bool bytes = !matrix && size && !strchr(size, '|') && g_ascii_isdigit(size[strlen(size) - 1]); /* no unit */
     if (matrix || size) g_string_append_printf(out, "%s%s", matrix ? matrix : size, bytes ? " B" : "");
     else
-        g_string_append_printf(out, "%s token%s of %s each, %s of %s expert%s", record_get(record, "num-tokens"),
+        g_string_append_printf(out, "%s%s token%s of %s each, %s of %s expert%s",
+                               record_get(record, "tokens-per-rank") ? "up to " : "", record_get(record, "num-tokens"),
                                plural(record_get(record, "num-tokens")), record_get(record, "hidden"),
                                record_get(record, "num-topk"), record_get(record, "num-experts"),
                                plural(record_get(record, "num-experts")));

@@ -13,7 +13,7 @@ static char *backend_text(const struct which_backend *b)
 static const struct which_point *own_point(const struct which *w) { return w->points->pdata[0]; }
 
 /* The errors of a backend's dispatch or combine at a point.  If no dispatch or combine was measured alone, these are
- * the errors of its span of kernels.  What was measured ran on a sound machine. */
+ * the errors of its span of kernels. */
 static bool half_errors_find(const struct which *w, const struct which_point *p, uint32_t place, enum which_time half,
                              struct accuracy *errors)
 {
@@ -21,7 +21,7 @@ static bool half_errors_find(const struct which *w, const struct which_point *p,
     const char *phase = which_time_name(half), *poster = b->transport ? b->transport : "node";
     g_autofree char *span = g_strconcat(phase, "_span", NULL);
     *errors = (struct accuracy){ 0 };
-    if (w->base.fault || w->base.slow) return false;
+    if (!accuracy_tells(&w->base, b->kernel)) return false;
     return accuracy_find(w->cluster, b->kernel, phase, poster, errors) ||
            accuracy_find(w->cluster, b->kernel, span, poster, errors);
 }

@@ -177,3 +177,8 @@ simulate allgather --size '3|4'
 simulate allreduce --size '3|4'
 simulate ag-rs --tokens-per-rank '3|3' --num-experts 7
 simulate ag-rs --num-tokens 1048576 --num-ranks 64
+echo '# ag-rs: what of its tokens the case does not say, its trace does'
+$EPTWIN trace generate --num-ranks 4 --num-tokens 96 --num-topk 4 --num-experts 32 --output agrs.ept
+$EPTWIN simulate --cluster source/models/clusters/h200.ini --kernel ag-rs --trace agrs.ept --format text | head -1
+$EPTWIN simulate --cluster source/models/clusters/h200.ini --kernel ag-rs --tokens-per-rank '128|96|7' --format text | sed -n '1p;6,7p' |
+    cut -c1-56 | sed -E "s/ +[0-9.]{4,} +/ N /g"
