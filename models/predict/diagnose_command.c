@@ -71,12 +71,11 @@ static bool options_parse(struct diagnose_options *o, int argc, char **argv, GEr
     if (!o->list && g_strv_length(o->paths) != 1)
         return error_input(error,
                            "expected one table of measurements, as in: eptwin diagnose measured.csv --cluster FILE");
-    if (o->most < 0) return error_input(error, "--most: expected a whole number from 0, found %d", o->most);
+    if (o->most < 1) return error_input(error, "--most: expected a whole number from 1, found %d", o->most);
     const char *const inputs[] = { o->list ? "-" : o->paths[0], o->baseline ? o->baseline : "-" };
     if (o->output && (!new_file_possible(o->output, error) || !new_file_spares(o->output, inputs, 2, error)))
         return false;
     if (!o->jobs) o->jobs = (int)g_get_num_processors();
-    if (!o->most) o->most = 3;
     return true;
 }
 
@@ -162,7 +161,7 @@ static int diagnose(struct diagnose_options *o, GError **error)
 int command_diagnose(int argc, char **argv)
 {
     GError *error = NULL;
-    struct diagnose_options options = { 0 };
+    struct diagnose_options options = { .most = 3 };
     case_init(&options.base);
     int status = EXIT_OK;
     if (options_parse(&options, argc, argv, &error)) {

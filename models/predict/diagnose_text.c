@@ -169,7 +169,7 @@ void diagnosis_text(const struct diagnosis *d, const struct validate_table *tabl
     uint32_t shown = 0;
     const bool convincing = answer == ANSWER_CAUSE;
     if (!convincing && d->verdict_count)
-        g_string_append_printf(out, "Likeliest, none of these explains it (%.0f %%).  The nearest:\n\n", 100 * d->none);
+        g_string_append_printf(out, "Likeliest, it is none of these (%.0f %%).  The nearest:\n\n", 100 * d->none);
     for (uint32_t i = 0; i < d->verdict_count && shown < most; i++) {
         if (told_before(d, i, table->row_count)) continue;
         verdict_append(&d->verdict[i], ++shown, out);

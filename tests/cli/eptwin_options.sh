@@ -13,7 +13,7 @@ done
 echo '# values'
 for words in 'sweep --top x' 'simulate --cluster' 'sweep --top 99999999999' 'compare --max-error=much a b' 'tune -j2 more' 'measure more' \
              'simulate --hook=7' 'trace generate x.ept --num-ranks 010' 'sweep -j 0x2' 'which --jobs 0' 'tune --slack nan' \
-             'compare --max-error 1e400 a b' 'step --batch 032 --net deepseek-v3 --num-ranks 8' \
+             'diagnose --most 0 x.csv' 'compare --max-error 1e400 a b' 'step --batch 032 --net deepseek-v3 --num-ranks 8' \
              'simulate --num-ranks 2 --cluster h200 --set gpu.sms=0132' \
              'step --clock 0x1 --net deepseek-v3 --num-ranks 8 --cluster h200'; do
     $EPTWIN $words; echo "status $?"
