@@ -210,6 +210,8 @@ bool new_file_spares(const char *path, const char *const *inputs, size_t count, 
 bool new_file_apart(const char *option, const char *path, const char *output, GError **error)
 {
     const char *const other = output ? output : "-";
+    struct stat found;
+    if (strcmp(path, other) == 0 && stat(path, &found) == 0 && S_ISCHR(found.st_mode)) return true; /* /dev/null */
     if (strcmp(path, other) != 0 && new_file_spares(path, &other, 1, NULL)) return true;
     if (strcmp(other, "-") != 0)
         return error_input(error, "%s: expected another file than that of --output, found %s", option, path);

@@ -34,7 +34,8 @@ bool new_file_possible(const char *path, GError **error);
 /* Whether path leads to a file that is none of the inputs, even under another name.  If not, sets *error.  "-" is never
  * an input. */
 bool new_file_spares(const char *path, const char *const *inputs, size_t count, GError **error);
-/* Whether the file of an option is another one than that of --output (NULL: standard output).  If not, sets *error. */
+/* Whether the file of an option is another one than that of --output (NULL: standard output).  If not, sets *error.
+ * /dev/null may be both. */
 bool new_file_apart(const char *option, const char *path, const char *output, GError **error);
 
 #endif

@@ -230,6 +230,9 @@ TEST("inputs spared")
               new_file_spares(temporary_path("new"), inputs, 2, NULL));
     CU_ASSERT(new_file_spares("-", (const char *const[]){ "-" }, 1, NULL));
     CU_ASSERT(new_file_spares("/dev/null", (const char *const[]){ "/dev/null" }, 1, NULL));
+    CU_ASSERT(new_file_apart("--timeline", "/dev/null", "/dev/null", NULL));
+    CU_ASSERT(!new_file_apart("--timeline", "-", NULL, NULL));
+    CU_ASSERT(!new_file_apart("--timeline", "one", "one", NULL) && new_file_apart("--timeline", "one", "two", NULL));
     static const char *const names[] = { "a", "b", "hard", "soft" };
     for (size_t i = 0; i < G_N_ELEMENTS(names); i++) g_unlink(temporary_path(names[i]));
 }
