@@ -223,7 +223,9 @@ static bool options_parse(int argc, char **argv, struct replay_plan *plan, GErro
     case_topics(plan->case_options, topics + 2);
     bool fine = command_line_parse(&line, argc, argv, NULL, error);
     if (fine && (warmup < 0 || warmup > 1000000 || repeat < 1 || repeat > 1000000)) {
-        error_input(error, "--warmup, --repeat: expected 0 or 1 up to 1000000, found %d and %d", warmup, repeat);
+        const bool first = warmup < 0 || warmup > 1000000;
+        error_input(error, "--%s: expected a whole number from %d to 1000000, found %d", first ? "warmup" : "repeat",
+                    first ? 0 : 1, first ? warmup : repeat);
         fine = false;
     }
     plan->waits = waits;

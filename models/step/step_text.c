@@ -269,7 +269,8 @@ void step_text_append(GString *out, const struct step_plan *p, const struct step
     g_string_append_printf(out, "%s", p->net->name);
     if (p->costs.work) g_string_append_printf(out, " and %u token%s a rank", p->batch, p->batch == 1 ? "" : "s");
     else
-        g_string_append_printf(out, ", %s of %u token%s a GPU, context %g", step_phase_name(p->phase), p->batch,
+        g_string_append_printf(out, ", %s of %u token%s a GPU, context %g",
+                               p->phase == STEP_TRAIN ? "training" : step_phase_name(p->phase), p->batch,
                                p->batch == 1 ? "" : "s", p->costs.context);
     g_string_append_printf(out, ", %u rank%s of %s, %s, %s\n\n", ranks, ranks == 1 ? "" : "s", p->run.cluster->name,
                            p->c.kernel, step_overlap_name(p->run.overlap));

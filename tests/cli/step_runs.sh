@@ -42,7 +42,7 @@ for schedule in sequential two-batch; do
     grep -E '^step,all,(time_us|tflops_gpu|hidden_pct|weights_gb)|^(up|attention|dispatch|combine)[a-z_]*,all,(time_us|source),' \
         $schedule.csv
 done
-$step $train --schedule two-batch --explain | sed -n '/^  TFLOP/,/^$/p; /^Under continuous/,$p'
+$step $train --schedule two-batch --explain | sed -n '1p; /^  TFLOP/,/^$/p; /^Under continuous/,$p'
 echo "# the user's table knows passes"
 printf 'op,gpu,dtype,shape,tokens,context,us\nup_wgrad,h800,fp8,7168,4096,16,5000\n' >own.csv
 $step $train --table own.csv --format text | grep '^up'
