@@ -174,6 +174,16 @@ static bool html_spares(const struct sweep_arguments *a, const char *path, GErro
 
 static void table_unref(gpointer table) { sweep_table_free(table); }
 
+/* Ranks the page's points as --best says, if this is the time of one phase, which is all that a page shows. */
+static void table_rank(const struct sweep_arguments *a, struct sweep_table *table)
+{
+    struct sweep_goal goal;
+    if (!a->best || !sweep_goal_parse(a->best, &goal, NULL)) return;
+    const int phase = goal.phase[1] ? -1 : sweep_table_phase(table, goal.phase[0]);
+    if (phase >= 0 && strcmp(goal.metric, "slowest_us") == 0) table->goal = phase;
+    sweep_goal_clear(&goal);
+}
+
 /* Writes the page of the results, if it is wanted. */
 static bool html_write(const struct sweep_arguments *a, const char *path, GError **error)
 {
@@ -182,6 +192,7 @@ static bool html_write(const struct sweep_arguments *a, const char *path, GError
     g_autofree char *text = whole_file_read(path, SWEEP_FILE_BYTES_MAX, &size_bytes, error);
     struct sweep_table *table = text ? sweep_table_parse(path, text, error) : NULL;
     if (!table) return false;
+    table_rank(a, table);
     const char *compared = a->compare ? case_option_find(a->compare) : NULL;
     if (a->compare) table->compare = sweep_table_name(table, compared ? compared : a->compare);
     g_autoptr(GPtrArray) cases = g_ptr_array_new(), sweeps = g_ptr_array_new_with_free_func(table_unref);

@@ -161,3 +161,4 @@ echo '# table and page have one rule, also where the phase that takes longest do
 $EPTWIN sweep --cluster h200 --kernel p2p --num-ranks 2 --size 1KiB,2KiB --output two.csv >/dev/null
 awk -F, -v OFS=, '/^[01],/ { $7 = $3 == "put" ? 10 - 9 * $1 : $3 == "get" ? 9 : 1 } { print }' two.csv >drawn.csv
 $EPTWIN sweep show drawn.csv --html two.html | awk 'NR == 1 { print $2 }' && grep -o 'Put: [^;]*' two.html
+$EPTWIN sweep show drawn.csv --best get.slowest_us --html two.html | awk 'NR == 1 { print $2 }' && grep -o 'Get: [^;]*' two.html
