@@ -263,10 +263,11 @@ static void compare_diagnosis_append(const struct compare *compare, GString *out
 {
     const double slower = compare_slower(compare);
     if (slower < WORTH_A_DIAGNOSIS || !compare_record_predicted(compare->predicted) || compare_what_if(compare)) return;
-    g_string_append_printf(out,
-                           "Measured up to %.1f times as slow as predicted: what could explain it, eptwin diagnose "
-                           "says of the measured record with --cluster FILE.\n",
-                           slower);
+    g_string_append_printf(
+        out,
+        "Measured up to %.1f times as slow as predicted (means over ranks): what could explain it, eptwin diagnose "
+        "says of the measured record with --cluster FILE.\n",
+        slower);
 }
 
 /* Appends "20.0 % too low", or nothing if the prediction is right. */

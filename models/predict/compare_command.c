@@ -147,14 +147,15 @@ static bool compare_pair_diagnose(const struct compare_pair *pair, struct machin
     return diagnosis != NULL;
 }
 
-/* Gathers the pairs' errors of mean times in one phase (NULL: in all phases).  pair_of gets the pair of each error. */
+/* Gathers the pairs' errors of mean times in one phase (NULL: in all phases).  pair_of gets the pair of each error. Two
+ * predictions have no error. */
 static GArray *compare_errors_gather(const struct compare_pair *pairs, guint count, const char *phase, GArray *pair_of)
 {
     GArray *errors = g_array_new(FALSE, FALSE, sizeof(double));
     g_array_set_size(pair_of, 0);
     for (guint p = 0; p < count; p++) {
         const GArray *rows = pairs[p].compare->rows;
-        for (guint i = 0; i < rows->len; i++) {
+        for (guint i = 0; i < rows->len && !compare_what_if(pairs[p].compare); i++) {
             const struct compare_row *row = &g_array_index(rows, struct compare_row, i);
             if (row->rank != RECORD_ALL || strcmp(row->metric, "time_us") != 0) continue;
             if (compare_phase_of_layer(row->phase)) continue; /* the phase of all layers contains it */

@@ -40,5 +40,6 @@ grep -c error_pct table.json
 sed 's/time_us,200/time_us,158/' measured.csv >other.csv
 "$EPTWIN" compare predicted.csv measured.csv predicted.csv other.csv --max-error 15 | tail -6
 echo "exit ${PIPESTATUS[0]}"
+"$EPTWIN" compare predicted.csv measured.csv predicted.csv predicted.csv | sed -n "/^error of/,/^all/p" # two predictions have no error
 "$EPTWIN" compare predicted.csv measured.csv --max-error 20.5 >/dev/null
 echo "exit $?"
