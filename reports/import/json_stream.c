@@ -42,7 +42,8 @@ struct json_stream *json_stream_open(const char *path, GError **error)
     if (opened && archive_read_next_header(s->archive, &entry) <= ARCHIVE_EOF && archive_errno(s->archive) == 0)
         return s;
     const char *cause = archive_error_string(s->archive);
-    if (!opened) error_input(error, "%s: cannot open: %s", s->path, g_strerror(archive_errno(s->archive)));
+    const int number = archive_errno(s->archive); /* of the system, or below 0 of libarchive */
+    if (!opened && number > 0) error_input(error, "%s: cannot open: %s", s->path, g_strerror(number));
     else error_input(error, "%s: cannot read: %s", s->path, cause ? cause : "damaged");
     json_stream_close(s);
     return NULL;

@@ -35,3 +35,7 @@ cat >one.json <<'END'
  "ts": 100, "dur": 63, "args": {"device": 0, "stream": 7}}]}
 END
 "$EPTWIN" explain-trace one.json --cluster h800-cx7 --num-tokens 128 | head -1
+
+# A profile whose download broke off.
+head -c 3000 $files/torch_late.rank0.json.gz >cut.json.gz
+refused explain-trace cut.json.gz --cluster h200
