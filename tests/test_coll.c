@@ -411,6 +411,20 @@ TEST("rings in a mesh")
     CU_ASSERT_DOUBLE_EQUAL(next_us / us(phase_ps(&mesh, &cluster, "reducescatter")), 4, 0.4);
 }
 
+/* Each of seven workers begins with another peer, so a GPU sends by all its links: 29.4 MB at 100 GB/s. */
+TEST("the hybrid all-gather in a mesh")
+{
+    struct cluster cluster = support_cluster(8);
+    struct coll_options o = options_of(COLL_ALLGATHER, 8, 8);
+    cluster.gpu.store_sm_rate_bps = 800000000000;
+    cluster.nvlink.over = CLUSTER_PEERS_BY_XGMI;
+    o.algorithm = COLL_HYBRID;
+    o.size_bytes = 4 << 20;
+    o.num_sms = 7;
+    const struct coll_job job = job_make(&o, NULL);
+    CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&job, &cluster, "allgather")), 294, 40);
+}
+
 /* MPI's peer answers each window of messages.  The next window is sent after the answer, which travels like a signal
  * and not like an acknowledgement. */
 TEST("windows of MPI")

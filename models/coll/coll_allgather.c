@@ -207,6 +207,15 @@ static uint32_t copier_node(const struct copier *c)
     return (c->rank->node + c->rank->nodes - c->block) % c->rank->nodes;
 }
 
+/* The place within the node of the peer that gets the block next.  Each worker begins with another peer, so that all
+ * links of a mesh are used at the same time. */
+static uint32_t copier_peer(const struct copier *c)
+{
+    const struct gather_rank *r = c->rank;
+    const uint32_t others = r->peers > 1 ? r->peers - 1 : 1, turn = (uint32_t)(c - r->copier) + c->peer;
+    return (r->place + 1 + turn % others) % r->peers;
+}
+
 /* Whether the next block has come as far as byte `end`, where the worker's part of it ends. */
 static bool copier_has(const struct copier *c, uint64_t end)
 {
@@ -233,7 +242,7 @@ static enum worker_step copier_step(struct fabric_worker *w)
         const uint32_t node = copier_node(c);
         if (!copier_has(c, end)) return WORKER_WAIT;
         for (; c->peer < r->peers - 1; c->peer++, c->stored = 0) {
-            const uint16_t target = (uint16_t)(r->node * r->peers + (r->place + 1 + c->peer) % r->peers);
+            const uint16_t target = (uint16_t)(r->node * r->peers + copier_peer(c));
             const int rc = block_store(&r->base, w, target, node * r->peers + r->place, begin, end, &c->stored);
             if (rc) return coll_step_of(rc);
             const struct fabric_signal signal = { .value = (uint64_t)(r->base.turn - 1) * r->nodes + c->block + 1,
@@ -256,7 +265,7 @@ static void copier_describe(const struct fabric_worker *w, char *text, size_t te
     uint32_t peer = r->node * r->peers;
     if (c->block == r->nodes)
         for (uint32_t place = 0; place < r->peers - 1 && copier_heard(c, number, place); place++) peer++;
-    else if (copier_has(c, part_begin(r->base.options, number + 1))) peer += (r->place + 1 + c->peer) % r->peers;
+    else if (copier_has(c, part_begin(r->base.options, number + 1))) peer += copier_peer(c);
     else peer = copier_node(c) * r->peers + r->place;
     snprintf(text, text_size, "allgather copies %u waits for rank %u: %u blocks of %u stored to %u peers", number, peer,
              c->block, r->nodes, r->peers - 1);
