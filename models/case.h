@@ -132,6 +132,9 @@ uint32_t case_tokens(const struct case_options *c);
 enum { CASE_SMS_DEFAULT = 24 }; /* num-sms of the normal kernels' public tests; many other kernels use the whole GPU */
 enum { CASE_SMS_MORI = 80 };    /* block_num, the number of blocks, in MoRI's configuration */
 
+/* Whether the cluster's GPUs are Blackwell's; false without a cluster. */
+bool case_blackwell(const struct cluster *cluster);
+
 /* A sentence for the user about a default that may surprise.  NULL if there is none.  Free with g_free(). */
 char *case_note(const struct case_options *c);
 

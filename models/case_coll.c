@@ -246,8 +246,8 @@ static uint64_t links_bps(const struct cluster *cluster)
     return line_bps ? line_bps : hopper_gbs * GBS;
 }
 
-/* Whether the GPU's links are as fast as Blackwell's. */
-static bool links_fast(const struct cluster *cluster) { return links_bps(cluster) > 700 * GBS; }
+/* Blackwell's links are the only ones so fast. */
+bool case_blackwell(const struct cluster *cluster) { return links_bps(cluster) > 700 * GBS; }
 
 /* The rate in GB/s that NCCL's search gives a ring between nodes: the highest rate in its list that the NIC reaches
  * (search.cc). */
@@ -287,7 +287,7 @@ static void nccl_find(const struct case_options *c, const struct cluster *cluste
 {
     struct coll_nccl *nccl = &o->nccl;
     nccl->bus_bps = links_bps(cluster) / 4 * 3;
-    nccl->blackwell = links_fast(cluster);
+    nccl->blackwell = case_blackwell(cluster);
     nccl->before_229 = g_strcmp0(c->nccl, "2.28") == 0;
     nccl->mesh = cluster && cluster->nvlink.over == CLUSTER_PEERS_BY_XGMI;
     nccl->apart = nccl->before_229 || nccl->mesh;
@@ -303,7 +303,7 @@ static uint32_t sms_default(const struct case_options *c, const struct cluster *
 {
     const bool messages = is_alltoallv(c) && g_strcmp0(c->issue, "nccl") == 0; /* NCCL's messages take a power of
                                                                                 * two of channels */
-    return messages || (case_by_nccl(c) && links_fast(cluster)) ? SMS_FAST : CASE_SMS_DEFAULT;
+    return messages || (case_by_nccl(c) && case_blackwell(cluster)) ? SMS_FAST : CASE_SMS_DEFAULT;
 }
 
 /* Checks that the kernel has the algorithm and the protocol that the case asks for.  Each algorithm belongs to one

@@ -233,6 +233,15 @@ static void writes_note(const struct case_options *c, const struct cluster_gpu *
                 "1.8 times as long as predicted here\n");
 }
 
+/* Prints a note about experts that run on other tensor cores than those of the kernel's sheet (MEGA_MULTIPLY). */
+static void tensors_note(const struct case_options *c, const struct cluster *cluster)
+{
+    if (case_kernel_in(c, "mega-moe") && !case_blackwell(cluster))
+        fprintf(stderr,
+                "eptwin simulate: note: mega-moe is for Blackwell: its experts count as on a B200's tensor cores, "
+                "2438 TFLOPS\n");
+}
+
 int command_simulate(int argc, char **argv)
 {
     struct case_options c;
@@ -258,6 +267,7 @@ int command_simulate(int argc, char **argv)
         g_autofree char *note = case_note(&c);
         if (note) fprintf(stderr, "eptwin simulate: note: %s\n", note);
         writes_note(&c, &cluster->gpu);
+        tensors_note(&c, cluster);
     }
     return good ? EXIT_OK : command_line_fail("simulate", error);
 }

@@ -10,6 +10,8 @@ for refused in '--dtype bf16' '--hidden 128' '--intermediate 100' '--num-sms 7' 
     run simulate --cluster gb200 $case $refused
 done
 # shellcheck disable=SC2086
+run simulate --cluster h20 $case --output /dev/null
+# shellcheck disable=SC2086
 "$EPTWIN" replay $case --num-tokens 20 --num-sms 4 --repeat 3 --warmup 1 --data random --no-bind >replayed.csv
 echo "replay: status $?"
 grep -E 'checks|^mega_moe[a-z_]*,all,time_us,' replayed.csv | sed 's/,time_us,.*/,time_us/'
