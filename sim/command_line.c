@@ -269,7 +269,7 @@ static bool number_refuse(const GOptionEntry *e, const char *expected, const cha
     return error_input(error, "--%s: expected %s, found '%s'", e->long_name, expected, text);
 }
 
-/* Writes the number that the text of an option gives to the option's variable. */
+/* Writes the number that the text of an option gives to the option's variable.  --jobs of any command is at least 1. */
 static bool number_store(const GOptionEntry *e, const char *text, GError **error)
 {
     const bool wide = e->arg == G_OPTION_ARG_INT64, jobs = strcmp(e->long_name, "jobs") == 0;
@@ -289,11 +289,15 @@ static bool number_store(const GOptionEntry *e, const char *text, GError **error
     return true;
 }
 
+/* Stores the texts that numbers_as_texts() had written, in its order.  NULL: the option was not given. */
 static bool numbers_store(const struct command_line *line, char *const *text, GError **error)
 {
     for (const struct command_topic *t = line->topics; t->title; t++)
-        for (const GOptionEntry *e = t->entries; e->long_name; e++)
-            if (is_number(e) && *text++ && !number_store(e, text[-1], error)) return false;
+        for (const GOptionEntry *e = t->entries; e->long_name; e++) {
+            if (!is_number(e)) continue;
+            if (*text && !number_store(e, *text, error)) return false;
+            text++;
+        }
     return true;
 }
 
@@ -330,7 +334,9 @@ bool command_line_parse(const struct command_line *line, int argc, char **argv, 
     g_autoptr(GOptionContext) context = g_option_context_new(NULL);
     g_option_context_set_help_enabled(context, FALSE);
     g_autoptr(GArray) entries = g_array_new(TRUE, TRUE, sizeof(GOptionEntry));
-    g_auto(GStrv) text = g_new0(char *, OPTIONS_MAX + 1);
+    g_autoptr(GPtrArray) texts = g_ptr_array_new_with_free_func(g_free); /* NULL where an option is not given */
+    g_ptr_array_set_size(texts, OPTIONS_MAX);
+    char **const text = (char **)texts->pdata;
     size_t numbers = 0;
     for (const struct command_topic *t = line->topics; t->title; t++)
         numbers += numbers_as_texts(t->entries, entries, text + numbers);
