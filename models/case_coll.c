@@ -149,6 +149,7 @@ static bool size_set(const struct case_options *c, const struct case_load *load,
     o->size_bytes = o->kernel == COLL_P2P ? 64 << 10 : 1 << 20;
     if (o->kernel == COLL_AG_RS) return tokens_set(c, load, o, error);
     if (!c->size) return true;
+    /* Without rows, all ranks have the same size, also if the case gives one for each. */
     const char *last = is_by_rank(c) ? strrchr(c->size, '|') + 1 : c->size;
     if (!load->rows) return size_parse(last, 1, &o->size_bytes, error);
     o->rows = load->rows;
@@ -290,7 +291,6 @@ static void nccl_find(const struct case_options *c, const struct cluster *cluste
     nccl->blackwell = case_blackwell(cluster);
     nccl->before_229 = g_strcmp0(c->nccl, "2.28") == 0;
     nccl->mesh = cluster && cluster->nvlink.over == CLUSTER_PEERS_BY_XGMI;
-    nccl->apart = nccl->before_229 || nccl->mesh;
     nccl->found = nccl->blackwell ? 16 : 12;
     nccl->channels = 2 * nccl->found;
     if (cluster && o->ranks > c->ranks_per_node) nccl_find_between(c, cluster, nccl);

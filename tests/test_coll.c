@@ -162,7 +162,7 @@ TEST("blocks of different sizes in all worlds")
         o.rows = rows;
         o.algorithm = COLL_RING;
         if (i % 3) o.protocol = COLL_ANY;
-        o.nccl.before_229 = o.nccl.apart = i % 2;
+        o.nccl.before_229 = i % 2;
         o.num_sms = o.nccl.channels = 1 + i % 5;
         job_check(&o, NULL, i % 7 == 3, 4);
     }

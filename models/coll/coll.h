@@ -41,12 +41,10 @@ struct coll_nccl {
     uint32_t channels; /* the most channels of a kernel; each has an SM */
     uint64_t bus_bps;  /* bits per second of all rings together */
     bool before_229;   /* NCCL is older than 2.29.2 */
-    bool mesh;         /* each pair of a node's ranks has a link of its own */
-    bool apart; /* broadcasts of a group stay apart: NCCL before 2.29.2, and RCCL, which by default does not make one
-                 * kernel of them */
-    bool blackwell;   /* the GPUs are Blackwell's, for which NCCL's tuner has other numbers */
-    bool split_lines; /* NICs are behind the CPU, which may split the write of a line in two; NCCL then does not choose
-                       * LL128 between nodes */
+    bool mesh;         /* each pair of a node's ranks has a link of its own, and the library is RCCL */
+    bool blackwell;    /* the GPUs are Blackwell's, for which NCCL's tuner has other numbers */
+    bool split_lines;  /* NICs are behind the CPU, which may split the write of a line in two; NCCL then does not choose
+                        * LL128 between nodes */
 };
 
 struct coll_options {

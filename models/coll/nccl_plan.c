@@ -243,7 +243,8 @@ bool nccl_gathers_blocks(const struct coll_options *o)
 {
     uint32_t roots = 0;
     for (uint32_t r = 0; r < o->ranks; r++) roots += coll_size_of(o, r) > 0;
-    return o->kernel == COLL_ALLGATHER && !o->nccl.apart && roots > 1;
+    const bool apart = o->nccl.before_229 || o->nccl.mesh; /* RCCL has NCCL_ALLGATHERV_ENABLE off */
+    return o->kernel == COLL_ALLGATHER && !apart && roots > 1;
 }
 
 /* NCCL chooses as for an all-gather whose blocks all have the size of the largest.  Chunks are those of a broadcast.
