@@ -32,7 +32,7 @@ TEST("refusals")
 {
     const struct moe_options fine = moe_options_small(MOE_ONE_SIDED, 8, 8);
     moe_test_refused(&fine, NULL);
-    MOE_REFUSED("num-ranks: one-sided kernels reach ranks of one NVLink domain, here of 4, found 8",
+    MOE_REFUSED("num-ranks: expected at most 4 for one-sided kernels, which stay in one NVLink domain, found 8",
                 o.ranks_per_node = 4);
     MOE_REFUSED("num-ranks: one-sided takes at most 64, found 65", o.ranks = o.ranks_per_node = o.experts = 65);
     MOE_REFUSED("num-topk: one-sided takes 1, 2, 4, 6, 8, 10 or 16, found 3", o.topk = 3);

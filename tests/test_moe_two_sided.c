@@ -35,7 +35,7 @@ TEST("refusals")
 {
     const struct moe_options fine = moe_options_small(MOE_TWO_SIDED, 8, 8);
     moe_test_refused(&fine, NULL);
-    MOE_REFUSED("num-ranks: two-sided kernels reach ranks of one NVLink domain, here of 4, found 8",
+    MOE_REFUSED("num-ranks: expected at most 4 for two-sided kernels, which stay in one NVLink domain, found 8",
                 o.ranks_per_node = 4);
     MOE_REFUSED("num-sms: two-sided takes at least 18 for 65 ranks, found 17",
                 o.ranks = o.ranks_per_node = o.experts = 65, o.num_sms = 17);

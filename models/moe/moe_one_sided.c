@@ -13,8 +13,8 @@ static const char *const phase_names[OS_PHASES + 1] = { "dispatch_prepare", "dis
 const char *os_limits_refuse(const struct moe_options *o, const char *name, char *text, size_t text_size)
 {
     if (o->ranks > o->ranks_per_node)
-        KERNEL_REFUSE("num-ranks: %s kernels reach ranks of one NVLink domain, here of %u, found %u", name,
-                      o->ranks_per_node, o->ranks);
+        KERNEL_REFUSE("num-ranks: expected at most %u for %s kernels, which stay in one NVLink domain, found %u",
+                      o->ranks_per_node, name, o->ranks);
     return ht_refuse(o, text, text_size);
 }
 

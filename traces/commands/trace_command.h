@@ -17,9 +17,9 @@ struct command_help {
     const char *name, *usage, *summary, *examples;
 };
 
+struct command_output;
 /* Parses options, and checks that files_min to files_max words are left in argv[1..].  The file of --output, if output
  * is not NULL, is the last word.  With --help, prints the help and exits. */
-struct command_output;
 bool command_parse(const struct command_help *help, GOptionEntry *entries, const struct command_output *output,
                    int *argc, char ***argv, int files_min, int files_max, GError **error);
 
