@@ -444,7 +444,7 @@ static bool value_refuse(const struct field *f, const char *expected, const char
 static bool count_set(struct case_options *c, const struct field *f, const char *text, GError **error)
 {
     guint64 value;
-    if (text_is_whole(text) && g_ascii_string_to_unsigned(text, 10, f->least, f->most, &value, NULL)) {
+    if (text_whole(text, f->least, f->most, &value)) {
         *field_u32(c, f) = (uint32_t)value;
         return true;
     }
@@ -486,8 +486,7 @@ static bool field_set(struct case_options *c, const struct field *f, const char 
     case FIELD_FLAG: return flag_set(c, f, text, error);
     case FIELD_CHOICE: return choice_set(c, f, text, error);
     case FIELD_SEED:
-        if (!g_ascii_string_to_unsigned(text, 10, 0, G_MAXUINT64, &seed, NULL))
-            return value_refuse(f, "a whole number of 64 bits", text, error);
+        if (!text_whole(text, 0, G_MAXUINT64, &seed)) return value_refuse(f, "a whole number of 64 bits", text, error);
         *field_u64(c, f) = seed;
         return true;
     case FIELD_TEXT:

@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <string.h>
 #include "models/backends.h"
+#include "sim/text.h"
 #include "sim/units.h"
 
 static bool case_is(const char *value, const char *word) { return strcmp(value, word) == 0; }
@@ -114,7 +115,7 @@ static bool failures_parse(const char *text, struct moe_options *o, GError **err
         g_auto(GStrv) side = g_strsplit(part[i], "@", 2);
         guint64 rank = 0;
         uint32_t which = 0;
-        bool good = g_strv_length(side) == 2 && g_ascii_string_to_unsigned(side[0], 10, 0, UINT16_MAX, &rank, NULL);
+        bool good = g_strv_length(side) == 2 && text_whole(side[0], 0, UINT16_MAX, &rank);
         while (good && which < G_N_ELEMENTS(call) && !case_is(side[1], call[which])) which++;
         if (!good || which == G_N_ELEMENTS(call))
             return error_input(error, "fail: expected RANK@dispatch, RANK@combine or RANK@clean, found '%s'", part[i]);

@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <string.h>
+#include "sim/text.h"
 #include "sim/units.h"
 #include "traces/edges_make.h"
 #include "traces/generate.h"
@@ -24,7 +25,7 @@ static uint32_t *tokens_parse(const struct case_options *c, GError **error)
     if (!good) error_input(error, "tokens-per-rank: expected %u numbers divided by '|', found %u", c->num_ranks, count);
     for (guint i = 0; good && i < count; i++) {
         guint64 value = 0;
-        good = g_ascii_string_to_unsigned(part[i], 10, 0, 1 << 20, &value, NULL);
+        good = text_whole(part[i], 0, 1 << 20, &value);
         if (!good)
             error_input(error, "tokens-per-rank: expected whole numbers from 0 to %u, found '%s'", 1 << 20, part[i]);
         tokens[i] = (uint32_t)value;

@@ -8,6 +8,7 @@
 #include "sim/command_line.h"
 #include "sim/new_file.h"
 #include "sim/share.h"
+#include "sim/text.h"
 #include "sim/units.h"
 
 static command_function list_run, show_run, check_run, backends_run, keys_run;
@@ -96,7 +97,7 @@ static bool show_parse(struct show_arguments *a, int argc, char **argv, GError *
     const guint count = g_strv_length(a->words);
     if (count < 1 || count > 2)
         return error_input(error, "expected FILE [NODES], found %s", count ? "more words" : "none");
-    if (count == 2 && !g_ascii_string_to_unsigned(a->words[1], 10, 1, NODES_MAX, &a->nodes, NULL))
+    if (count == 2 && !text_whole(a->words[1], 1, NODES_MAX, &a->nodes))
         return error_input(error, "NODES: expected a whole number from 1 to %d, found '%s'", NODES_MAX, a->words[1]);
     return !a->marks || a->svg || error_input(error, "--mark: needs --svg");
 }

@@ -72,19 +72,17 @@ static bool nic_parse(const char *text, struct plan *p, GError **error)
     if (length < 2 || g_ascii_toupper(rate[length - 1]) != 'G') return refuse(error, "nic", expected, text);
     rate[length - 1] = '\0';
     p->ports = 1;
-    if (!g_ascii_string_to_unsigned(part[0], 10, 1, 1024, &p->nics, NULL) ||
-        (count == 3 && !g_ascii_string_to_unsigned(part[1], 10, 1, 8, &p->ports, NULL)) ||
-        !g_ascii_string_to_unsigned(rate, 10, 100, 800, &p->gbit, NULL))
+    if (!text_whole(part[0], 1, 1024, &p->nics) || (count == 3 && !text_whole(part[1], 1, 8, &p->ports)) ||
+        !text_whole(rate, 100, 800, &p->gbit))
         return refuse(error, "nic", expected, text);
     return true;
 }
 
 static bool over_parse(const char *text, double *over, GError **error)
 {
-    char *end;
-    *over = g_ascii_strtod(text, &end);
-    if (end != text && !strcmp(end, ":1")) end += 2;
-    if (end != text && !*end && *over >= 1 && *over <= 1000) return true;
+    const char *end = text_decimal(text, over);
+    if (end && !strcmp(end, ":1")) end += 2;
+    if (end && !*end && *over >= 1 && *over <= 1000) return true;
     return refuse(error, "oversubscription", "a ratio such as 2:1", text);
 }
 

@@ -66,7 +66,7 @@ bool cluster_parse_size(const char *text, uint64_t *size_bytes)
 static bool parse_count(const char *text, uint32_t *count)
 {
     guint64 value;
-    if (!text_is_whole(text) || !g_ascii_string_to_unsigned(text, 10, 1, COUNT_MAX, &value, NULL)) return false;
+    if (!text_whole(text, 1, COUNT_MAX, &value)) return false;
     *count = (uint32_t)value;
     return true;
 }
@@ -84,8 +84,7 @@ static bool parse_nics_of(const char *text, struct cluster_nics_of *of)
     for (char **w = word; *w; w++) {
         guint64 nic;
         if (!**w) continue;
-        if (of->count == CLUSTER_NICS_OF_MAX || !g_ascii_string_to_unsigned(*w, 10, 0, UINT16_MAX, &nic, NULL))
-            return false;
+        if (of->count == CLUSTER_NICS_OF_MAX || !text_whole(*w, 0, UINT16_MAX, &nic)) return false;
         of->nic[of->count++] = (uint16_t)nic;
     }
     return of->count > 0;
@@ -185,12 +184,10 @@ uint64_t cluster_curve_ps(const struct cluster_curve *curve, uint64_t size_bytes
 /* Appends the pairs of one word: "8", or "0-7". */
 static bool parse_pairs(const char *word, uint8_t round, struct cluster_cpcs *cpcs)
 {
-    char *end;
-    const uint64_t first = g_ascii_strtoull(word, &end, 10);
-    uint64_t last = first;
-    if (end == word || !g_ascii_isdigit(*word)) return false;
-    if (*end == '-' && g_ascii_isdigit(end[1])) last = g_ascii_strtoull(end + 1, &end, 10);
-    if (*end || last < first || last >= CLUSTER_CPCS_MAX) return false;
+    g_auto(GStrv) end = g_strsplit(word, "-", 2);
+    uint64_t first, last;
+    if (!text_whole(end[0], 0, CLUSTER_CPCS_MAX - 1, &first)) return false;
+    if (!text_whole(end[1] ? end[1] : end[0], first, CLUSTER_CPCS_MAX - 1, &last)) return false;
     for (uint64_t cpc = first; cpc <= last; cpc++) {
         if (cpcs->pairs == CLUSTER_PAIRS_MAX) return false;
         cpcs->cpc[cpcs->pairs] = (uint8_t)cpc;

@@ -15,12 +15,13 @@ struct word {
     bool factor; /* each number is step times the one before */
 };
 
-/* Reads digits at *text and moves *text behind them.  False: there are no digits, or the number needs more than 32
- * bits. */
+/* Reads digits at *text and moves *text behind them.  False: there are no digits, there is a zero before others, or the
+ * number needs more than 32 bits. */
 static bool number_read(const char **text, uint64_t *value)
 {
     char *end;
-    if (!isdigit((unsigned char)**text)) return false;
+    const bool padded = **text == '0' && isdigit((unsigned char)(*text)[1]);
+    if (!isdigit((unsigned char)**text) || padded) return false;
     errno = 0;
     *value = strtoull(*text, &end, 10);
     *text = end;

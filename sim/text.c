@@ -54,6 +54,11 @@ bool text_is_whole(const char *text)
     return *digits && !padded && !digits[strspn(digits, "0123456789")];
 }
 
+bool text_whole(const char *text, uint64_t least, uint64_t most, uint64_t *value)
+{
+    return text_is_whole(text) && g_ascii_string_to_unsigned(text, 10, least, most, value, NULL);
+}
+
 char *text_meant(const char *word, const char *const *words)
 {
     const char *nearest = nearest_find(word, words);

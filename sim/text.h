@@ -17,6 +17,8 @@ char *text_printable(const char *text, size_t size_bytes);
 const char *text_decimal(const char *text, double *value);
 /* Whether text is a whole decimal number, without zeros before it: "8,016" is two values of a sweep. */
 bool text_is_whole(const char *text);
+/* Reads such a number.  False if text is none, or if the number is not from least to most. */
+bool text_whole(const char *text, uint64_t least, uint64_t most, uint64_t *value);
 
 /* "; did you mean WORD?" with the one of words (NULL-terminated) that is nearest to word (nearest.h), or "" if there is
  * none.  Freed by the caller. */

@@ -49,6 +49,9 @@ TEST("decimal numbers")
     }
     CU_ASSERT(text_is_whole("0") && text_is_whole("-7") && text_is_whole("4294967297"));
     CU_ASSERT(!text_is_whole("") && !text_is_whole("-") && !text_is_whole("016") && !text_is_whole("1.0"));
+    uint64_t value = 7;
+    CU_ASSERT(text_whole("12", 1, 12, &value) && value == 12);
+    CU_ASSERT(!text_whole("012", 1, 12, &value) && !text_whole("13", 1, 12, &value) && !text_whole("0", 1, 12, &value));
     CU_ASSERT(!text_is_whole("0x1") && !text_is_whole("1e3") && !text_is_whole("8,016") && !text_is_whole(" 8"));
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include "sim/error.h"
 #include "sim/rng.h"
+#include "sim/text.h"
 
 /* ---- loads that are drawn ---- */
 
@@ -63,12 +64,10 @@ static bool edges_drawn(const char *spec, uint32_t ranks, uint32_t row_bytes, ui
     const guint parts = g_strv_length(part);
     guint64 bytes = 0;
     double deviation = 0.7;
-    char *end = NULL;
-    if (parts < 2 || parts > (popular ? 3u : 2u) ||
-        !g_ascii_string_to_unsigned(part[1], 10, 1, EDGE_BYTES_MAX, &bytes, NULL))
+    if (parts < 2 || parts > (popular ? 3u : 2u) || !text_whole(part[1], 1, EDGE_BYTES_MAX, &bytes))
         return draw_refuse(spec, error);
-    if (parts == 3) deviation = g_ascii_strtod(part[2], &end);
-    if (end && (end == part[2] || *end || !(deviation >= 0 && deviation <= 5))) return draw_refuse(spec, error);
+    const char *const end = parts == 3 ? text_decimal(part[2], &deviation) : "";
+    if (!end || *end || !(deviation >= 0 && deviation <= 5)) return draw_refuse(spec, error);
     if ((uint64_t)ranks * (ranks - 1) > EDGES_MAX)
         return error_input(error, "matrix: expected at most %d messages, found %" G_GUINT64_FORMAT, EDGES_MAX,
                            (uint64_t)ranks * (ranks - 1));

@@ -8,6 +8,7 @@
 #include <string.h>
 #include "sim/error.h"
 #include "sim/rng.h"
+#include "sim/text.h"
 #include "traces/power_law.h"
 #include "traces/urn.h"
 
@@ -80,10 +81,8 @@ static bool shape_parse(struct generator *g, GError **error)
         if (strlen(s->name) != length || strncmp(s->name, text, length) != 0) continue;
         g->shape = s->shape;
         if (!s->value && !colon) return true;
-        char *end = NULL;
-        g->value = colon ? g_ascii_strtod(colon + 1, &end) : 0;
-        if (s->value && colon && end != colon + 1 && *end == 0 && g->value >= s->low && g->value <= s->high)
-            return true;
+        const char *const end = colon ? text_decimal(colon + 1, &g->value) : NULL;
+        if (s->value && end && *end == 0 && g->value >= s->low && g->value <= s->high) return true;
         if (!s->value) return error_input(error, "routing: expected plain '%s', found '%s'", s->name, text);
         return error_input(error, "routing: expected %s:VALUE with VALUE from %g to %g, found '%s'", s->name, s->low,
                            s->high, text);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "sim/error.h"
+#include "sim/text.h"
 #include "traces/placement_json.h"
 
 struct item {
@@ -136,9 +137,8 @@ static bool eplb_parse(const char *spec, const struct placement_input *in, uint3
     const uint32_t count = g_strv_length(words);
     char expected[96];
     guint64 n = 0, g = 1;
-    bool good = count >= 2 && count <= 3 && strcmp(words[0], "eplb") == 0 &&
-                g_ascii_string_to_unsigned(words[1], 10, 0, 1 << 20, &n, NULL) &&
-                (count == 2 || g_ascii_string_to_unsigned(words[2], 10, 1, in->experts, &g, NULL));
+    bool good = count >= 2 && count <= 3 && strcmp(words[0], "eplb") == 0 && text_whole(words[1], 0, 1 << 20, &n) &&
+                (count == 2 || text_whole(words[2], 1, in->experts, &g));
     if (!good) spec_error(error, "eplb:REDUNDANT or eplb:REDUNDANT:GROUPS", spec);
     if (good && (in->experts + n) % in->ranks) {
         g_snprintf(expected, sizeof expected, "redundant slots that make %u experts a multiple of %u ranks",

@@ -6,6 +6,7 @@
 
 #include <string.h>
 #include "sim/memory.h"
+#include "sim/text.h"
 #include "traces/formats/ept.h"
 #include "traces/formats/npy.h"
 #include "traces/formats/npy_trace.h"
@@ -44,7 +45,7 @@ static enum path_format path_split(const char *path, uint32_t *number, const cha
         g_autofree char *digits =
             names[i].number ? g_strndup(path + length + 1, (size_t)(colon - path) - length - 1) : NULL;
         guint64 value = 0;
-        const bool good = !digits || g_ascii_string_to_unsigned(digits, 10, 1, UINT32_MAX, &value, NULL);
+        const bool good = !digits || text_whole(digits, 1, UINT32_MAX, &value);
         if (!good) {
             format_error(error, path, "a positive number after @", "something else");
             return PATH_ANY;

@@ -15,6 +15,7 @@
 #include <string.h>
 #include "sim/error.h"
 #include "sim/memory.h"
+#include "sim/text.h"
 #include "traces/urn.h"
 
 struct row {
@@ -47,7 +48,7 @@ static bool row_parse(const char *text, uint32_t row, uint32_t ranks, uint32_t c
     for (uint32_t c = 0; good && c < columns; c++) {
         const char *const cell = g_strstrip(cells[c]);
         guint64 value = 0;
-        good = g_ascii_string_to_unsigned(cell, 10, 0, UINT32_MAX, &value, NULL);
+        good = text_whole(cell, 0, UINT32_MAX, &value);
         counts[c] = (uint32_t)value;
         if (!good) matrix_error(error, row, c, "a number of tokens", cell);
     }

@@ -8,6 +8,7 @@
 #include "sim/error.h"
 #include "sim/command_line.h"
 #include "sim/share.h"
+#include "sim/text.h"
 #include "sim/units.h"
 
 enum { ROUNDS = 6 };
@@ -30,7 +31,7 @@ static uint32_t shape_parse(const char *text, uint32_t number[4], bool *fp8)
     uint32_t count = 0;
     for (; words[count] && count < 4; count++) {
         guint64 n;
-        if (!g_ascii_string_to_unsigned(words[count], 10, 1, 1 << 24, &n, NULL)) return 0;
+        if (!text_whole(words[count], 1, 1 << 24, &n)) return 0;
         number[count] = (uint32_t)n;
     }
     return words[count] ? 0 : count;

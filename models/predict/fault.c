@@ -5,6 +5,7 @@
 #include <string.h>
 #include "models/hardware/world/world.h"
 #include "sim/error.h"
+#include "sim/text.h"
 
 #define FACTOR_MAX 1000.0
 
@@ -17,9 +18,8 @@ static bool refuse(const char *fault, const char *expected, GError **error)
 static bool factor_parse(const char *edit, const char *name, double most, double *factor)
 {
     if (!g_str_has_prefix(edit, name)) return false;
-    char *end;
-    *factor = g_ascii_strtod(edit + strlen(name), &end);
-    return end != edit + strlen(name) && !*end && *factor >= 1e-3 && *factor <= most;
+    const char *end = text_decimal(edit + strlen(name), factor);
+    return end && !*end && *factor >= 1e-3 && *factor <= most;
 }
 
 /* Reduces a link's rate in both directions, or removes the link. */
@@ -81,8 +81,7 @@ static bool rank_fault(const struct fault_target *t, const char *where, const ch
 {
     guint64 rank;
     double factor;
-    if (!g_ascii_string_to_unsigned(where, 10, 0, t->ranks - 1, &rank, NULL) ||
-        !factor_parse(edit, "slow=", FACTOR_MAX, &factor) || factor < 1)
+    if (!text_whole(where, 0, t->ranks - 1, &rank) || !factor_parse(edit, "slow=", FACTOR_MAX, &factor) || factor < 1)
         return refuse(fault, "rank:NUMBER slow=FACTOR, a rank that there is, a factor from 1 to 1000", error);
     const double before = t->slow[rank] ? t->slow[rank] : WORLD_SLOW_ONE; /* set by --slow, or by another fault */
     if (before * factor > FACTOR_MAX * WORLD_SLOW_ONE)
@@ -105,7 +104,7 @@ static bool table_fault(const struct fault_target *t, const char *what, const ch
         t->transport->doorbell_ps += t->transport->mapped_ps;
         t->transport->message_ps = t->transport->answer_ps = 0; /* without GDRCopy a thread leaves atomics to the NIC */
     } else if (!strcmp(what, "nics") && g_str_has_prefix(edit, "all-on=") && t->graph->nics &&
-               g_ascii_string_to_unsigned(edit + strlen("all-on="), 10, 0, t->graph->nics - 1, &nic, NULL)) {
+               text_whole(edit + strlen("all-on="), 0, t->graph->nics - 1, &nic)) {
         t->graph->only_nic = (uint32_t)nic + 1;
     } else {
         return refuse(fault,

@@ -119,7 +119,7 @@ static bool slow_parse(const char *word, uint32_t ranks, uint32_t *slow)
     g_auto(GStrv) part = g_strsplit(word, ":", 2);
     guint64 rank;
     double factor;
-    if (!part[0] || !part[1] || !g_ascii_string_to_unsigned(part[0], 10, 0, ranks - 1, &rank, NULL)) return false;
+    if (!part[0] || !part[1] || !text_whole(part[0], 0, ranks - 1, &rank)) return false;
     const char *end = text_decimal(part[1], &factor);
     if (!end || (strcmp(end, "") != 0 && strcmp(end, "x") != 0)) return false;
     if (!(factor >= 0.01 && factor <= SLOW_MAX)) return false;

@@ -12,6 +12,7 @@
 #include "sim/command.h"
 #include "sim/command_line.h"
 #include "sim/new_file.h"
+#include "sim/text.h"
 #include "sim/version.h"
 
 static const char sweep_about[] =
@@ -139,8 +140,8 @@ static bool share_find(const struct sweep_arguments *a, struct share *share, GEr
     if (!a->shard) return true;
     g_auto(GStrv) part = g_strsplit(a->shard, "/", 0);
     guint64 index, count;
-    if (g_strv_length(part) == 2 && g_ascii_string_to_unsigned(part[0], 10, 1, 1000000, &index, NULL) &&
-        g_ascii_string_to_unsigned(part[1], 10, 1, 1000000, &count, NULL) && index <= count) {
+    if (g_strv_length(part) == 2 && text_whole(part[0], 1, 1000000, &index) &&
+        text_whole(part[1], 1, 1000000, &count) && index <= count) {
         if (share->mpi) return error_input(error, "--shard: expected no MPI with it, found both");
         *share = (struct share){ (uint32_t)index - 1, (uint32_t)count, false };
         return true;

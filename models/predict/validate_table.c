@@ -66,7 +66,7 @@ static bool share_parse(const char *text, double *value, char **problem)
 static bool seeds_parse(const char *text, uint32_t *seeds, char **problem)
 {
     guint64 value = 0;
-    const bool good = g_ascii_string_to_unsigned(text, 10, 1, SEEDS_MAX, &value, NULL);
+    const bool good = text_whole(text, 1, SEEDS_MAX, &value);
     if (!good) *problem = g_strdup_printf("seeds: expected a whole number from 1 to %d, found '%s'", SEEDS_MAX, text);
     *seeds = (uint32_t)value;
     return good;

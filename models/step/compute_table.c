@@ -9,6 +9,7 @@
 #include "reports/record.h"
 #include "reports/whole_file.h"
 #include "sim/error.h"
+#include "sim/text.h"
 
 enum { FILE_BYTES_MAX = 1 << 26 };
 enum column { OP, GPU, DTYPE, SHAPE, TOKENS, CONTEXT, US, COLUMNS };
@@ -59,9 +60,8 @@ static const char *cell_of(const struct reader *r, int column)
 static bool number_take(struct reader *r, int column, double *value)
 {
     const char *text = cell_of(r, column);
-    char *end;
-    *value = g_ascii_strtod(text, &end);
-    if (end != text && !*end && isfinite(*value) && *value > 0 && *value < 1e12) return true;
+    const char *end = text_decimal(text, value);
+    if (end && !*end && isfinite(*value) && *value > 0 && *value < 1e12) return true;
     return error_input(&r->error, "%s:%u: %s: expected a positive number, found \"%.40s\"", r->source, r->line,
                        column_names[column], text);
 }

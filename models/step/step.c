@@ -239,7 +239,7 @@ static bool layers_settle(struct step_plan *p, const struct step_options *o, GEr
         simulated = p->layers;
     } else if (o->layers) {
         guint64 n;
-        if (!g_ascii_string_to_unsigned(o->layers, 10, 1, p->layers, &n, NULL)) {
+        if (!text_whole(o->layers, 1, p->layers, &n)) {
             g_autofree char *expected = g_strdup_printf("all, or a whole number from 1 to %u", p->layers);
             return refuse(error, "layers", expected, o->layers);
         }
@@ -362,7 +362,7 @@ static bool work_settle(struct step_plan *p, const struct step_options *o, const
     for (size_t i = 0; i < G_N_ELEMENTS(others); i++)
         if (others[i].given) return refuse(error, others[i].option, "none with --work", "one");
     guint64 layers = LAYERS_WORK;
-    if (o->layers && !g_ascii_string_to_unsigned(o->layers, 10, 1, LAYERS_MAX, &layers, NULL))
+    if (o->layers && !text_whole(o->layers, 1, LAYERS_MAX, &layers))
         return refuse(error, "layers", "a whole number from 1 to 1000", o->layers);
     if (!program_work_parse(o->work, &p->work, error) || !program_work_fits(&p->work, p->run.overlap, error))
         return false;

@@ -5,6 +5,7 @@
 #include "models/key_file.h"
 #include "sim/error.h"
 #include "sim/share.h"
+#include "sim/text.h"
 
 enum { LIKE_MAX = 4 };
 
@@ -46,9 +47,8 @@ static char *text_of(const struct key_file *file, const char *section, const cha
 
 static bool number_parse(const char *text, double *value)
 {
-    char *end = NULL;
-    *value = text ? g_ascii_strtod(text, &end) : 0;
-    return text && end != text && !*g_strchug(end) && isfinite(*value) && *value > 0;
+    const char *end = text ? text_decimal(text, value) : NULL;
+    return end && !end[strspn(end, " \t")] && isfinite(*value) && *value > 0;
 }
 
 static bool keys_read(const struct key_file *file, struct step_gpu *gpu, GError **error)

@@ -106,9 +106,7 @@ static bool count_set(struct step_options *o, const struct field *f, const char 
 {
     guint64 value;
     g_autofree char *expected = g_strdup_printf("a whole number from %d to %d", f->least, f->most);
-    if (!text_is_whole(text) ||
-        !g_ascii_string_to_unsigned(text, 10, (guint64)f->least, (guint64)f->most, &value, NULL))
-        return refuse(f, expected, text, error);
+    if (!text_whole(text, (guint64)f->least, (guint64)f->most, &value)) return refuse(f, expected, text, error);
     *(int *)place(o, f) = (int)value;
     return true;
 }

@@ -15,7 +15,12 @@ for words in 'sweep --top x' 'simulate --cluster' 'sweep --top 99999999999' 'com
              'simulate --hook=7' 'trace generate x.ept --num-ranks 010' 'sweep -j 0x2' 'which --jobs 0' 'tune --slack nan' \
              'diagnose --most 0 x.csv' 'compare --max-error 1e400 a b' 'step --batch 032 --net deepseek-v3 --num-ranks 8' \
              'simulate --num-ranks 2 --cluster h200 --set gpu.sms=0132' \
-             'step --clock 0x1 --net deepseek-v3 --num-ranks 8 --cluster h200'; do
+             'step --clock 0x1 --net deepseek-v3 --num-ranks 8 --cluster h200' \
+             'which --num-ranks 8 --cluster h200 --at-tokens 010' 'which --num-ranks 8 --cluster h200 --at-ranks 8,016' \
+             'sweep --num-ranks 2 --cluster h200 --num-tokens 08:16:4' 'sweep --num-ranks 2 --cluster h200 --shard 01/2' \
+             'simulate --kernel allgather --num-ranks 8 --cluster h200 --size 064' \
+             'simulate --num-ranks 2 --cluster h200 --tokens-per-rank 8|08' 'cluster new --gpu h200 --nic 08x400G' \
+             'simulate --num-ranks 2 --cluster h200 --routing zipf:0x1' 'simulate --num-ranks 2 --cluster h200 --seed 07'; do
     $EPTWIN $words; echo "status $?"
 done
 echo '# help that cannot be written'

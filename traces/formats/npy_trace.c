@@ -6,6 +6,7 @@
 #include "traces/formats/npy_trace.h"
 
 #include <string.h>
+#include "sim/text.h"
 #include "traces/formats/npy.h"
 #include "traces/trace_source.h"
 
@@ -129,8 +130,7 @@ static bool weights_layers_parse(struct trace_weights *w, const struct trace_inf
     for (uint32_t i = 0; good && i < count; i++) {
         guint64 layer = 0;
         if (strcmp(words[i], "-") == 0) continue;
-        good = g_ascii_string_to_unsigned(words[i], 10, 0, info->layers - 1, &layer, NULL) &&
-               w->layer_at[layer] == UINT32_MAX;
+        good = text_whole(words[i], 0, info->layers - 1, &layer) && w->layer_at[layer] == UINT32_MAX;
         if (good) w->layer_at[layer] = i;
         else
             error_input(error, "%s: expected different layers of the trace, 0 to %u, or - after @, found '%s'",
