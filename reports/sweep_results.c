@@ -109,15 +109,41 @@ static char **line_cells(const struct sweep_results *results, const char *line, 
     return whole && record_number_parse(cell[0], &point) && point >= 0 ? g_steal_pointer(&cell) : NULL;
 }
 
+/* Whether rows are the same but for the numbers of their points. */
+static bool cells_same(char *const *one, char *const *other)
+{
+    return g_strv_equal((const char *const *)one + 1, (const char *const *)other + 1);
+}
+
+/* Whether a point has this very row already, as where a file holds the same rows twice. */
+static bool row_known(const struct sweep_results *results, char *const *cell)
+{
+    g_autofree char *key = sweep_results_key(results, cell);
+    const GPtrArray *rows = g_hash_table_lookup(results->points_of, key);
+    for (guint i = 0; rows && i < rows->len; i++)
+        if (cells_same(g_ptr_array_index(rows, i), cell)) return true;
+    return false;
+}
+
 uint32_t sweep_results_add_text(struct sweep_results *results, const char *text)
 {
     uint32_t left_out = 0;
     for (const char *end; (end = strchr(text, '\n')); text = end + 1) {
-        char **cell = line_cells(results, text, end);
-        if (cell) sweep_results_add_row(results, cell);
+        g_auto(GStrv) cell = line_cells(results, text, end);
         left_out += !cell;
+        if (cell && !row_known(results, cell)) sweep_results_add_row(results, g_steal_pointer(&cell));
     }
     return left_out;
+}
+
+uint32_t sweep_results_line(const struct sweep_results *results, const char *text, char *const *cell)
+{
+    uint32_t number = 1;
+    for (const char *end; (end = strchr(text, '\n')); text = end + 1, number++) {
+        g_auto(GStrv) found = line_cells(results, text, end);
+        if (found && cells_same(found, cell)) break;
+    }
+    return number;
 }
 
 /* ---- text ---- */

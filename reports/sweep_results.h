@@ -29,8 +29,11 @@ bool sweep_results_told(const char *text);
 /* Reads header and columns of a text, and sets *rows to where its rows begin.  NULL if it is not the text of a
  * sweep. */
 struct sweep_results *sweep_results_parse(const char *text, const char **rows);
-/* Adds rows, given as lines of the file.  Returns how many lines it leaves out, because they are incomplete. */
+/* Adds rows, given as lines of the file, each only once.  Returns how many lines it leaves out, because they are
+ * incomplete. */
 uint32_t sweep_results_add_text(struct sweep_results *results, const char *text);
+/* The number of the line of the file's text that has this row's cells. */
+uint32_t sweep_results_line(const struct sweep_results *results, const char *text, char *const *cell);
 /* Adds a row, and takes its cells. */
 void sweep_results_add_row(struct sweep_results *results, char **cell);
 /* The swept values of a row's point, with a ',' after each.  Free with g_free(). */

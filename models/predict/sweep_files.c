@@ -125,18 +125,43 @@ static bool point_whole(const GPtrArray *rows, int phases)
     return true;
 }
 
-/* Adds the complete points of `source` that `results` lacks. */
-static void whole_points_add(struct sweep_results *results, struct sweep_results *source)
+/* Whether a row says the same as those before it of its point and phase.  Numbers of points and speedups may differ,
+ * because they depend on the whole plan. */
+static bool row_agrees(const struct sweep_results *file, const GPtrArray *before, char *const *cell, char **problem)
+{
+    const int phase = sweep_results_column(file, "phase"), speedup = sweep_results_column(file, "speedup");
+    for (guint i = 0; before && i < before->len; i++) {
+        char *const *other = g_ptr_array_index(before, i);
+        if (other == cell) break;
+        if (strcmp(other[phase], cell[phase]) != 0) continue;
+        for (int c = phase + 1; cell[c]; c++) {
+            if (c == speedup || strcmp(other[c], cell[c]) == 0) continue;
+            *problem = g_strdup_printf("%s: expected '%s', as another row of this point and phase has, found '%s'",
+                                       file->column[c], other[c], cell[c]);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Adds the complete points of `source` that `results` lacks.  False and *error if a row of its text contradicts another
+ * one. */
+static bool whole_points_add(struct sweep_results *results, struct sweep_results *source, const char *path,
+                             const char *text, GError **error)
 {
     const int phases = sweep_results_column(source, "phases");
-    g_autoptr(GPtrArray) kept = g_ptr_array_new();
+    g_autoptr(GPtrArray) kept = g_ptr_array_new_with_free_func((GDestroyNotify)g_strfreev);
     for (guint i = 0; i < source->row->len; i++) {
         char **cell = g_ptr_array_index(source->row, i);
-        g_autofree char *key = sweep_results_key(source, cell);
-        if (g_hash_table_contains(results->points_of, key)) continue;
-        if (point_whole(g_hash_table_lookup(source->points_of, key), phases)) g_ptr_array_add(kept, g_strdupv(cell));
+        g_autofree char *key = sweep_results_key(source, cell), *problem = NULL;
+        const GPtrArray *own = g_hash_table_lookup(results->points_of, key);
+        const GPtrArray *found = g_hash_table_lookup(source->points_of, key);
+        if (!row_agrees(source, own, cell, &problem) || !row_agrees(source, found, cell, &problem))
+            return error_input(error, "%s:%u: %s", path, sweep_results_line(source, text, cell), problem);
+        if (!own && point_whole(found, phases)) g_ptr_array_add(kept, g_strdupv(cell));
     }
-    for (guint i = 0; i < kept->len; i++) sweep_results_add_row(results, g_ptr_array_index(kept, i));
+    for (guint i = 0; i < kept->len; i++) sweep_results_add_row(results, g_steal_pointer(&kept->pdata[i]));
+    return true;
 }
 
 static bool metrics_are(char **column, bool of_steps)
@@ -202,8 +227,7 @@ static bool text_add(struct sweep_results *results, const char *path, const char
                            same ? "its columns are " : header, same ? found : "");
     if (!inputs_add(results, file, path, error)) return false;
     sweep_results_add_text(file, rows);
-    whole_points_add(results, file);
-    return true;
+    return whole_points_add(results, file, path, text, error);
 }
 
 bool sweep_results_add_file(struct sweep_results *results, const char *path, GError **error)
@@ -233,8 +257,9 @@ struct sweep_results *sweep_results_read(const char *path, GError **error)
     whole->points = file->points;
     whole->baseline = g_strdup(file->baseline);
     sweep_results_add_text(file, rows);
-    whole_points_add(whole, file);
-    return whole;
+    if (whole_points_add(whole, file, path, text, error)) return whole;
+    sweep_results_free(whole);
+    return NULL;
 }
 
 /* ---- numbers, order, speedups ---- */

@@ -66,6 +66,11 @@ echo '# shards and merge'
 for k in 1 2 3; do sweep $plan --shard $k/3 --output part$k.csv >/dev/null; done
 $EPTWIN sweep merge part1.csv part3.csv --output merged.csv; echo "status $?"
 $EPTWIN sweep merge part2.csv part1.csv part3.csv --output merged.csv >/dev/null; cmp all.csv merged.csv && echo same
+(cat part2.csv; grep '^[0-9]' part2.csv) >twice.csv   # rows twice are rows once; rows that contradict each other are refused
+$EPTWIN sweep merge twice.csv part1.csv part3.csv --output merged.csv >/dev/null; cmp all.csv merged.csv && echo same
+awk -F, -v OFS=, '/^point/ { for (i = 1; i <= NF; i++) if ($i == "slowest_us") at = i } /^1,/ { $at = 7 } 1' part2.csv >other.csv
+$EPTWIN sweep merge part2.csv other.csv --output never.csv; echo "status $?"
+(cat part2.csv; grep '^[0-9]' other.csv) >twice.csv; $EPTWIN sweep show twice.csv; echo "status $?"
 
 echo '# MPI, four processes'
 mpirun -n 4 --oversubscribe --allow-run-as-root $EPTWIN sweep --cluster source/models/clusters/h800-cx7.ini $plan \
