@@ -59,6 +59,14 @@ bool text_whole(const char *text, uint64_t least, uint64_t most, uint64_t *value
     return text_is_whole(text) && g_ascii_string_to_unsigned(text, 10, least, most, value, NULL);
 }
 
+char **text_added(const char *text)
+{
+    g_auto(GStrv) word = g_strsplit(text, "+", -1);
+    for (char **w = word; *w; w++)
+        if (!**w || g_strv_contains((const char *const *)w + 1, *w)) return NULL;
+    return *word ? g_steal_pointer(&word) : NULL;
+}
+
 char *text_meant(const char *word, const char *const *words)
 {
     const char *nearest = nearest_find(word, words);

@@ -20,6 +20,9 @@ bool text_is_whole(const char *text);
 /* Reads such a number.  False if text is none, or if the number is not from least to most. */
 bool text_whole(const char *text, uint64_t least, uint64_t most, uint64_t *value);
 
+/* The words of "dispatch+combine".  NULL: one is empty, or there twice.  Free with g_strfreev(). */
+char **text_added(const char *text);
+
 /* "; did you mean WORD?" with the one of words (NULL-terminated) that is nearest to word (nearest.h), or "" if there is
  * none.  Freed by the caller. */
 char *text_meant(const char *word, const char *const *words);

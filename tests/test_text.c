@@ -55,6 +55,15 @@ TEST("decimal numbers")
     CU_ASSERT(!text_is_whole("0x1") && !text_is_whole("1e3") && !text_is_whole("8,016") && !text_is_whole(" 8"));
 }
 
+TEST("words joined by +")
+{
+    g_auto(GStrv) one = text_added("layer"), two = text_added("dispatch+combine");
+    CU_ASSERT(one && strcmp(one[0], "layer") == 0 && !one[1]);
+    CU_ASSERT(two && strcmp(two[0], "dispatch") == 0 && strcmp(two[1], "combine") == 0 && !two[2]);
+    static const char *const bad[] = { "", "+", "dispatch+", "+combine", "a+a", "a+b+a" };
+    for (size_t i = 0; i < G_N_ELEMENTS(bad); i++) CU_ASSERT_PTR_NULL(text_added(bad[i]));
+}
+
 TEST("values of JSON")
 {
     static const struct {

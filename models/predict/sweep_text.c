@@ -7,6 +7,7 @@
 
 #include "reports/compare.h"
 #include "reports/text_table.h"
+#include "sim/text.h"
 
 enum { FRONTS_SHOWN = 8 };
 
@@ -32,7 +33,8 @@ bool sweep_goal_parse(const char *text, struct sweep_goal *goal, GError **error)
     g_autofree char *phases = g_strndup(text, (gsize)(dot - text));
     if (strchr(phases, '+') && !strstr(metric, "_us"))
         return error_input(error, "--best: expected one phase, or a time, which adds up over phases; found '%s'", text);
-    goal->phase = g_strsplit(phases, "+", 0);
+    goal->phase = text_added(phases);
+    if (!goal->phase) return error_input(error, "--best: expected different phases joined by +, found '%s'", phases);
     goal->metric = g_strdup(metric);
     static const char *const more[] = { "_gbs", "_per_s", "efficiency", "speedup", "hidden" };
     for (size_t i = 0; i < G_N_ELEMENTS(more); i++) goal->more_is_better |= strstr(metric, more[i]) != NULL;

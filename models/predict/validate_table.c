@@ -95,13 +95,20 @@ static char *row_values_refuse(const struct validate_row *row)
     return NULL;
 }
 
+static bool phases_parse(const char *text, struct validate_row *row)
+{
+    row->phase = text_added(text);
+    if (!row->phase) row->problem = g_strdup_printf("phase: expected different phases joined by +, found '%s'", text);
+    return row->phase;
+}
+
 /* Sets what the cell's column stands for.  On failure returns false and sets row->problem. */
 static bool row_cell_take(struct validate_row *row, const char *name, const char *text)
 {
     g_autoptr(GError) error = NULL;
     if (column_is(name, "metric")) return row->metric = *text ? text : NULL, true;
     if (*text == '\0') return true; /* the default stays */
-    if (column_is(name, "phase")) return row->phase = g_strsplit(text, "+", 0), true;
+    if (column_is(name, "phase")) return phases_parse(text, row);
     if (column_is(name, "outside_us")) return measured_parse(name, text, &row->outside_us, &row->problem);
     if (column_is(name, "seeds")) return seeds_parse(text, &row->seeds, &row->problem);
     if (column_is(name, "measured_us")) return measured_parse(name, text, &row->measured_us, &row->problem);

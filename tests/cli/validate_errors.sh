@@ -33,7 +33,7 @@ dispatch,awaited_max_pct,10,20\ndispatch,awaited_max_pct,-1,\ndispatch+combine,a
 run cases.csv --cluster $cluster --hidden 2048 --num-ranks 2 --num-tokens 8
 
 echo '# sums of phases'
-printf 'phase,outside_us\ndispatch+\ndispatch+,\ndispatch+notify,\ndispatch,-1\ndispatch,much\n' >cases.csv
+printf 'phase,outside_us\ndispatch+\ndispatch+,\ndispatch+notify,\ndispatch+dispatch,\ndispatch,-1\ndispatch,much\n' >cases.csv
 run cases.csv --cluster $cluster --hidden 2048 --num-ranks 2
 
 echo '# a row whose trace or traffic cannot be had'
