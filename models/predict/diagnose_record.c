@@ -8,9 +8,11 @@
 #include <string.h>
 #include "models/case.h"
 #include "models/hardware/machine/graph.h"
+#include "models/step/step_gpu.h"
 #include "reports/compare.h"
 #include "reports/record.h"
 #include "reports/wait_matrix.h"
+#include "sim/text.h"
 
 /* Appends the names, or else the values, of the case's options to which the record gives a value, except cluster and
  * backend. */
@@ -157,6 +159,25 @@ static void row_known(const struct validate_table *table, struct validate_row *r
         case_set(&row->options, "deepep", version, NULL);
 }
 
+/* A warning of the first row whose column `device` names another GPU than its cluster has, or NULL. */
+static char *gpu_warning(const struct validate_table *table)
+{
+    const char *told = NULL, *at = NULL; /* what the row before said */
+    for (uint32_t i = 0; i < table->row_count; i++) {
+        const struct validate_row *row = &table->row[i];
+        const char *device = label_find(table, row, "device"), *path = row->options.cluster;
+        if (!device || !path || (g_strcmp0(device, told) == 0 && g_strcmp0(path, at) == 0)) continue;
+        told = device;
+        at = path;
+        g_autoptr(cluster) cluster = cluster_load(path, NULL);
+        if (!cluster || !step_gpu_differs(device, cluster->name)) continue;
+        g_autofree char *shown = text_printable(device, strlen(device));
+        return g_strdup_printf("%s:%u: warning: device: expected the cluster's GPU (%s), found '%s'\n", table->path,
+                               row->line, cluster->name, shown);
+    }
+    return NULL;
+}
+
 struct validate_table *diagnose_table_read(const char *path, const struct case_options *base, GError **error)
 {
     g_autofree char *warning = NULL;
@@ -168,6 +189,6 @@ struct validate_table *diagnose_table_read(const char *path, const struct case_o
         if (!text) ports_join(&table->row[i]);
     }
     if (!text && table) validate_jobs_number(table);
-    if (table && !table->warning) table->warning = g_steal_pointer(&warning);
+    if (table && !table->warning) table->warning = warning ? g_steal_pointer(&warning) : gpu_warning(table);
     return table;
 }

@@ -6,6 +6,7 @@
 #include "models/case.h"
 #include "models/predict/explain.h"
 #include "models/predict/simulate.h"
+#include "models/step/step_gpu.h"
 #include "reports/report.h"
 #include "reports/whole_file.h"
 #include "sim/command.h"
@@ -83,6 +84,18 @@ static GPtrArray *profiles_read(const struct explain_options *o, GError **error)
         for (guint i = 0; i < some->len; i++) g_ptr_array_add(all, g_ptr_array_index(some, i));
     }
     return g_steal_pointer(&all);
+}
+
+/* Warns of the first profile of another GPU than the cluster's. */
+static void gpu_check(const GPtrArray *profiles, const struct cluster *cluster)
+{
+    for (guint i = 0; i < profiles->len; i++) {
+        const struct profile *p = g_ptr_array_index(profiles, i);
+        if (!p->gpu || !step_gpu_differs(p->gpu, cluster->name)) continue;
+        fprintf(stderr, "eptwin explain-trace: warning: %s: expected the cluster's GPU (%s), found '%s'\n", p->source,
+                cluster->name, p->gpu);
+        return;
+    }
 }
 
 /* ---- the case ---- */
@@ -270,6 +283,7 @@ static bool explain(struct explain_options *o, GError **error)
 {
     g_autoptr(cluster) cluster = cluster_load(o->given.cluster, error);
     g_autoptr(GPtrArray) profiles = cluster ? profiles_read(o, error) : NULL;
+    if (profiles) gpu_check(profiles, cluster);
     struct explain *e = profiles ? explain_new(profiles, error) : NULL;
     struct predictions p = { 0 };
     bool good = e && case_complete(o, e, cluster, error) && predict(o, e, cluster, &p, error);

@@ -100,6 +100,15 @@ struct step_gpu *step_gpu_load(const char *name, const char *cluster, GError **e
     return NULL;
 }
 
+bool step_gpu_differs(const char *device, const char *cluster)
+{
+    g_autofree char *path = share_find(SHARE_TABLES, "gpus");
+    g_autoptr(key_file) file = path ? key_file_load(path, NULL) : NULL;
+    g_autofree char *of_device = file ? section_of(file, device) : NULL;
+    g_autofree char *of_cluster = file ? section_of(file, cluster) : NULL;
+    return of_device && of_cluster && strcmp(of_device, of_cluster) != 0;
+}
+
 void step_gpu_free(struct step_gpu *gpu)
 {
     if (!gpu) return;

@@ -3,6 +3,7 @@
 #define MODELS_STEP_STEP_GPU_H
 
 #include <glib.h>
+#include <stdbool.h>
 
 struct step_gpu {
     char *name, *tables; /* tables: the GPU whose surfaces are used for ops for which this GPU has none; NULL: no GPU */
@@ -29,6 +30,9 @@ struct step_gpu {
 /* The GPU with this name or, if name is NULL, the GPU of the cluster with the given name.  NULL and *error if there is
  * none. */
 struct step_gpu *step_gpu_load(const char *name, const char *cluster, GError **error);
+/* Whether the names of a device and of a cluster, such as "NVIDIA H800" and "H20 + ConnectX-7", name different GPUs.
+ * False if one names no GPU that is known. */
+bool step_gpu_differs(const char *device, const char *cluster);
 void step_gpu_free(struct step_gpu *gpu);
 
 #endif

@@ -1,6 +1,9 @@
 /* profile.c - keeps kernels by device and in order, with their launches.  Knows no format. */
 #include "reports/import/profile.h"
+
+#include <string.h>
 #include "sim/memory.h"
+#include "sim/text.h"
 
 struct launch {
     uint32_t correlation;
@@ -123,7 +126,7 @@ GPtrArray *profile_builder_end(struct profile_builder *b)
         struct profile *p = g_new(struct profile, 1);
         *p = b->facts;
         p->source = g_strdup(b->facts.source);
-        p->gpu = g_strdup(b->facts.gpu);
+        p->gpu = b->facts.gpu ? text_printable(b->facts.gpu, strlen(b->facts.gpu)) : NULL;
         p->names = g_ptr_array_ref(b->names);
         const bool all = i == 0 && next == b->kernels->len;
         p->kernels = all ? g_array_ref(b->kernels) : g_array_new(FALSE, FALSE, sizeof *kernel);

@@ -67,3 +67,6 @@ $EPTWIN diagnose slow.csv --cluster h100-cx7 --deepep nosuch 2>&1 | sed 's/expec
 echo '# a row without a measured time is no evidence, and not in the table'
 printf 'num-ranks,kernel,cached,phase,measured_us\n8,normal,true,dispatch,497\n8,normal,true,dispatch,\n' |
     $EPTWIN diagnose - --cluster h200
+echo '# measured on another GPU than the cluster has'
+printf 'num-ranks,kernel,device,phase,measured_us\n8,ll,NVIDIA H200,dispatch,31\n8,ll,mlx5_0,dispatch,31\n' >device.csv
+for cluster in h200 h20-cx7; do $EPTWIN diagnose device.csv --cluster $cluster 2>&1 >/dev/null | grep warning; done

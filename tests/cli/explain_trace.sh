@@ -36,6 +36,11 @@ cat >one.json <<'END'
 END
 "$EPTWIN" explain-trace one.json --cluster h800-cx7 --num-tokens 128 | head -1
 
+# A profile of another GPU than the cluster's; what names the GPU cannot move the cursor.
+"$EPTWIN" explain-trace $late --cluster h20-cx7 2>&1 | head -1
+sed 's/"traceEvents"/"deviceProperties": [{"id": 0, "name": "NVIDIA \\u001b[31m H100"}], &/' one.json >device.json
+"$EPTWIN" explain-trace device.json --cluster h800-cx7 --num-tokens 128 2>&1 | head -2
+
 # A profile whose download broke off.
 head -c 3000 $files/torch_late.rank0.json.gz >cut.json.gz
 refused explain-trace cut.json.gz --cluster h200
