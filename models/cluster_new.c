@@ -25,15 +25,14 @@ static const char about[] =
     "      four NICs of two ports each for the GPUs of a node, RoCEv2";
 
 struct arguments {
-    char *gpu, *nic, *fabric, *topology, *oversubscription, *name, *output;
-    int nodes, gpus, nodes_per_leaf;
+    char *gpu, *gpus, *nodes, *nic, *fabric, *topology, *oversubscription, *nodes_per_leaf, *name, *output;
 };
 
 /* The options, parsed. */
 struct plan {
     const struct arguments *a;
-    struct cluster *gpu; /* the shipped cluster that --gpu names */
-    guint64 nics, ports, gbit;
+    struct cluster *gpu;                                     /* the shipped cluster that --gpu names */
+    uint64_t nodes, gpus, nics, ports, gbit, nodes_per_leaf; /* nodes_per_leaf: 0 is the default */
     double over;
     bool roce;
     uint32_t topology; /* index into topologies */
@@ -121,10 +120,11 @@ static bool gpu_find(struct plan *p, GError **error)
     return error_input(error, "--gpu: expected one of %s, found '%s'%s", list, p->a->gpu, meant);
 }
 
-static bool number_check(const char *option, int number, int least, int most, GError **error)
+/* Reads a number from 1, which stays as it is if there is no text. */
+static bool count_parse(const char *option, const char *text, uint32_t most, uint64_t *count, GError **error)
 {
-    g_autofree char *expected = g_strdup_printf("%d to %d", least, most), *found = g_strdup_printf("%d", number);
-    return (number >= least && number <= most) || refuse(error, option, expected, found);
+    g_autofree char *expected = g_strdup_printf("a whole number from 1 to %u", most);
+    return !text || text_whole(text, 1, most, count) || refuse(error, option, expected, text);
 }
 
 static bool plan_make(struct plan *p, GError **error)
@@ -132,13 +132,16 @@ static bool plan_make(struct plan *p, GError **error)
     const struct arguments *a = p->a;
     if (!a->gpu) return refuse(error, "gpu", "the name of a GPU such as h100", "none");
     if (!gpu_find(p, error)) return false;
-    if (!number_check("nodes", a->nodes, 1, 65536, error) || !number_check("gpus", a->gpus, 0, 1024, error) ||
-        !number_check("nodes-per-leaf", a->nodes_per_leaf, 0, 65535, error))
+    p->nodes = 1;
+    p->gpus = p->gpu->nvlink.gpus;
+    if (!count_parse("nodes", a->nodes, 65535, &p->nodes, error) ||
+        !count_parse("gpus", a->gpus, 1024, &p->gpus, error) ||
+        !count_parse("nodes-per-leaf", a->nodes_per_leaf, 65535, &p->nodes_per_leaf, error))
         return false;
     if (a->nic && !nic_parse(a->nic, p, error)) return false;
     if (!a->nic && (a->topology || a->oversubscription || a->fabric))
         return refuse(error, "nic", "NICs such as 8x400G for a network", "none");
-    if (!a->nic && a->nodes > 1) return refuse(error, "nic", "NICs such as 8x400G between nodes", "none");
+    if (!a->nic && p->nodes > 1) return refuse(error, "nic", "NICs such as 8x400G between nodes", "none");
     p->over = 1;
     if (a->oversubscription && !over_parse(a->oversubscription, &p->over, error)) return false;
     p->roce = !g_strcmp0(a->fabric, "roce");
@@ -147,7 +150,7 @@ static bool plan_make(struct plan *p, GError **error)
     for (p->topology = 0; a->topology && strcmp(a->topology, topologies[p->topology].name) != 0; p->topology++)
         if (p->topology + 1 == G_N_ELEMENTS(topologies))
             return refuse(error, "topology", "single, leaf-spine, rail or fat-tree", a->topology);
-    if (p->topology || (p->over <= 1 && !a->nodes_per_leaf)) return true;
+    if (p->topology || (p->over <= 1 && !p->nodes_per_leaf)) return true;
     return refuse(error, "topology", "leaf-spine, rail or fat-tree for leaves and their uplinks",
                   a->topology ? a->topology : "none");
 }
@@ -170,16 +173,16 @@ static uint32_t nodes_a_leaf(const struct plan *p)
 {
     const double down = floor(SWITCH_PORTS * p->over / (1 + p->over));
     const guint64 of_a_node = p->topology == 2 ? 1 : p->nics * p->ports;
-    return (uint32_t)CLAMP(down / (double)of_a_node, 1, p->a->nodes);
+    return (uint32_t)CLAMP(down / (double)of_a_node, 1, (double)p->nodes);
 }
 
 static void network_append(const struct plan *p, GString *out)
 {
     g_string_append(out, "\n[network]\n");
     line(out, topologies[p->topology].what, "topology = %s", topologies[p->topology].name);
-    line(out, "that `eptwin cluster show` draws; a run has as many as its ranks need", "nodes = %d", p->a->nodes);
+    line(out, "that `eptwin cluster show` draws; a run has as many as its ranks need", "nodes = %u", (guint)p->nodes);
     if (!topologies[p->topology].leaves) return;
-    if (p->a->nodes_per_leaf) line(out, "nodes below a leaf", "nodes-per-leaf = %d", p->a->nodes_per_leaf);
+    if (p->nodes_per_leaf) line(out, "nodes below a leaf", "nodes-per-leaf = %u", (guint)p->nodes_per_leaf);
     else
         line(out, "[D] at most what a switch of 64 ports holds beside its uplinks: put yours", "nodes-per-leaf = %u",
              nodes_a_leaf(p));
@@ -207,9 +210,8 @@ static char *plan_text(const struct plan *p, const char *command)
 {
     const struct arguments *a = p->a;
     GString *out = g_string_new(NULL);
-    const guint gpus = a->gpus ? (guint)a->gpus : p->gpu->nvlink.gpus;
-    g_string_append_printf(out, "# %d node%s of %u GPU%s as %s.ini has them", a->nodes, a->nodes > 1 ? "s" : "", gpus,
-                           gpus == 1 ? "" : "s", a->gpu);
+    g_string_append_printf(out, "# %u node%s of %u GPU%s as %s.ini has them", (guint)p->nodes, p->nodes > 1 ? "s" : "",
+                           (guint)p->gpus, p->gpus == 1 ? "" : "s", a->gpu);
     if (a->nic) g_string_append_printf(out, ", NICs %s, %s", a->nic, p->roce ? "RoCEv2" : "InfiniBand");
     g_string_append_printf(out,
                            ".\n# Written by: %s\n# What this file does not say, the files that it includes do, each "
@@ -222,9 +224,9 @@ static char *plan_text(const struct plan *p, const char *command)
                            : p->gbit <= 200 ? "parts/connectx6.ini|"
                                             : "parts/connectx7.ini|",
                            a->gpu);
-    if (gpus != p->gpu->nvlink.gpus) {
+    if (p->gpus != p->gpu->nvlink.gpus) {
         g_string_append(out, "\n[nvlink]\n");
-        line(out, "of a node, joined by NVLink", "gpus = %u", gpus);
+        line(out, "of a node, joined by NVLink", "gpus = %u", (guint)p->gpus);
     }
     if (!a->nic) return g_string_free(out, FALSE);
     g_string_append(out, "\n[node]\n");
@@ -255,8 +257,8 @@ static bool parse(struct arguments *a, int argc, char **argv, GError **error)
     GOptionEntry own[] = {
         { "gpu", 0, 0, G_OPTION_ARG_STRING, &a->gpu,
           "Whose GPUs and NVLink: a shipped cluster file such as h100, h200, b200", "NAME" },
-        { "gpus", 0, 0, G_OPTION_ARG_INT, &a->gpus, "GPUs of a node (default: as that file has them)", "N" },
-        { "nodes", 0, 0, G_OPTION_ARG_INT, &a->nodes, "Nodes (default 1)", "N" },
+        { "gpus", 0, 0, G_OPTION_ARG_STRING, &a->gpus, "GPUs of a node (default: as that file has them)", "N" },
+        { "nodes", 0, 0, G_OPTION_ARG_STRING, &a->nodes, "Nodes (default 1)", "N" },
         { "nic", 0, 0, G_OPTION_ARG_STRING, &a->nic,
           "NICs of a node and their rate, or NICs, ports of each, and the rate of a port", "8x400G|4x2x200G" },
         { "fabric", 0, 0, G_OPTION_ARG_STRING, &a->fabric, "infiniband (default) or roce", "NAME" },
@@ -264,7 +266,7 @@ static bool parse(struct arguments *a, int argc, char **argv, GError **error)
           "NAME" },
         { "oversubscription", 0, 0, G_OPTION_ARG_STRING, &a->oversubscription,
           "What a leaf's ports take over what its uplinks carry (default 1:1)", "A:1" },
-        { "nodes-per-leaf", 0, 0, G_OPTION_ARG_INT, &a->nodes_per_leaf,
+        { "nodes-per-leaf", 0, 0, G_OPTION_ARG_STRING, &a->nodes_per_leaf,
           "Nodes below a leaf (default: what a switch of 64 ports holds)", "N" },
         { "name", 0, 0, G_OPTION_ARG_STRING, &a->name, "What results call the machine (default: the GPU's)", "TEXT" },
         COMMAND_LINE_OUTPUT(&a->output, "Write the file here (default: standard output)"),
@@ -277,13 +279,13 @@ static bool parse(struct arguments *a, int argc, char **argv, GError **error)
 
 int cluster_new_run(int argc, char **argv)
 {
-    struct arguments a = { .nodes = 1 };
+    struct arguments a = { 0 };
     struct plan plan = { .a = &a };
     GError *error = NULL;
     g_autofree char *words = g_strjoinv(" ", argv + 1), *command = g_strconcat("eptwin cluster new ", words, NULL);
     bool good = parse(&a, argc, argv, &error) && plan_make(&plan, &error);
     g_autofree char *text = good ? plan_text(&plan, command) : NULL;
-    good = good && text_check(text, (uint32_t)a.nodes, &error) &&
+    good = good && text_check(text, (uint32_t)plan.nodes, &error) &&
            whole_file_write(a.output ? a.output : "-", text, strlen(text), &error);
     cluster_free(plan.gpu);
     return good ? EXIT_OK : command_line_fail("cluster new", error);

@@ -21,7 +21,8 @@ for bad in '' '--gpu x' '--gpu h10' '--gpu p5en' '--gpu h100 --nic 8x400' '--gpu
            '--gpu h100 --nic 8x1x1x400G' '--gpu h100 --nic 8x50G' \
            '--gpu h100 --nic 8x400G --topology ring' '--gpu h100 --nic 8x400G --oversubscription 2:1' '--gpu h100 --nodes 2' \
            '--gpu h100 --nic 8x400G --oversubscription 1:2 --topology rail' '--gpu h100 --fabric roce' '--gpu h100 --nodes 0' \
-           '--gpu h100 --nic 8x400G --fabric efa' 'word'; do
+           '--gpu h100 --nic 8x400G --fabric efa' '--gpu h100 --gpus 0' '--gpu h100 --nic 8x400G --nodes 65536' \
+           '--gpu h100 --nic 8x400G --topology rail --nodes-per-leaf 0' 'word'; do
     $EPTWIN cluster new $bad --output bad.ini
     echo "status $?"
 done
