@@ -87,7 +87,7 @@ static const struct field field_table[] = {
         "mori, mori-ll (AMD's), mega-moe (DeepGEMM's, with the experts), pplx (pplx-garden's); "
         "or alltoallv, allgather, reducescatter, allreduce, ag-rs (NCCL's two), p2p"),
     TEXT("matrix", matrix, WORK | MAKES | ROUTES | FILES, "SPEC",
-         "Alltoallv: a file of messages, uniform:BYTES or lognormal:BYTES[:S] (default: what the routing sends)"),
+         "Alltoallv: a file of messages, uniform:SIZE or lognormal:SIZE[:S] (default: what the routing sends)"),
     TEXT(
         "size", size, WORK | MAKES, "SIZE",
         "Allgather, reducescatter: of a rank's block (default 1 MiB), by NCCL also SIZE|SIZE|... for one of each rank; "

@@ -60,8 +60,7 @@ static bool tokens_load(const struct case_options *c, struct case_load *load, GE
 static bool size_parse(const char *text, uint64_t least, uint64_t *size_bytes, GError **error)
 {
     static const uint64_t most = 1 << 30;
-    const bool read = text_whole(text, 0, most, size_bytes) || cluster_parse_size(text, size_bytes);
-    if (read && *size_bytes >= least && *size_bytes <= most) return true;
+    if (text_bytes(text, size_bytes) && *size_bytes >= least && *size_bytes <= most) return true;
     return error_input(error, "size: expected a size from 1 B to 1 GiB, such as 64KiB or 65536, found '%s'", text);
 }
 

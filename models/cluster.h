@@ -394,9 +394,8 @@ bool cluster_parse_curve(const char *text, struct cluster_curve *curve);
 bool cluster_parse_cpcs(const char *text, struct cluster_dies *dies);
 /* The CPCs of a node's GPU with this number; NULL if not known. */
 const struct cluster_cpcs *cluster_cpcs_of(const struct cluster_dies *dies, uint32_t gpu);
-/* Parse "45 GB/s" or "400 Gbit/s" as bits per second; "1.46 us" as picoseconds; "4096 B" or "64 KB" as bytes. */
+/* Parse "45 GB/s" or "400 Gbit/s" as bits per second, "1.46 us" as picoseconds. */
 bool cluster_parse_rate(const char *text, uint64_t *rate_bps);
 bool cluster_parse_time(const char *text, uint64_t *time_ps);
-bool cluster_parse_size(const char *text, uint64_t *size_bytes);
 
 #endif

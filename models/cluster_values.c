@@ -20,47 +20,18 @@
 #define PIECE_BYTES_MIN 1000ull
 enum { FRAME_BYTES_MAX = 4096, MTU_BYTES_MIN = 64, MTU_BYTES_MAX = 65536, COUNT_MAX = 65535 };
 
-struct unit {
-    const char *name;
-    double factor;
-};
-
-/* Parses "<number> <unit>".  The number must be finite and not negative.  The result is rounded to a whole number
- * below 2^63. */
-static bool parse_with_unit(const char *text, const struct unit *units, uint64_t *value)
-{
-    double number;
-    const char *end = text_decimal(text, &number);
-    if (!end || !isfinite(number) || number < 0) return false;
-    while (*end == ' ') end++;
-    for (const struct unit *u = units; u->name; u++) {
-        if (strcmp(end, u->name)) continue;
-        const double scaled = number * u->factor + 0.5;
-        if (scaled >= 9.2e18) return false;
-        *value = (uint64_t)scaled;
-        return true;
-    }
-    return false;
-}
-
 bool cluster_parse_rate(const char *text, uint64_t *rate_bps)
 {
-    static const struct unit units[] = { { "GB/s", 8e9 },   { "MB/s", 8e6 },   { "KB/s", 8e3 },  { "Tbit/s", 1e12 },
-                                         { "Gbit/s", 1e9 }, { "Mbit/s", 1e6 }, { "TB/s", 8e12 }, { NULL, 0 } };
-    return parse_with_unit(text, units, rate_bps);
+    static const struct text_unit units[] = { { "GB/s", 8e9 },    { "MB/s", 8e6 },   { "KB/s", 8e3 },
+                                              { "Tbit/s", 1e12 }, { "Gbit/s", 1e9 }, { "Mbit/s", 1e6 },
+                                              { "TB/s", 8e12 },   { NULL, 0 } };
+    return text_with_unit(text, units, rate_bps);
 }
 
 bool cluster_parse_time(const char *text, uint64_t *time_ps)
 {
-    static const struct unit units[] = { { "ps", 1 }, { "ns", 1e3 }, { "us", 1e6 }, { "ms", 1e9 }, { NULL, 0 } };
-    return parse_with_unit(text, units, time_ps);
-}
-
-bool cluster_parse_size(const char *text, uint64_t *size_bytes)
-{
-    static const struct unit units[] = { { "B", 1 },         { "KB", 1e3 }, { "KiB", 1024 },       { "MB", 1e6 },
-                                         { "MiB", 1048576 }, { "GB", 1e9 }, { "GiB", 1073741824 }, { NULL, 0 } };
-    return parse_with_unit(text, units, size_bytes);
+    static const struct text_unit units[] = { { "ps", 1 }, { "ns", 1e3 }, { "us", 1e6 }, { "ms", 1e9 }, { NULL, 0 } };
+    return text_with_unit(text, units, time_ps);
 }
 
 static bool parse_count(const char *text, uint32_t *count)
@@ -155,7 +126,7 @@ static bool parse_point(const char *text, double *time_ps, double *size_bytes)
     uint64_t time, size;
     if (!part[0] || !part[1]) return false;
     if (!parse_within(cluster_parse_time, g_strstrip(part[0]), 0, TIME_PS_MAX, &time)) return false;
-    if (!parse_within(cluster_parse_size, g_strstrip(part[1]), 0, SIZE_BYTES_MAX, &size)) return false;
+    if (!parse_within(text_size, g_strstrip(part[1]), 0, SIZE_BYTES_MAX, &size)) return false;
     *time_ps = (double)time;
     *size_bytes = (double)size;
     return true;
@@ -251,9 +222,9 @@ bool cluster_value_parse(enum cluster_kind kind, const char *choices, const char
     switch (kind) {
     case KIND_TIME: return parse_within(cluster_parse_time, text, 0, TIME_PS_MAX, field);
     case KIND_RATE: return parse_within(cluster_parse_rate, text, RATE_BPS_MIN, RATE_BPS_MAX, field);
-    case KIND_SIZE: return parse_within(cluster_parse_size, text, 0, SIZE_BYTES_MAX, field);
-    case KIND_FRAME: return parse_within(cluster_parse_size, text, 0, FRAME_BYTES_MAX, field);
-    case KIND_MTU: return parse_within(cluster_parse_size, text, MTU_BYTES_MIN, MTU_BYTES_MAX, field);
+    case KIND_SIZE: return parse_within(text_size, text, 0, SIZE_BYTES_MAX, field);
+    case KIND_FRAME: return parse_within(text_size, text, 0, FRAME_BYTES_MAX, field);
+    case KIND_MTU: return parse_within(text_size, text, MTU_BYTES_MIN, MTU_BYTES_MAX, field);
     case KIND_COUNT: return parse_count(text, field);
     case KIND_NICS: return parse_nics(text, field);
     case KIND_POSTING: return parse_posting(text, field);
@@ -263,7 +234,7 @@ bool cluster_value_parse(enum cluster_kind kind, const char *choices, const char
     case KIND_FACTOR: return parse_factor(text, field);
     case KIND_SHARE: return parse_share(text, field);
     case KIND_INTERVAL: return parse_within(cluster_parse_time, text, INTERVAL_PS_MIN, TIME_PS_MAX, field);
-    case KIND_PIECE: return parse_within(cluster_parse_size, text, PIECE_BYTES_MIN, SIZE_BYTES_MAX, field);
+    case KIND_PIECE: return parse_within(text_size, text, PIECE_BYTES_MIN, SIZE_BYTES_MAX, field);
     case KIND_CPCS: return cluster_parse_cpcs(text, field);
     case KIND_NICS_OF: return parse_nics_of(text, field);
     case KIND_PASSES: return parse_passes(text, field);

@@ -2,6 +2,7 @@
 #include "sim/text.h"
 
 #include <glib.h>
+#include <math.h>
 #include <stdbool.h>
 #include <string.h>
 #include "sim/nearest.h"
@@ -57,6 +58,34 @@ bool text_is_whole(const char *text)
 bool text_whole(const char *text, uint64_t least, uint64_t most, uint64_t *value)
 {
     return text_is_whole(text) && g_ascii_string_to_unsigned(text, 10, least, most, value, NULL);
+}
+
+bool text_with_unit(const char *text, const struct text_unit *units, uint64_t *value)
+{
+    double number;
+    const char *end = text_decimal(text, &number);
+    if (!end || !isfinite(number) || number < 0) return false;
+    while (*end == ' ') end++;
+    for (const struct text_unit *u = units; u->name; u++) {
+        if (strcmp(end, u->name)) continue;
+        const double scaled = number * u->factor + 0.5;
+        if (scaled >= 9.2e18) return false;
+        *value = (uint64_t)scaled;
+        return true;
+    }
+    return false;
+}
+
+bool text_size(const char *text, uint64_t *size_bytes)
+{
+    static const struct text_unit units[] = { { "B", 1 },         { "KB", 1e3 }, { "KiB", 1024 },       { "MB", 1e6 },
+                                              { "MiB", 1048576 }, { "GB", 1e9 }, { "GiB", 1073741824 }, { NULL, 0 } };
+    return text_with_unit(text, units, size_bytes);
+}
+
+bool text_bytes(const char *text, uint64_t *size_bytes)
+{
+    return text_whole(text, 0, INT64_MAX, size_bytes) || text_size(text, size_bytes);
 }
 
 char **text_added(const char *text)

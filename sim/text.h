@@ -20,6 +20,17 @@ bool text_is_whole(const char *text);
 /* Reads such a number.  False if text is none, or if the number is not from least to most. */
 bool text_whole(const char *text, uint64_t least, uint64_t most, uint64_t *value);
 
+struct text_unit {
+    const char *name;
+    double factor;
+};
+/* Reads "<number> <unit>", with a unit of the NULL-terminated list.  The number must be finite and not negative.  The
+ * result is rounded to a whole number below 2^63. */
+bool text_with_unit(const char *text, const struct text_unit *units, uint64_t *value);
+/* Reads "4096 B" or "64KB" as bytes; text_bytes() also "4096". */
+bool text_size(const char *text, uint64_t *size_bytes);
+bool text_bytes(const char *text, uint64_t *size_bytes);
+
 /* The words of "dispatch+combine".  NULL: one is empty, or there twice.  Free with g_strfreev(). */
 char **text_added(const char *text);
 

@@ -8,6 +8,7 @@
 
 #include <string.h>
 #include "sim/rng.h"
+#include "sim/text.h"
 #include "tests/support_trace.h"
 #include "tests/unit.h"
 
@@ -431,12 +432,12 @@ TEST("units read back")
         { cluster_parse_time, "ns", 1000 },
         { cluster_parse_time, "us", 1000000 },
         { cluster_parse_time, "ms", 1000000000 },
-        { cluster_parse_size, "B", 1 },
-        { cluster_parse_size, "KB", 1000 },
-        { cluster_parse_size, "KiB", 1024 },
-        { cluster_parse_size, "MB", 1000000 },
-        { cluster_parse_size, "MiB", 1048576 },
-        { cluster_parse_size, "GB", 1000000000 },
+        { text_size, "B", 1 },
+        { text_size, "KB", 1000 },
+        { text_size, "KiB", 1024 },
+        { text_size, "MB", 1000000 },
+        { text_size, "MiB", 1048576 },
+        { text_size, "GB", 1000000000 },
         { cluster_parse_rate, "KB/s", 8000 },
         { cluster_parse_rate, "MB/s", 8000000 },
         { cluster_parse_rate, "GB/s", 8000000000 },
@@ -465,7 +466,7 @@ TEST("units read back")
     }
     uint64_t value = 1;
     CU_ASSERT(!cluster_parse_time("", &value) && !cluster_parse_time("ns", &value) && !cluster_parse_rate("1", &value));
-    CU_ASSERT(!cluster_parse_size("9.3e9 GB", &value)); /* beyond 63 bits */
+    CU_ASSERT(!text_size("9.3e9 GB", &value)); /* beyond 63 bits */
     CU_ASSERT_EQUAL(value, 1);
 }
 

@@ -91,12 +91,13 @@ TEST("drawn")
     CU_ASSERT((double)most > 1.5 * (double)sum / 64);
     for (uint32_t i = 0; i < edges_count(&e); i++) CU_ASSERT_EQUAL(e.size_bytes[i] % 7168, 0);
     struct edges again;
-    CU_ASSERT_TRUE_FATAL(edges_make("lognormal:65536", 64, 7168, 1, &again, NULL));
+    CU_ASSERT_TRUE_FATAL(edges_make("lognormal:64KiB", 64, 7168, 1, &again, NULL));
     CU_ASSERT_EQUAL(edges_count(&again), edges_count(&e));
     CU_ASSERT_EQUAL(memcmp(again.size_bytes, e.size_bytes, edges_count(&e) * sizeof *e.size_bytes), 0);
     edges_free(&again);
     edges_free(&e);
-    expect_spec_error("uniform:0", 4, "matrix: expected a file, uniform:BYTES");
+    expect_spec_error("uniform:0", 4, "matrix: expected a file, uniform:SIZE");
+    expect_spec_error("uniform:2GiB", 4, "found 'uniform:2GiB'");
     expect_spec_error("uniform:5:6", 4, "found 'uniform:5:6'");
     expect_spec_error("uniform:", 4, "found 'uniform:'");
     expect_spec_error("lognormal:5:x", 4, "found 'lognormal:5:x'");

@@ -12,8 +12,8 @@
 static bool draw_refuse(const char *spec, GError **error)
 {
     return error_input(
-        error, "matrix: expected a file, uniform:BYTES or lognormal:BYTES[:S] (1 to %d bytes, S 0 to 5), found '%s'",
-        EDGE_BYTES_MAX, spec);
+        error, "matrix: expected a file, uniform:SIZE or lognormal:SIZE[:S] (1 B to 1 GiB, S 0 to 5), found '%s'",
+        spec);
 }
 
 bool edges_spec_drawn(const char *spec)
@@ -64,7 +64,7 @@ static bool edges_drawn(const char *spec, uint32_t ranks, uint32_t row_bytes, ui
     const guint parts = g_strv_length(part);
     guint64 bytes = 0;
     double deviation = 0.7;
-    if (parts < 2 || parts > (popular ? 3u : 2u) || !text_whole(part[1], 1, EDGE_BYTES_MAX, &bytes))
+    if (parts < 2 || parts > (popular ? 3u : 2u) || !text_bytes(part[1], &bytes) || bytes < 1 || bytes > EDGE_BYTES_MAX)
         return draw_refuse(spec, error);
     const char *const end = parts == 3 ? text_decimal(part[2], &deviation) : "";
     if (!end || *end || !(deviation >= 0 && deviation <= 5)) return draw_refuse(spec, error);

@@ -11,7 +11,7 @@ $EPTWIN simulate $port --kernel alltoallv --matrix small.txt >small.csv
 sed -n -e '/^# \(kernel\|matrix.*\|num-ranks\|in-flight\|messages\|algorithm\):/p' small.csv
 of bound_receive_us <small.csv | grep alltoallv
 echo '# uniform, drawn; compressed; from a routing'
-$EPTWIN simulate $port --kernel alltoallv --matrix uniform:65536 --num-ranks 64 | of bound_receive_us | grep alltoallv
+$EPTWIN simulate $port --kernel alltoallv --matrix uniform:64KiB --num-ranks 64 | of bound_receive_us | grep alltoallv
 zstd -q small.txt && $EPTWIN simulate $port --kernel alltoallv --matrix small.txt.zst >zst.csv
 sed -e 's/small.txt.zst/small.txt/' zst.csv | diff - small.csv && echo same
 $EPTWIN simulate $h800 --kernel alltoallv --num-ranks 16 --num-tokens 8 --hidden 1024 | sed -n -e '/^# matrix/p'

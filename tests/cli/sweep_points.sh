@@ -100,7 +100,9 @@ awk -F, '$3 == 8 && /,dispatch,/ { print $(NF - 1) }' sms.csv
 $EPTWIN sweep show sms.csv --best dispatch+combine.time_us_median --top 1 | words | head -4
 $EPTWIN sweep show sms.csv --best dispatch.speedup --top 99 | awk '!NF { exit } $1 ~ /GB/ { print $3 }' | sort -rgc &&
     echo 'the most gained first'
-for best in dispatch+combine.logical_nvl_gbs dispatch+dispatch.slowest_us dispatch.num-sms dispatch.bottleneck; do $EPTWIN sweep show sms.csv --best $best; done
+for best in dispatch+combine.logical_nvl_gbs dispatch+dispatch.slowest_us dispatch.num-sms dispatch.bottleneck; do
+    $EPTWIN sweep show sms.csv --best $best
+done
 
 echo '# the best is sought among settings, for each work; values of one name side by side'
 sweep --hidden 1024 --num-experts 48 --num-ranks 16 --num-tokens 4,64 --dtype fp8,bf16 --disable-nvlink false,true \

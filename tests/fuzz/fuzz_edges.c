@@ -1,5 +1,5 @@
 /* fuzz_edges.c - libFuzzer target: reads the input as a file of messages, unless edges_spec_drawn() says that it is a
- * specification such as "uniform:BYTES". */
+ * specification such as "uniform:SIZE". */
 #include "tests/fuzz/fuzz_trace.h"
 #include "traces/edges_make.h"
 
