@@ -61,7 +61,7 @@ struct field {
 
 #define COLL     "alltoallv|allgather|reducescatter|allreduce|ag-rs|p2p"
 #define UNHOOKED "normal|v2|one-sided|two-sided|mori|mori-ll|mega-moe"
-#define MOE      "ll|" UNHOOKED "|pplx"
+#define MOE      "ll|" UNHOOKED "|pplx|nccl-ht"
 /* Changes to DeepEP whose names stand for versions (models/moe/moe_deepep.h).  "before-NAME" stands for a version,
  * too. */
 #define DEEPEPS  "zero-copy, ibgda, starts, ll-nvlink, bulk, heads, bulk-dispatch, bulk-combine, forwarders, logfmt, v2"
@@ -84,7 +84,8 @@ static const struct field field_table[] = {
     CHOICE(
         "kernel", kernel, MAKES | ROUTES, MOE "|" COLL, "NAME",
         "Kernels: ll (low latency, the default), normal (high throughput), v2, one-sided, two-sided (TensorRT-LLM's), "
-        "mori, mori-ll (AMD's), mega-moe (DeepGEMM's, with the experts), pplx (pplx-garden's); "
+        "mori, mori-ll (AMD's), mega-moe (DeepGEMM's, with the experts), pplx (pplx-garden's), nccl-ht (NCCL EP's high "
+        "throughput); "
         "or alltoallv, allgather, reducescatter, allreduce, ag-rs (NCCL's two), p2p"),
     TEXT("matrix", matrix, WORK | MAKES | ROUTES | FILES, "SPEC",
          "Alltoallv: a file of messages, uniform:SIZE or lognormal:SIZE[:S] (default: what the routing sends)"),
@@ -156,8 +157,10 @@ static const struct field field_table[] = {
     FLAG("round-scale", round_scale, MAKES, "FP8 scales are powers of two"),
     FLAG("ue8m0", ue8m0, MAKES, "FP8 scales are stored as exponents (needs --round-scale)"),
     FLAG("worst-tokens", worst_tokens, MAKES, "Normal: outputs sized at the worst case, no wait of the host"),
-    COUNT("num-sms", num_sms, MAKES, 1, 4096, 0,
-          "SMs that the kernels use (default 24; mori: 80; ll, one-sided, two-sided, mega-moe, pplx: all of the GPU)"),
+    COUNT(
+        "num-sms", num_sms, MAKES, 1, 4096, 0,
+        "SMs that the kernels use (default 24; nccl-ht: 16; mori: 80; ll, one-sided, two-sided, mega-moe, pplx: all of "
+        "the GPU)"),
     COUNT("num-warps", num_warps, MAKES, 0, 16, 0, "Mori: warps of a thread block, one on each of num-sms (0: 8)"),
     COUNT("rdma-sms", rdma_sms, MAKES, 0, 4096, 0,
           "Mori between nodes: of num-sms, those that serve other nodes (0: 2/3)"),

@@ -40,6 +40,7 @@ static enum moe_kernel_family family_of(const struct case_options *c)
            : case_is(c->kernel, "mori-ll")   ? MOE_MORI_LL
            : case_is(c->kernel, "mega-moe")  ? MOE_MEGA
            : case_is(c->kernel, "pplx")      ? MOE_PPLX
+           : case_is(c->kernel, "nccl-ht")   ? MOE_NCCL_HT
                                              : MOE_NORMAL;
 }
 
@@ -55,7 +56,8 @@ uint32_t case_host_sms(const struct case_options *c, uint32_t cpus) { return MAX
 static void options_fill(const struct case_options *c, const struct routing *routing, uint32_t device_sms,
                          struct moe_options *o)
 {
-    const uint32_t sms_normal = device_sms ? MIN(CASE_SMS_DEFAULT, device_sms) : CASE_SMS_DEFAULT;
+    const uint32_t sms_usual = case_is(c->kernel, "nccl-ht") ? CASE_SMS_NCCL_HT : CASE_SMS_DEFAULT;
+    const uint32_t sms_normal = device_sms ? MIN(sms_usual, device_sms) : sms_usual;
     const bool takes_all = case_is(c->kernel, "ll") || g_str_has_suffix(c->kernel, "-sided") ||
                            case_is(c->kernel, "mega-moe") || case_is(c->kernel, "pplx");
     const bool mori = g_str_has_prefix(c->kernel, "mori");

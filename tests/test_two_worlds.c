@@ -196,6 +196,18 @@ TEST("pplx, 8 ranks, in a node and between nodes")
     }
 }
 
+TEST("NCCL EP's high throughput, 8 ranks")
+{
+    for (uint32_t variant = 0; variant < 4; variant++) {
+        g_auto(routing) routing = sampled(SAMPLE, variant % 3, 8, 48);
+        struct moe_options o = normal_options(&routing, 8);
+        o.family = MOE_NCCL_HT;
+        o.dtype = variant % 2 ? MOE_BF16 : MOE_FP8;
+        o.num_sms = variant < 2 ? 1 : 16;
+        run_both(&o, &routing, false);
+    }
+}
+
 TEST("MegaMoE, 8 ranks")
 {
     for (uint32_t variant = 0; variant < 2; variant++) {

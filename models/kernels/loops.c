@@ -683,6 +683,7 @@ SHEET(tensorrt_llm);
 SHEET(mori);
 SHEET(deepgemm);
 SHEET(pplx);
+SHEET(nccl_ep);
 #undef SHEET
 #define SHEET(name) \
     { \
@@ -692,7 +693,7 @@ SHEET(pplx);
 static const struct {
     const char *path, *begin, *end;
 } sheets[] = { SHEET(deepep_v1), SHEET(deepep_v2), SHEET(nccl), SHEET(tensorrt_llm),
-               SHEET(mori),      SHEET(deepgemm),  SHEET(pplx) };
+               SHEET(mori),      SHEET(deepgemm),  SHEET(pplx), SHEET(nccl_ep) };
 #undef SHEET
 
 uint32_t loops_sheet_count(void) { return G_N_ELEMENTS(sheets); }

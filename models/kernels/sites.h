@@ -197,6 +197,25 @@ struct site_given {
     X(PPLX_TELL) \
     X(PPLX_PUT)
 
+/* nccl_ep.loops: high throughput */
+#define SITES_NCCL_EP(X) \
+    X(NCCL_HT_SCAN) \
+    X(NCCL_HT_SCAN_BEFORE) \
+    X(NCCL_HT_START) \
+    X(NCCL_HT_MAP_READ) \
+    X(NCCL_HT_LOAD) \
+    X(NCCL_HT_STORE) \
+    X(NCCL_HT_TAIL_READ) \
+    X(NCCL_HT_HEAD_READ) \
+    X(NCCL_HT_TELL) \
+    X(NCCL_HT_LOOK) \
+    X(NCCL_HT_PLACES_READ) \
+    X(NCCL_HT_FETCH) \
+    X(NCCL_HT_PULL) \
+    X(NCCL_HT_ADD) \
+    X(NCCL_HT_ADD_LAST) \
+    X(NCCL_HT_SUM_STORE)
+
 /* nccl.loops */
 #define SITES_NCCL(X) \
     X(NCCL_STORE) \
@@ -232,6 +251,7 @@ struct site_given {
     X(MEGA_SHARED_ADD) \
     X(MEGA_WAKE_LANE) \
     X(PPLX_LAUNCH) \
+    X(NCCL_HT_SHARED_ADD) \
     X(NCCL_KERNEL) \
     X(NCCL_SIZE_PUT) \
     X(STREAM_COPY) \
@@ -239,7 +259,8 @@ struct site_given {
 
 #define SITES_ALL(X) \
     SITES_DEEPEP_V1(X) \
-    SITES_DEEPEP_V2(X) SITES_NCCL(X) SITES_TENSORRT_LLM(X) SITES_MORI(X) SITES_DEEPGEMM(X) SITES_PPLX(X) SITES_UNREAD(X)
+    SITES_DEEPEP_V2(X) \
+    SITES_NCCL(X) SITES_TENSORRT_LLM(X) SITES_MORI(X) SITES_DEEPGEMM(X) SITES_PPLX(X) SITES_NCCL_EP(X) SITES_UNREAD(X)
 
 /* SITE_NONE: no sheet describes the loop, which only signals, additions and puts may say.  Signals then have no extra
  * cost.  Additions are atomics of the whole GPU that release earlier stores. */

@@ -23,6 +23,7 @@ enum moe_kernel_family {
     MOE_MORI_LL,     /* PROTOCOLS.md 1.14, 1.16: MoRI's low-latency kernels, which split work into smaller parts */
     MOE_MEGA,        /* PROTOCOLS.md 1.17: dispatch, the experts and combine in one kernel */
     MOE_PPLX,        /* PROTOCOLS.md 1.18 */
+    MOE_NCCL_HT,     /* PROTOCOLS.md 1.19 */
 };
 
 enum moe_dtype { MOE_BF16, MOE_FP8 };

@@ -31,6 +31,7 @@ static const struct which_backend table[] = {
     { "nccl-ag-rs", "ag-rs", WHICH_BOTH, NULL, 0 },
     { "deepgemm-mega-moe", "mega-moe", WHICH_NVIDIA, NULL, 0 },
     { "pplx", "pplx", WHICH_NVIDIA, NULL, 0 },
+    { "nccl-ep-ht", "nccl-ht", WHICH_NVIDIA, NULL, 0 },
     { "mori-normal", "mori", WHICH_AMD, NULL, 0 },
     { "mori-ll", "mori-ll", WHICH_AMD, NULL, 0 },
     { "uccl-ll", "ll", WHICH_AMD, NULL, 0 },
@@ -138,11 +139,12 @@ bool which_begin(struct which *w, GError **error)
             kernel[asked++] = w->backend[i].kernel;
     if (asked) return case_kernels_take(&w->base, kernel, error);
     if (good)
-        error_input(error,
-                    "expected --kernel ll, normal, v2, ag-rs, mori, mori-ll, pplx or (within a node) one-sided or "
-                    "two-sided and a --backend that posts for it (ibgda, gdaki, gin-proxy, nixl, uccl, uccl-efa, "
-                    "fabric-lib, fabric-lib-efa or, for ag-rs, nccl), found %s and %s",
-                    w->base.kernel ? w->base.kernel : "none", w->base.backend ? w->base.backend : "none");
+        error_input(
+            error,
+            "expected --kernel ll, normal, v2, ag-rs, mori, mori-ll, pplx or (within a node) one-sided, "
+            "two-sided or nccl-ht and a --backend that posts for it (ibgda, gdaki, gin-proxy, nixl, uccl, uccl-efa, "
+            "fabric-lib, fabric-lib-efa or, for ag-rs, nccl), found %s and %s",
+            w->base.kernel ? w->base.kernel : "none", w->base.backend ? w->base.backend : "none");
     return false;
 }
 

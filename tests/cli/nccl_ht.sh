@@ -1,0 +1,19 @@
+# NCCL EP's high throughput from the command line: predicted, with few and many SMs and tokens, replayed with real bytes,
+# refused, its sheet and its place among backends.
+times() { $EPTWIN simulate --cluster h200 --kernel nccl-ht --dtype bf16 "$@" | awk -F, '$2 == "all" && $3 == "time_us" { print $1, $4 }'; }
+times --num-tokens 4096
+echo '-- a chunk keeps one pipeline busy, and combine takes no more than 16 SMs'
+for sms in 4 16 32; do times --num-ranks 4 --num-tokens 256 --num-sms $sms; done
+echo '-- replayed'
+for more in "--num-tokens 300" "--num-tokens 70 --dtype bf16 --num-sms 2"; do
+    $EPTWIN replay --ranks 4 --kernel nccl-ht --hidden 512 --num-experts 16 --num-topk 4 $more --output out.csv 2>log || cat log
+    grep -E '^# checks' out.csv
+done
+echo '-- refused'
+try() { $EPTWIN simulate --cluster h200 --num-tokens 64 --kernel nccl-ht "$@"; echo "exit $?"; }
+try --num-ranks 16
+try --cached
+try --num-experts 8 --hidden 128
+try --disable-nvlink
+$EPTWIN kernel show NCCL_HT_ADD
+$EPTWIN which --cluster h200 --num-tokens 4096 --kernel nccl-ht 2>&1 | sed -n 1,5p | cut -c 1-72

@@ -1,0 +1,83 @@
+/* test_moe_nccl_ht.c - does NCCL EP's high throughput bring every token to the ranks that need it, and sum what their
+ * experts make of it, whatever the order of events?
+ *
+ * Aim and method: see support_moe.h.  In some groups, pipelines have more chunks and rows than stages, or none. */
+#include "tests/support_moe.h"
+#include "tests/unit.h"
+
+/* In one draw of four there are several chunks of 64 tokens for a block. */
+static struct moe_options options_draw(struct rng *rng)
+{
+    struct moe_options o = moe_options_in_node(MOE_NCCL_HT, 12, 1024, rng);
+    const bool many = rng_below(rng, 4) == 0;
+    o.experts = o.ranks * 4 * (1 + (uint32_t)rng_below(rng, 3));
+    o.topk = 1 + (uint32_t)rng_below(rng, o.experts < 12 ? o.experts : 12);
+    o.hidden = 512 * (1 + (uint32_t)rng_below(rng, 2));
+    if (many) o.tokens_max = 64 + (uint32_t)rng_below(rng, 500);
+    o.num_sms = 1 + (uint32_t)rng_below(rng, many ? 3 : 20);
+    o.ue8m0 = false;
+    return o;
+}
+
+TEST("random groups") { moe_test_random_groups(options_draw, 150); }
+TEST("sizes only takes the same steps") { moe_test_sizes_only(options_draw, 30); }
+
+/* A token goes to a rank once, with a probability for each expert, and what the rank made of it is loaded from there.
+ */
+TEST("bytes on the wire")
+{
+    struct moe_options o = moe_options_small(MOE_NCCL_HT, 8, 8);
+    o.hidden = 512;
+    g_autoptr(moe_group) group = moe_group_run_sizes(&o, DRAW_UNIFORM);
+    const struct moe_copies copies = moe_routing_copies(&group->routing, &o);
+    uint64_t own = 0;
+    for (uint32_t r = 0; r < o.ranks; r++)
+        for (uint32_t t = 0; t < group->routing.rank[r].tokens; t++) {
+            bool here = false;
+            for (uint32_t j = 0; j < o.topk; j++) {
+                const int32_t expert = group->routing.rank[r].experts[t * o.topk + j];
+                here |= expert >= 0 && (uint32_t)expert / (o.experts / o.ranks) == r;
+            }
+            own += here;
+        }
+    CU_ASSERT_TRUE(own > 0 && own < copies.to_ranks);
+    const uint64_t token = o.dtype == MOE_FP8 ? o.hidden + o.hidden / 32 : 2 * o.hidden;
+    CU_ASSERT_EQUAL(loop_counts(group->loop)->store_bytes, copies.to_ranks * (token + 4 * o.experts));
+    CU_ASSERT_EQUAL(loop_counts(group->loop)->get_bytes, (copies.to_ranks - own) * 2 * o.hidden);
+    CU_ASSERT_EQUAL(loop_counts(group->loop)->put_bytes, 0);
+}
+
+TEST("runs hash alike") { moe_test_runs_hash_alike(moe_options_small(MOE_NCCL_HT, 4, 4), "combined_x"); }
+
+/* Changes one byte, in a row, in an index or in a sum. */
+TEST("faults are found")
+{
+    static const struct {
+        const char *name;
+        int check;
+    } fault[] = { { "recv_x", 4 }, { "recv_topk_idx", 5 }, { "expert_counts", 3 }, { "combined_x", 9 } };
+    const struct moe_options o = moe_options_small(MOE_NCCL_HT, 4, 4);
+    g_autoptr(moe_group) group = moe_group_drawn(&o, DRAW_UNIFORM, 3, 50);
+    CU_ASSERT_TRUE_FATAL(moe_group_run(group, 1, false));
+    moe_group_expect(group, 2, 0);
+    for (size_t i = 0; i < sizeof fault / sizeof fault[0]; i++) {
+        uint8_t *byte = MADE(moe_group_output(group, 2, fault[i].name, NULL));
+        *byte ^= 1;
+        moe_group_expect(group, 2, fault[i].check);
+        *byte ^= 1;
+    }
+}
+
+TEST("refusals")
+{
+    struct moe_options fine = moe_options_small(MOE_NCCL_HT, 8, 8);
+    fine.hidden = 7168;
+    fine.experts = 256;
+    moe_test_refused(&fine, NULL);
+    MOE_REFUSED("num-ranks: expected at most 4, found 8: nccl-ht is here within one NVLink domain",
+                o.ranks_per_node = 4);
+    MOE_REFUSED("num-experts: nccl-ht takes a multiple of 4, found 6", o.ranks = o.experts = 6);
+    MOE_REFUSED("num-tokens: nccl-ht takes at most 8192, found 8193", o.tokens_max = 8193);
+    MOE_REFUSED("hidden: nccl-ht takes a multiple of 512 in FP8, found 7296", o.dtype = MOE_FP8; o.hidden = 7296);
+    MOE_REFUSED("hidden: nccl-ht's blocks have 232448 B of shared memory", o.hidden = 8320);
+}
