@@ -62,7 +62,8 @@ uint64_t bulk_written_ps(const struct world *w, uint64_t left_ps, bool own);
 
 /* A request that waits for its SM's engine: a store, or a load from the GPU's own memory. */
 struct bulk_turn {
-    struct bulk_turn *next;
+    struct bulk_turn *next;           /* of the same warp */
+    struct bulk_turn *ahead, *behind; /* of a warp's first request: those of the warps before and behind it */
     struct world_worker *ww;
     uint64_t size_bytes;
     uint64_t came_ps;
@@ -74,8 +75,8 @@ struct bulk_turn {
 struct bulk_engine {
     struct sim_event event; /* runs when the first request may have left the engine */
     struct world_rank *rank;
-    struct bulk_turn *first;
-    uint64_t mark;               /* the first store's mark (egress.h) */
+    struct bulk_turn *first, *last; /* the first requests of the first and of the last warp */
+    uint64_t mark;                  /* the first store's mark (egress.h) */
     uint64_t begun_ps, taken_ps; /* of the last store: when it began; when the engine, but not yet the links, is done */
     uint64_t away_bytes;         /* of all its stores to peers */
     struct rng rng;

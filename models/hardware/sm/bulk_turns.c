@@ -66,17 +66,13 @@ static void turn_begin(struct bulk_engine *e)
     else store_begin(e, e->first);
 }
 
-/* Moves a warp's requests behind those of all other warps. */
-static void turns_behind(struct bulk_engine *e, const struct world_worker *ww)
+/* Puts a warp, by its first request, behind another one.  at NULL: before all. */
+static void warp_put(struct bulk_engine *e, struct bulk_turn *at, struct bulk_turn *turn)
 {
-    struct bulk_turn *own = NULL, **own_end = &own, **at = &e->first;
-    for (struct bulk_turn *turn = e->first; turn; turn = turn->next) {
-        struct bulk_turn ***end = turn->ww == ww ? &own_end : &at;
-        **end = turn;
-        *end = &turn->next;
-    }
-    *own_end = NULL;
-    *at = own;
+    turn->ahead = at;
+    turn->behind = at ? at->behind : e->first;
+    *(turn->behind ? &turn->behind->ahead : &e->last) = turn;
+    *(at ? &at->behind : &e->first) = turn;
 }
 
 static void turn_end(struct bulk_engine *e)
@@ -92,11 +88,12 @@ static void turn_end(struct bulk_engine *e)
         e->away_bytes -= turn->size_bytes;
         held_note(e->rank, &w->rank[turn->peer], e->begun_ps, e->taken_ps, now_ps);
     }
-    e->first = turn->next;
-    turns_behind(e, ww);
+    e->first = turn->behind;
+    *(e->first ? &e->first->ahead : &e->last) = NULL;
+    if (turn->next) warp_put(e, e->last, turn->next);
+    else rest->turn = NULL;
     pool_put(&w->turns, turn);
-    assert(rest->turns > 0);
-    if (--rest->turns || !ww->parked) return;
+    if (rest->turn || !ww->parked) return;
     ww->parked = false;
     sim_schedule_at(w->sim, &ww->event, later(next_ps, rest->staged_ps));
 }
@@ -134,18 +131,19 @@ static struct bulk_engine *engine_of(const struct world_worker *ww)
     return &rank->engine[ww->sm];
 }
 
-/* The place of a new request: the end, or, for a load, anywhere among the loads at the end that came at its time. */
-static struct bulk_turn **place_of(struct bulk_engine *e, const struct bulk_turn *turn)
+/* The warp behind which a new one comes: the last one, or, if it asks for a load, any of those at the end that asked
+ * for theirs at the same time. */
+static struct bulk_turn *place_of(struct bulk_engine *e, const struct bulk_turn *turn)
 {
-    struct bulk_turn **place = e->first && !e->idle ? &e->first->next : &e->first;
+    const struct bulk_turn *begun = e->idle ? NULL : e->first, *last;
+    struct bulk_turn *at = e->last;
     uint32_t same = 0;
-    for (struct bulk_turn **at = place; *at; at = &(*at)->next) {
-        const bool alike = turn->loads && (*at)->loads && (*at)->came_ps == turn->came_ps;
-        if (!alike) place = &(*at)->next;
-        same = alike ? same + 1 : 0;
+    for (; turn->loads && at && at != begun; at = at->ahead, same++) {
+        last = worker_rest(at->ww)->turn;
+        if (!last->loads || last->came_ps != turn->came_ps) break;
     }
-    for (uint64_t skip = same ? rng_below(&e->rng, same + 1) : 0; skip > 0; skip--) place = &(*place)->next;
-    return place;
+    for (uint64_t skip = same ? rng_below(&e->rng, same + 1) : 0; skip > 0; skip--) at = at ? at->behind : e->first;
+    return at;
 }
 
 static void turn_add(struct bulk_engine *e, const struct bulk_turn *as)
@@ -155,14 +153,14 @@ static void turn_add(struct bulk_engine *e, const struct bulk_turn *as)
     *turn = *as;
     turn->came_ps = sim_now_ps(w->sim);
     if (turn_away(e, turn)) e->away_bytes += turn->size_bytes;
-    worker_rest(turn->ww)->turns++;
     if (!e->first) {
         e->idle = true;
         sim_schedule_at(w->sim, &e->event, turn->came_ps);
     }
-    struct bulk_turn **at = place_of(e, turn);
-    turn->next = *at;
-    *at = turn;
+    struct rest *rest = worker_rest(turn->ww);
+    if (rest->turn) rest->turn->next = turn;
+    else warp_put(e, place_of(e, turn), turn);
+    rest->turn = turn;
 }
 
 uint64_t bulk_ahead_ps(struct world_rank *rank, uint16_t sm)

@@ -735,7 +735,7 @@ static bool row_next(struct world_worker *ww)
 static void gpu_step_due(struct world_worker *ww)
 {
     if (ww->in_turn && row_next(ww)) return;
-    ww->parked = ww->rested && worker_rest(ww)->turns > 0;
+    ww->parked = ww->rested && worker_rest(ww)->turn;
     if (!ww->parked) world_worker_step(ww);
 }
 

@@ -169,7 +169,7 @@ static bool await_begin(struct world_worker *ww, uint64_t due_ps)
     if (rank->fabric.words[now->awaited] >= now->least) return false;
     if (rank->world->machine->busy_ps || rank->world->letters_used || ww->due || ww->looks || ww->in_turn) return false;
     struct rest *rest = worker_rest(ww);
-    if (rest->turns) return false;
+    if (rest->turn) return false;
     rest->awaited = now->awaited;
     rest->least = now->least;
     rest->skipped_ps = due_ps;
@@ -211,7 +211,7 @@ void world_worker_step(struct world_worker *ww)
         }
         break;
     case WORKER_DONE:
-        assert(!ww->rested || !worker_rest(ww)->turns);
+        assert(!ww->rested || !worker_rest(ww)->turn);
         ww->done = true;
         rank->putting -= ww->puts;
         ww->settled_ps = 0;

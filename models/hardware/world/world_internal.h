@@ -22,6 +22,7 @@
 #include "sim/units.h"
 
 struct bulk_engine;
+struct bulk_turn;
 struct mailbox;
 struct usage;
 struct world_rank;
@@ -105,11 +106,11 @@ struct rest {
     uint64_t wake_ps;                /* its soonest scheduled wake, 0: none */
     uint64_t wanted_ps;              /* when its wait asks to be woken; 0: never */
     struct letter *mail, *mail_last; /* letters that it has not read yet, the soonest first */
+    struct bulk_turn *turn;          /* its last request to the SM's bulk engine (bulk_turns.c); NULL: all have ended */
     uint64_t least, skipped_ps;      /* the value that it awaits; when the step that was left out last was due, 0: none
                                       * was left out */
     uint32_t awaited;                /* the word that is to have that value */
     uint32_t shared_bytes;           /* where its buffer in shared memory begins */
-    uint32_t turns;                  /* how many of its stores have not left the SM (bulk_turns.c) */
     union {
         struct world_worker *ready_next; /* host: the rank's worker behind it in line for the core */
         uint64_t first_ps;               /* GPU: see worker_first_ps() */
