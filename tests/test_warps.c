@@ -4,6 +4,7 @@
  * round numbers, so that the answer can be worked out by hand. */
 #include <stdio.h>
 #include "models/hardware/sm/warps.h"
+#include "sim/rng.h"
 #include "tests/unit.h"
 
 /* Times in ns: a cycle takes 1, an access 10, a load 200, a load from shared memory 30.  The bulk engine brings bytes
@@ -20,7 +21,8 @@ static struct warps_sm sm_of(void)
     };
 }
 
-static struct warps_cost cost_of(const struct warps_sm *sm, const char *program, uint32_t team, uint32_t teams)
+static struct warps_cost cost_by(const struct warps_sm *sm, const char *program, uint32_t team, uint32_t teams,
+                                 bool each)
 {
     char text[400];
     snprintf(text, sizeof text, "LL_CAST_ROW { %s } @ a.cu:1", program);
@@ -31,8 +33,12 @@ static struct warps_cost cost_of(const struct warps_sm *sm, const char *program,
     struct loop_op op[LOOP_OPS];
     const struct loop_row row = { .bytes = 1000, .rows = 1, .warps = team };
     const uint32_t count = loops_program(loops, SITE_LL_CAST_ROW, NULL, &row, op);
-    const struct warps_cost cost = warps_run(sm, op, count, team, teams, WARPS_ROUNDS);
-    return cost;
+    return warps_run(sm, op, count, team, teams, WARPS_ROUNDS, each);
+}
+
+static struct warps_cost cost_of(const struct warps_sm *sm, const char *program, uint32_t team, uint32_t teams)
+{
+    return cost_by(sm, program, team, teams, false);
 }
 
 /* Tests the time of one round of a program, in ns. */
@@ -152,8 +158,62 @@ TEST("stores before loads")
 TEST("ends")
 {
     const struct warps_sm sm = sm_of();
-    CU_ASSERT(cost_of(&sm, "repeat 4000000000 { repeat 4000000000 { alu 1 } }", 1, 1).first_ps == 0);
+    CU_ASSERT_EQUAL(cost_of(&sm, "repeat 4000000000 { alu 1 }", 1, 1).first_ps, UINT64_C(4000000000000));
+    const char *const longest = "repeat 4000000000 { repeat 4000000000 { repeat 4000000000 { alu 1 } } }";
+    CU_ASSERT(cost_of(&sm, longest, 1, 1).cut);
     CU_ASSERT(cost_of(&sm, "load 1000000, use", 1, 1).first_ps > 0);
     CU_ASSERT_EQUAL(cost_of(&sm, "alu 4", 1, 1000000).first_ps, 4000 * WARPS_MOST / 4);
     CU_ASSERT_EQUAL(cost_of(&sm, "alu 4", 1000, 1).first_ps, 4000 * WARPS_MOST / 4);
+}
+
+/* The times of an SM of the test below: none a multiple of another. */
+static struct warps_sm sm_drawn(struct rng *rng)
+{
+    struct warps_sm sm = {
+        .cycle_ps = 500 + rng_below(rng, 100),
+        .access_ps = 1000 + rng_below(rng, 4000),
+        .load_ps = { 400000 + rng_below(rng, 300000), 200000 + rng_below(rng, 90000), 30000, 250000 },
+        .in_ps = { 600000 + rng_below(rng, 90000), 400000, 0, 400000 },
+        .stored_ps = rng_below(rng, 2) * 700123,
+        .turn_ps = 20000 + rng_below(rng, 9000),
+        .fence_ps = 7000,
+        .read_ps = 50000 + rng_below(rng, 90000),
+        .in_passes = (uint32_t)rng_below(rng, 3),
+        .out_passes = (uint32_t)rng_below(rng, 3),
+    };
+    sm.load = rate_make(8 * (50 + rng_below(rng, 100)) * UINT64_C(1000000000));
+    sm.store = rate_make(8 * (20 + rng_below(rng, 100)) * UINT64_C(1000000000));
+    sm.put = rate_make(8 * (20 + rng_below(rng, 100)) * UINT64_C(1000000000));
+    sm.skew = rate_make(UINT64_C(800000000000));
+    return sm;
+}
+
+/* Turns of long loops that are added up give exactly what all steps give. */
+TEST("turns that repeat")
+{
+    static const char *const programs[] = {
+        "chain 32, repeat 3000 { load 512, use, store 512 }",
+        "repeat 2000 { load 4096, store 4096, alu 12 }, load 100, store 100",
+        "repeat 40 { repeat 300 { load 512, use, alu 105, chain 16, store 256, store 4 by 4 }, fence }",
+        "repeat 3000 { bulk-read 1, bulk-in 2048, bulk-wait, bulk-out 2048 }, bulk-read 0",
+        "repeat 900 { load 2048 by 1024 from l2, store 512 to shared, use }, repeat 2000 { chain 3, load 128, use }",
+        "first 1 { repeat 2000 { bulk-left 2, chain 25, bulk-in 7168 } },"
+        " others 1 { repeat 2000 { bulk-wait, load 1792 from shared, use, alu 40, store 512 } }",
+        "first 2 { repeat 5000 { load 512, use } }, others 2 { repeat 3000 { alu 7, chain 5 } }, bulk-out 512",
+    };
+    static const uint32_t shapes[][2] = { { 1, 1 }, { 1, 3 }, { 1, 24 }, { 4, 1 }, { 8, 4 }, { 32, 2 } };
+    struct rng rng = rng_seeded(11);
+    for (size_t i = 0; i < G_N_ELEMENTS(programs); i++)
+        for (size_t k = 0; k < G_N_ELEMENTS(shapes); k++) {
+            const struct warps_sm sm = sm_drawn(&rng);
+            const struct warps_cost all = cost_by(&sm, programs[i], shapes[k][0], shapes[k][1], true);
+            const struct warps_cost sum = cost_by(&sm, programs[i], shapes[k][0], shapes[k][1], false);
+            const bool same = all.first_ps == sum.first_ps && all.next_ps == sum.next_ps && !all.cut && !sum.cut &&
+                              all.lead_ps == sum.lead_ps && all.way_ps == sum.way_ps && all.ahead == sum.ahead;
+            if (!same)
+                printf("\n      %s, %u x %u: %.3f, then %.3f us, expected %.3f, then %.3f\n", programs[i], shapes[k][0],
+                       shapes[k][1], (double)sum.first_ps / 1e6, (double)sum.next_ps / 1e6, (double)all.first_ps / 1e6,
+                       (double)all.next_ps / 1e6);
+            CU_ASSERT(same);
+        }
 }

@@ -30,6 +30,9 @@ status $EPTWIN simulate $case --loops bad.loops
 printf '%s\n' '# mine' 'LL_MESSAGE_ROW wait 1, load 8 @ mine.cu:7' >words.loops
 status $EPTWIN simulate $case --loops words.loops
 status $EPTWIN simulate $case --loops source
+endless='repeat 4000000000 { repeat 4000000000 { repeat 4000000000 { load 512, use } } }'
+printf '%s\n' "INTRA_SEND_ROW (scales, choices, read) { $endless } @ mine.cu:7" >endless.loops
+status $EPTWIN simulate $case --loops endless.loops
 echo '-- nothing half shown, and no sheet without a line'
 status $EPTWIN kernel show LL_RECEIVE_ROW LL_SUM
 $EPTWIN kernel show LL_RECEIVE_ROW | head -n 2 >cut.loops && status $EPTWIN simulate $case --loops cut.loops

@@ -376,16 +376,13 @@ static int gpu_put(struct fabric *f, struct fabric_worker *worker, const struct 
     return 0;
 }
 
-enum { GET_ROW_BYTES = 512 << 10 };
-/* The price of a get by `lanes` warps, each of which reads a part.  A program runs for one row only, so a long part
- * counts as rows that follow one another. */
+/* The price of a get by `lanes` warps, each of which reads a part. */
 static struct price get_price(struct world_rank *rank, const struct fabric_read *read, const struct loop *p,
                               uint32_t lanes)
 {
     const struct world *w = rank->world;
-    const uint64_t size = read->charge_bytes, each = size / lanes;
-    const uint32_t parts = (uint32_t)later((each + GET_ROW_BYTES - 1) / GET_ROW_BYTES, 1);
-    const struct loop_row row = { each / parts, 0, parts * lanes, lanes };
+    const uint64_t size = read->charge_bytes;
+    const struct loop_row row = { size / lanes, 0, lanes, lanes };
     const struct gpu_sharing sharing = gpu_program_sharing(rank, p);
     bool known;
     struct kept_price *kept = gpu_price_place(

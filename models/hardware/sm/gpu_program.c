@@ -4,6 +4,10 @@
 #include "models/hardware/sm/gpu.h"
 #include "models/hardware/sm/warps.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include "sim/command.h"
+
 /* The rate of bytes out of the SM alone.  `both` is the rate of bytes that first come in and then go out. */
 static rate_q20 without(rate_q20 both, rate_q20 in) { return both > in ? both - in : both; }
 
@@ -97,6 +101,14 @@ static bool answer_find(const struct question *q, uint32_t site, struct answer *
     return false;
 }
 
+/* Ends the process, because the cost of a program that was cut off would be too low, and nobody would know. */
+static _Noreturn void cut_end(const struct loop *p, const struct loop_row *row)
+{
+    fprintf(stderr, "eptwin: %s: expected a loop of fewer steps, found too many for a row of %llu bytes\n",
+            loops_site_name((enum site)p->number), (unsigned long long)row->bytes);
+    _Exit(EXIT_BAD_INPUT);
+}
+
 static const struct warps_cost *cost_of(const struct world *w, const struct loop *p, const struct site_given *given,
                                         struct loop_row row, uint32_t teams, bool to_peer, uint32_t rounds)
 {
@@ -113,7 +125,8 @@ static const struct warps_cost *cost_of(const struct world *w, const struct loop
     const uint32_t count = loops_program(w->loops, (enum site)p->number, given ? given->size : NULL, &row, op);
     const struct warps_sm sm = sm_of(w, p, to_peer);
     answer->question = q;
-    answer->cost = warps_run(&sm, op, count, p->team ? row.warps : 1, q.teams, rounds);
+    answer->cost = warps_run(&sm, op, count, p->team ? row.warps : 1, q.teams, rounds, false);
+    if (answer->cost.cut) cut_end(p, &row);
     return &answer->cost;
 }
 

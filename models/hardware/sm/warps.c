@@ -6,8 +6,8 @@
 #include <string.h>
 
 enum { SCHEDULERS = 4, CHAIN_CYCLES = 4, EIGHTHS = 8 };
-enum { FLIGHT = 32 };          /* the most loads of a warp, or requests of a team or a warp, in flight */
-enum { STEPS_MOST = 1 << 20 }; /* a program with more steps is cut off */
+enum { FLIGHT = 32 }; /* the most loads of a warp, or requests of a team or a warp, in flight */
+enum { STEPS_MOST = 1 << 24, STEPS_ALONE = 1 << 12 }; /* more steps are cut off; so many run before any are added up */
 
 struct line { /* a queue of times at which an awaited value will be there */
     uint64_t ps[FLIGHT];
@@ -258,22 +258,151 @@ static bool blocked_wake(struct run *r)
     return any;
 }
 
-/* Steps warps until all are done.  Each time, steps the warp whose time is least. */
-static void warps_go(struct run *r)
+/* ---- steps that repeat ----
+ *
+ * In a long loop the SM soon comes back to a state in which it was before, only later: all times differ by the same,
+ * and the loop's counters have fallen.  What happened between the two states happens again and again, as long as no
+ * counter reaches its end.  So these turns are added up at once, and the answer is exactly that of all steps. */
+
+struct steady {
+    struct run then;        /* the state when its first warp was at an END */
+    uint32_t passed, until; /* how many ENDs were passed since; at how many the next state is kept */
+};
+
+static uint64_t ahead_ps(uint64_t ps, uint64_t now_ps) { return ps > now_ps ? ps - now_ps : 0; }
+
+/* Whether the last `count` times of two lines are equally far ahead. */
+static bool lines_same(const struct line *a, uint64_t a_ps, const struct line *b, uint64_t b_ps, uint32_t count)
 {
-    for (uint32_t i = 0; i < r->warp_count; i++) order_add(r, i);
-    for (uint32_t steps = 0; steps < STEPS_MOST; steps++) {
-        if (r->after[WARPS_MOST] == WARPS_MOST && !blocked_wake(r)) return;
+    for (uint32_t i = 1; i <= count && i <= FLIGHT; i++)
+        if (ahead_ps(a->ps[(a->end - i) % FLIGHT], a_ps) != ahead_ps(b->ps[(b->end - i) % FLIGHT], b_ps)) return false;
+    return true;
+}
+
+/* Whether a warp is in the same state at both times.  One counter may have fallen, by *turns. */
+static bool warps_same(const struct run *then, const struct run *now, uint32_t i, uint64_t then_ps, uint64_t now_ps,
+                       uint32_t *turns)
+{
+    const struct warp *a = &then->warp[i], *b = &now->warp[i];
+    const struct line *in_a = &then->team[i / now->team_warps].in, *in_b = &now->team[i / now->team_warps].in;
+    *turns = 0;
+    if (a->done != b->done || in_a->end - a->through != in_b->end - b->through) return false;
+    if (b->done) return true;
+    if (a->round != b->round || a->at != b->at || a->depth != b->depth) return false;
+    for (uint32_t d = 0; d < b->depth; d++) {
+        if (a->again[d] == b->again[d]) continue;
+        if (*turns || a->again[d] < b->again[d]) return false;
+        *turns = a->again[d] - b->again[d];
+    }
+    const uint32_t loads = b->load.end - b->load.first, outs = b->out.end - b->out.first, ins = in_b->end - b->waited;
+    return a->blocked == b->blocked && a->left == b->left &&
+           ahead_ps(a->now_ps, then_ps) == ahead_ps(b->now_ps, now_ps) &&
+           ahead_ps(a->stored_ps, then_ps) == ahead_ps(b->stored_ps, now_ps) && a->load.end - a->load.first == loads &&
+           a->out.end - a->out.first == outs && in_a->end - a->waited == ins &&
+           lines_same(&a->load, then_ps, &b->load, now_ps, loads) &&
+           lines_same(&a->out, then_ps, &b->out, now_ps, outs) && lines_same(in_a, then_ps, in_b, now_ps, ins);
+}
+
+/* Whether what all warps share is in the same state at both times. */
+static bool shared_same(const struct run *then, const struct run *now, uint64_t then_ps, uint64_t now_ps)
+{
+    bool same = ahead_ps(then->port_ps, then_ps) == ahead_ps(now->port_ps, now_ps) &&
+                ahead_ps(then->way_ps, then_ps) == ahead_ps(now->way_ps, now_ps);
+    for (uint32_t i = 0; i < SCHEDULERS; i++)
+        same = same && ahead_ps(then->scheduler_ps[i], then_ps) == ahead_ps(now->scheduler_ps[i], now_ps);
+    for (uint8_t a = WARPS_MOST, b = WARPS_MOST; same && (a = then->after[a]) != WARPS_MOST;)
+        same = a == (b = now->after[b]);
+    return same;
+}
+
+static void line_shift(struct line *line, uint64_t ps)
+{
+    for (uint32_t i = 0; i < FLIGHT; i++) line->ps[i] += ps;
+}
+
+/* Adds `times` turns, each of which is what happened since `then`. */
+static void turns_add(struct run *r, const struct run *then, const uint32_t *turns, uint64_t times, uint64_t turn_ps)
+{
+    const uint64_t ps = times * turn_ps;
+    for (uint32_t i = 0; i < r->warp_count; i++) {
+        struct warp *v = &r->warp[i];
+        if (v->done) continue;
+        v->now_ps += ps;
+        v->stored_ps += ps;
+        line_shift(&v->load, ps);
+        line_shift(&v->out, ps);
+        for (uint32_t d = 0; d < v->depth; d++)
+            if (v->again[d] != then->warp[i].again[d]) v->again[d] -= (uint32_t)times * turns[i];
+    }
+    for (uint32_t i = 0; i < r->warp_count / r->team_warps; i++) line_shift(&r->team[i].in, ps);
+    r->port_ps += ps;
+    r->way_ps += ps;
+    for (uint32_t i = 0; i < SCHEDULERS; i++) r->scheduler_ps[i] += ps;
+    r->port_busy_ps += times * (r->port_busy_ps - then->port_busy_ps);
+    r->way_busy_ps += times * (r->way_busy_ps - then->way_busy_ps);
+    r->scheduled_ps += times * (r->scheduled_ps - then->scheduled_ps);
+}
+
+/* If the SM is in the state in which it was at `then`, adds as many turns as all loops still have. */
+static bool turns_take(struct run *r, const struct run *then)
+{
+    const uint8_t first = r->after[WARPS_MOST];
+    const uint64_t then_ps = then->warp[first].now_ps, now_ps = r->warp[first].now_ps;
+    uint32_t turns[WARPS_MOST], times = UINT32_MAX;
+    if (first != then->after[WARPS_MOST] || !shared_same(then, r, then_ps, now_ps)) return false;
+    for (uint32_t i = 0; i < r->warp_count; i++) {
+        if (!warps_same(then, r, i, then_ps, now_ps, &turns[i])) return false;
+        for (uint32_t d = 0; turns[i] && d < r->warp[i].depth; d++)
+            if (r->warp[i].again[d] != then->warp[i].again[d] && (r->warp[i].again[d] - 1) / turns[i] < times)
+                times = (r->warp[i].again[d] - 1) / turns[i];
+    }
+    if (times == UINT32_MAX) return false;
+    turns_add(r, then, turns, times, now_ps - then_ps);
+    return true;
+}
+
+/* Called before each step.  Compares the state at ENDs with one that was kept before, and keeps another one each time
+ * that twice as many ENDs were passed. */
+static void steady_look(struct run *r, struct steady *s)
+{
+    const struct warp *v = &r->warp[r->after[WARPS_MOST]];
+    if (v->at == r->op_count || r->op[v->at].code != LOOP_END) return;
+    if (s->passed++ < s->until) {
+        if (!turns_take(r, &s->then)) return;
+        s->until = 0;
+    }
+    s->until = s->until ? 2 * s->until : WARPS_MOST;
+    s->passed = 0;
+    s->then = *r;
+}
+
+/* Steps warps until all are done, at most `most` times.  Each time, steps the warp whose time is least.  Returns
+ * whether all are done. */
+static bool warps_step(struct run *r, uint32_t most, struct steady *steady)
+{
+    for (uint32_t steps = 0; steps < most; steps++) {
+        if (r->after[WARPS_MOST] == WARPS_MOST && !blocked_wake(r)) return true;
+        if (steady) steady_look(r, steady);
         const uint8_t i = r->after[WARPS_MOST];
         r->after[WARPS_MOST] = r->after[i];
         r->before[r->after[i]] = WARPS_MOST;
         warp_step(r, &r->warp[i]);
         if (!r->warp[i].done && !r->warp[i].blocked) order_add(r, i);
     }
+    return false;
+}
+
+/* Steps warps until all are done.  Returns false if that takes too many steps. */
+static bool warps_go(struct run *r, bool each)
+{
+    for (uint32_t i = 0; i < r->warp_count; i++) order_add(r, i);
+    if (warps_step(r, STEPS_ALONE, NULL)) return true;
+    struct steady steady = { .then = *r };
+    return warps_step(r, STEPS_MOST, each ? NULL : &steady);
 }
 
 struct warps_cost warps_run(const struct warps_sm *sm, const struct loop_op *op, uint32_t op_count, uint32_t team,
-                            uint32_t teams, uint32_t rounds)
+                            uint32_t teams, uint32_t rounds, bool each)
 {
     struct run r;
     team = team > 1 ? team : 1;
@@ -292,7 +421,7 @@ struct warps_cost warps_run(const struct warps_sm *sm, const struct loop_op *op,
     r.lead_ps = UINT64_MAX;
     r.after[WARPS_MOST] = r.before[WARPS_MOST] = WARPS_MOST;
     for (uint32_t i = 0; i < r.warp_count; i++) r.warp[i].number = i;
-    warps_go(&r);
+    const bool whole = warps_go(&r, each);
     uint32_t ahead = 0;
     for (uint32_t i = 0; i < op_count; i++)
         if (op[i].code == LOOP_BULK_LEFT) ahead = op[i].n + 1;
@@ -302,5 +431,6 @@ struct warps_cost warps_run(const struct warps_sm *sm, const struct loop_op *op,
                                 .next_ps = last_ps > r.round_ps[0] ? last_ps - r.round_ps[0] : 0,
                                 .lead_ps = r.lead_ps < r.round_ps[0] ? r.lead_ps : r.round_ps[0],
                                 .way_ps = busy_ps / (r.rounds * teams),
-                                .ahead = ahead };
+                                .ahead = ahead,
+                                .cut = !whole };
 }

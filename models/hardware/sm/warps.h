@@ -10,6 +10,7 @@
 #ifndef MODELS_HARDWARE_WARPS_H
 #define MODELS_HARDWARE_WARPS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include "models/hardware/machine/link.h"
 #include "models/kernels/loops.h"
@@ -39,11 +40,13 @@ struct warps_cost {
     uint64_t way_ps;   /* how long a team's bytes keep the SM's way busy in one round, or its instructions keep the
                         * schedulers busy */
     uint32_t ahead;    /* rows that a team asks for before it waits until one is used; 0: it does not wait so */
+    bool cut;          /* the program has too many steps: the times are those of a part of it */
 };
 
-/* The cost of a program for `teams` teams of warps that begin together and go through it in one or two rounds. */
+/* The cost of a program for `teams` teams of warps that begin together and go through it in one or two rounds.  Turns
+ * of a long loop that repeat each other are added up.  each: all steps are taken, for a test that both are the same. */
 enum { WARPS_ROUNDS = 2 };
 struct warps_cost warps_run(const struct warps_sm *sm, const struct loop_op *op, uint32_t op_count, uint32_t team,
-                            uint32_t teams, uint32_t rounds);
+                            uint32_t teams, uint32_t rounds, bool each);
 
 #endif
