@@ -7,7 +7,7 @@
 #include "models/moe/formats.h"
 #include "models/moe/moe_ll.h"
 
-static struct ll_geometry geometry_of(const struct moe_options *o)
+struct ll_geometry ll_geometry_of(const struct moe_options *o)
 {
     struct ll_geometry g = { .experts = o->experts,
                              .ranks = o->ranks,
@@ -35,12 +35,14 @@ static struct ll_geometry geometry_of(const struct moe_options *o)
     const uint64_t combine = slots * g.combine_stride;
     g.send_bytes = moe_align(dispatch_send > combine ? dispatch_send : combine, 128);
     g.recv_bytes = moe_align(slots * (g.message_bytes > g.combine_stride ? g.message_bytes : g.combine_stride), 128);
+    g.packed_rows = slots;
+    g.queues = g.local_experts;
     return g;
 }
 
 static const char *ll_refuse(const struct moe_options *o, char *text, size_t text_size)
 {
-    const struct ll_geometry g = geometry_of(o);
+    const struct ll_geometry g = ll_geometry_of(o);
     if (o->topk > LL_TOPK_MAX)
         KERNEL_REFUSE("num-topk: the low-latency kernels take at most %d, found %u", LL_TOPK_MAX, o->topk);
     if (o->dtype == MOE_FP8 && o->hidden % 512)
@@ -78,11 +80,11 @@ static uint64_t touched_bytes(const struct moe_options *o, const struct ll_geome
 static void ll_needs(const struct kernel_job *job, bool payload, struct fabric_needs *needs)
 {
     const struct moe_options *o = moe_options_of(job);
-    const struct ll_geometry g = geometry_of(o);
+    const struct ll_geometry g = ll_geometry_of(o);
     *needs = (struct fabric_needs){
         .heap_bytes = payload ? 2 * (g.send_bytes + g.recv_bytes) : 0,
         .word_count = LL_WORDS_AN_EXPERT * g.experts + LL_WORDS_EXTRA + g.sms + (o->mask_timeout_ps ? g.ranks : 0),
-        .queue_count = (uint16_t)g.local_experts,
+        .queue_count = (uint16_t)g.queues,
         .queue_depth = o->uccl ? LL_COMMANDS : 2 * (o->tokens_max + 1),
         .channels = o->uccl,
         .touched_bytes = touched_bytes(o, &g),
@@ -93,12 +95,12 @@ static const char *const ll_phase_names[2][5] = {
     { "dispatch", "combine", "clean" },
     { "dispatch_send", "dispatch_recv", "combine_send", "combine_recv", "clean" },
 };
-static uint32_t ll_phase_count(const struct kernel_job *job)
+uint32_t ll_phase_count(const struct kernel_job *job)
 {
     const struct moe_options *o = moe_options_of(job);
     return (o->hook ? 4 : 2) + (o->mask_timeout_ps > 0);
 }
-static const char *ll_phase_name(const struct kernel_job *job, uint32_t phase)
+const char *ll_phase_name(const struct kernel_job *job, uint32_t phase)
 {
     assert(phase < ll_phase_count(job));
     return ll_phase_names[moe_options_of(job)->hook][phase];
@@ -116,7 +118,7 @@ static void tensors_alloc(struct ll_rank *r)
     for (uint32_t t = 0; t < r->own->tokens; t++)
         moe_input_row(r->base.options, r->base.fabric->rank, t, r->input + (size_t)t * r->g.hidden);
     r->range_begin = kernel_keep(r, r->g.experts, sizeof r->range_begin[0]);
-    const size_t slots = (size_t)r->g.local_experts * r->g.ranks * r->g.tokens_max;
+    const size_t slots = r->g.packed_rows;
     r->recv_x = kernel_keep(r, slots, r->g.row_bytes);
     r->recv_scale = kernel_keep(r, slots, sizeof r->recv_scale[0] * (r->g.scale_count + 1));
     r->recv_source_token = kernel_keep(r, slots, sizeof r->recv_source_token[0]);
@@ -144,13 +146,14 @@ static void groups_alloc(struct ll_rank *r)
     r->reducer = r->groups;
 }
 
-static struct kernel_rank *ll_create(const struct kernel_job *job, struct fabric *f)
+struct ll_rank *ll_rank_make(const struct kernel_job *job, struct fabric *f, struct ll_geometry g,
+                             const struct ll_kind *kind)
 {
     const struct moe_options *o = moe_options_of(job);
-    const struct ll_geometry g = geometry_of(o);
     struct ll_rank *r = kernel_alloc(1, sizeof *r + g.experts * sizeof r->pair[0]);
     r->base = moe_rank_of(job, f);
     r->g = g;
+    r->kind = kind;
     r->own = &r->base.routing->rank[f->rank];
     r->experts = r->own->experts;
     assert(r->own->tokens <= g.tokens_max);
@@ -161,10 +164,15 @@ static struct kernel_rank *ll_create(const struct kernel_job *job, struct fabric
     groups_alloc(r);
     if (o->mask_timeout_ps) mask_alloc(r);
     if (f->payload) tensors_alloc(r);
-    return &r->base.kernel;
+    return r;
 }
 
-static struct kernel_launch *ll_launch(struct kernel_rank *rank, uint32_t phase)
+static struct kernel_rank *ll_create(const struct kernel_job *job, struct fabric *f)
+{
+    return &ll_rank_make(job, f, ll_geometry_of(moe_options_of(job)), &ll_kind_deepep)->base.kernel;
+}
+
+struct kernel_launch *ll_launch(struct kernel_rank *rank, uint32_t phase)
 {
     struct ll_rank *r = ll_rank_of(rank);
     const bool hook = r->base.options->hook, clean = phase == (hook ? 4 : 2);
@@ -174,15 +182,15 @@ static struct kernel_launch *ll_launch(struct kernel_rank *rank, uint32_t phase)
     if (!r->worker) r->worker = kernel_keep(r, ll_workers_max(&r->g), sizeof r->worker[0]);
     if (r->deadline_ps) memset(r->deadline_ps, 0, ll_workers_max(&r->g) * sizeof r->deadline_ps[0]);
     r->kernel = (struct kernel_launch){ .phase = ll_phase_name(rank->job, phase),
-                                        .site = SITE_LL_KERNEL,
+                                        .site = r->kind->kernel,
                                         .worker = r->worker,
                                         .remade = &r->worker,
                                         .leaves = send && !receive };
     r->failed = ll_failed(r->base.options, r->base.fabric->rank, phase, ll_iteration(r));
     if (r->failed) return &r->kernel;
     if (clean) return ll_clean_launch(r);
-    if (combine && send && r->base.fabric->payload) ll_expert_run(r);
-    return combine ? ll_combine_launch(r, send, receive) : ll_dispatch_launch(r, send, receive);
+    if (combine && send && r->base.fabric->payload) r->kind->expert_run(r);
+    return combine ? ll_combine_launch(r, send, receive) : r->kind->dispatch(r, send, receive);
 }
 
 /* Counts bytes as the public test does (PROTOCOLS.md 3.1): every choice counts, by NVLink or by RDMA, except choices of
@@ -202,7 +210,7 @@ static void ll_traffic(const struct kernel_rank *rank, uint32_t phase, struct ke
     traffic->logical_nvl_bytes = traffic->logical_rdma_bytes;
 }
 
-static void ll_route(struct kernel_rank *rank, const struct routing *routing)
+void ll_route(struct kernel_rank *rank, const struct routing *routing)
 {
     struct ll_rank *r = ll_rank_of(rank);
     const struct routing_rank *own = &routing->rank[r->base.fabric->rank];

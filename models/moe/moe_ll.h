@@ -1,4 +1,5 @@
-/* moe_ll.h - private to the low-latency kernels (PROTOCOLS.md 1.4): geometry, memory map and state of a rank.
+/* moe_ll.h - private to the low-latency kernels of DeepEP (PROTOCOLS.md 1.4) and of NCCL EP (1.19): geometry, memory
+ * map and state of a rank.  What NCCL EP's do otherwise stands in its struct ll_kind (moe_nccl_ll.h).
  *
  * Heap, only where payload is stored.  Calls (dispatch, combine, dispatch, ...) alternate between the two halves:
  *
@@ -38,6 +39,8 @@ struct ll_geometry {
     uint32_t combine_bytes, combine_stride;         /* bytes of a BF16 row; bytes of a combine slot */
     uint32_t return_bytes;                          /* without payload: bytes of a returning row (BF16 or LogFMT) */
     uint64_t send_bytes, recv_bytes;                /* bytes of one half of the heap */
+    uint64_t packed_rows;                           /* rows for which the outputs of dispatch have room */
+    uint32_t queues;                                /* QPs to each peer */
 };
 
 struct ll_rank;
@@ -108,9 +111,33 @@ struct ll_range {
     uint32_t begin, count;
 };
 
+/* A row that a group of combine returns: its number among packed rows, and its slots in the sender's and in the
+ * receiver's part of the heap. */
+struct ll_returned {
+    uint64_t row, from, to;
+};
+
+/* What the kernels of a library do otherwise than the other's, in what both have. */
+struct ll_kind {
+    uint8_t kernel, grid_come, grid_open; /* enum site, here and in the next line */
+    uint8_t flags_zero, layout_read, return_row, clean_look, flag_tell, choices_sum, sum_rows;
+    uint8_t rings_every; /* for how many of a group's puts combine rings once */
+    /* How many rows a group of combine returns, and the n-th of them; how many of these it returns at a time; how many
+     * entries of the layout each of its warps reads before. */
+    uint32_t (*rows)(const struct ll_returner *t);
+    struct ll_returned (*returned)(const struct ll_returner *t, uint32_t n);
+    uint32_t (*at_once)(const struct ll_returner *t);
+    uint32_t (*reads)(const struct ll_returner *t);
+    /* Whether combine adds a row for this choice of a token.  Gives the row's slot and its weight. */
+    bool (*summed)(const struct ll_rank *r, uint32_t token, uint32_t place, uint64_t *slot, float *weight);
+    struct kernel_launch *(*dispatch)(struct ll_rank *r, bool send, bool receive);
+    void (*expert_run)(struct ll_rank *r);
+};
+
 struct ll_rank {
     struct moe_rank base;
     struct ll_geometry g;
+    const struct ll_kind *kind;
     const struct routing_rank *own;
     const int32_t *experts; /* [own tokens][topk] choices, without those of experts on masked ranks */
     int32_t *experts_left;  /* with masking: a copy of the choices, to which `experts` points, because the routing must
@@ -216,6 +243,15 @@ static inline uint64_t ll_choices(const struct ll_rank *r) { return (uint64_t)r-
  * of their own node in the GPU's memory, and then look once.  came: the word has its value.  Returns true if the worker
  * looks now, so that its step must return WORKER_MORE. */
 bool ll_host_look(struct fabric_worker *w, const struct ll_rank *r, uint32_t peer, uint32_t word, bool came);
+/* moe_ll.c: parts of the family's table that NCCL EP's has, too. */
+struct ll_geometry ll_geometry_of(const struct moe_options *o);
+struct ll_rank *ll_rank_make(const struct kernel_job *job, struct fabric *f, struct ll_geometry g,
+                             const struct ll_kind *kind);
+uint32_t ll_phase_count(const struct kernel_job *job);
+const char *ll_phase_name(const struct kernel_job *job, uint32_t phase);
+struct kernel_launch *ll_launch(struct kernel_rank *rank, uint32_t phase);
+void ll_route(struct kernel_rank *rank, const struct routing *routing);
+extern const struct ll_kind ll_kind_deepep; /* moe_ll_combine.c */
 /* Launch dispatch and combine.  A launch sends (receive == false), receives (send == false) or does both. */
 struct kernel_launch *ll_dispatch_launch(struct ll_rank *r, bool send, bool receive);
 struct kernel_launch *ll_combine_launch(struct ll_rank *r, bool send, bool receive);
@@ -236,6 +272,17 @@ const char *ll_mask_refuse(const struct moe_options *o, char *text, size_t text_
 void ll_expert_run(struct ll_rank *r);
 uint32_t ll_outputs(struct kernel_rank *rank, struct kernel_tensor *tensor, uint32_t max);
 uint32_t ll_check(const struct kernel_rank *rank, char *text, size_t text_size);
+/* Parts of ll_check().  A report keeps the first failure. */
+struct ll_report {
+    uint32_t failures;
+    char *text;
+    size_t text_size;
+};
+void __attribute__((format(printf, 2, 3))) ll_check_fail(struct ll_report *report, const char *format, ...);
+void ll_check_row(const struct ll_rank *r, struct ll_report *report, uint32_t expert, uint32_t source, uint64_t row);
+void ll_check_combine(const struct ll_rank *r, struct ll_report *report);
+/* Writes a row's scales as users get them: as floats, or with UE8M0 as exponents.  Returns the place after them. */
+uint8_t *ll_scales_write(const struct ll_rank *r, const float *scale, uint8_t *out);
 
 /* The most workers of a kernel. */
 static inline uint32_t ll_workers_max(const struct ll_geometry *g) { return 2 * g->sms + g->experts + 2; }

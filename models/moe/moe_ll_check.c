@@ -8,13 +8,7 @@
 #include "models/moe/formats.h"
 #include "models/moe/moe_ll.h"
 
-struct report {
-    uint32_t failures;
-    char *text;
-    size_t text_size;
-};
-
-static void __attribute__((format(printf, 2, 3))) fail(struct report *report, const char *format, ...)
+void ll_check_fail(struct ll_report *report, const char *format, ...)
 {
     if (report->failures++) return;
     va_list arguments;
@@ -43,12 +37,13 @@ static bool token_chose(const struct ll_rank *r, uint32_t source, uint32_t token
 }
 
 /* Check 13 on one row: it must equal, bit for bit, the quantised row of its token at the source. */
-static void check_row(const struct ll_rank *r, struct report *report, uint32_t expert, uint32_t source, uint64_t row)
+void ll_check_row(const struct ll_rank *r, struct ll_report *report, uint32_t expert, uint32_t source, uint64_t row)
 {
     const struct moe_options *o = r->base.options;
     const uint32_t token = r->recv_source_token[row];
     if (!token_chose(r, source, token, expert)) {
-        fail(report, "check 13: expert %u holds token %u of rank %u, which did not choose it", expert, token, source);
+        ll_check_fail(report, "check 13: expert %u holds token %u of rank %u, which did not choose it", expert, token,
+                      source);
         return;
     }
     uint16_t in[o->hidden];
@@ -64,8 +59,8 @@ static void check_row(const struct ll_rank *r, struct report *report, uint32_t e
         same = !memcmp(in, r->recv_x + row * r->g.row_bytes, r->g.row_bytes);
     }
     if (!same)
-        fail(report, "check 13: expert %u, token %u of rank %u: received row differs from the one sent", expert, token,
-             source);
+        ll_check_fail(report, "check 13: expert %u, token %u of rank %u: received row differs from the one sent",
+                      expert, token, source);
 }
 
 static int compare_u32(const void *a, const void *b)
@@ -75,7 +70,7 @@ static int compare_u32(const void *a, const void *b)
 }
 
 /* Check 13 on counts and ranges: the rows of each source must be together, and each token must come once. */
-static void check_dispatch(const struct ll_rank *r, struct report *report)
+static void check_dispatch(const struct ll_rank *r, struct ll_report *report)
 {
     uint32_t *tokens = kernel_alloc(r->g.tokens_max, sizeof *tokens);
     for (uint32_t e = 0; e < r->g.local_experts; e++) {
@@ -86,21 +81,21 @@ static void check_dispatch(const struct ll_rank *r, struct report *report)
             const uint32_t expected = expected_count(r, s, expert);
             total += expected;
             if (range.count != expected) {
-                fail(report, "check 13: expert %u from rank %u: expected %u tokens, found %u", expert, s, expected,
-                     range.count);
+                ll_check_fail(report, "check 13: expert %u from rank %u: expected %u tokens, found %u", expert, s,
+                              expected, range.count);
                 continue;
             }
             const uint64_t first = (uint64_t)e * r->g.ranks * r->g.tokens_max + range.begin;
-            for (uint32_t i = 0; i < range.count; i++) check_row(r, report, expert, s, first + i);
+            for (uint32_t i = 0; i < range.count; i++) ll_check_row(r, report, expert, s, first + i);
             memcpy(tokens, r->recv_source_token + first, range.count * sizeof *tokens);
             qsort(tokens, range.count, sizeof *tokens, compare_u32);
             for (uint32_t i = 1; i < range.count; i++)
                 if (tokens[i] == tokens[i - 1])
-                    fail(report, "check 13: expert %u: token %u of rank %u came twice", expert, tokens[i], s);
+                    ll_check_fail(report, "check 13: expert %u: token %u of rank %u came twice", expert, tokens[i], s);
         }
         if (r->packed_count[e] != total)
-            fail(report, "check 13: expert %u: expected %llu rows in all, found %u", expert, (unsigned long long)total,
-                 r->packed_count[e]);
+            ll_check_fail(report, "check 13: expert %u: expected %llu rows in all, found %u", expert,
+                          (unsigned long long)total, r->packed_count[e]);
     }
     free(tokens);
 }
@@ -122,7 +117,7 @@ static float weight_sum(const struct ll_rank *r, uint32_t token)
 
 /* Check 14: a combined row must be the token's row times weight_sum().  calc_diff (checks.h) of all rows must be below
  * 1e-5 for BF16 and 9e-4 for FP8, and no value may be NaN. */
-static void check_combine(const struct ll_rank *r, struct report *report)
+void ll_check_combine(const struct ll_rank *r, struct ll_report *report)
 {
     const struct moe_options *o = r->base.options;
     const double limit = o->dtype == MOE_FP8 ? 9e-4 : 1e-5;
@@ -135,7 +130,7 @@ static void check_combine(const struct ll_rank *r, struct report *report)
             const double x = format_f32_from_bf16(in[i]) * weight + 1;
             const double y = (double)format_f32_from_bf16(r->combined[(uint64_t)t * o->hidden + i]) + 1;
             if (y != y) {
-                fail(report, "check 14: token %u, column %u is NaN", t, i);
+                ll_check_fail(report, "check 14: token %u, column %u is NaN", t, i);
                 return;
             }
             product += x * y;
@@ -144,13 +139,13 @@ static void check_combine(const struct ll_rank *r, struct report *report)
     }
     const double diff = squares > 0 ? 1 - 2 * product / squares : 0;
     if (!o->round_scale && !(diff < limit))
-        fail(report, "check 14: combine: expected a difference below %g, found %g", limit, diff);
+        ll_check_fail(report, "check 14: combine: expected a difference below %g, found %g", limit, diff);
     if (o->round_scale && !(diff < 0.007))
-        fail(report, "check 13: rounded scales: expected a difference below 0.007, found %g", diff);
+        ll_check_fail(report, "check 13: rounded scales: expected a difference below 0.007, found %g", diff);
 }
 
 /* Check 15: exactly the ranks that have failed must be masked. */
-static void check_mask(const struct ll_rank *r, struct report *report)
+static void check_mask(const struct ll_rank *r, struct ll_report *report)
 {
     static const char *const word[] = { "in the group", "masked" };
     const struct moe_options *o = r->base.options;
@@ -158,24 +153,23 @@ static void check_mask(const struct ll_rank *r, struct report *report)
     for (uint32_t i = 0; r->mask && i < r->g.ranks; i++) {
         const bool expected = ll_failed(o, i, last, ll_iteration(r)), found = ll_masks(r, i);
         if (expected != found)
-            fail(report, "check 15: rank %u: expected it %s, found it %s", i, word[expected], word[found]);
+            ll_check_fail(report, "check 15: rank %u: expected it %s, found it %s", i, word[expected], word[found]);
     }
 }
 
 uint32_t ll_check(const struct kernel_rank *rank, char *text, size_t text_size)
 {
     const struct ll_rank *r = (const struct ll_rank *)rank;
-    struct report report = { .text = text, .text_size = text_size };
+    struct ll_report report = { .text = text, .text_size = text_size };
     if (text_size) text[0] = 0;
     if (r->failed) return 0;
     check_mask(r, &report);
     check_dispatch(r, &report);
-    check_combine(r, &report);
+    ll_check_combine(r, &report);
     return report.failures;
 }
 
-/* Writes a row's scales as users get them: as floats, or with UE8M0 as exponents.  Returns the place after them. */
-static uint8_t *scales_write(const struct ll_rank *r, const float *scale, uint8_t *out)
+uint8_t *ll_scales_write(const struct ll_rank *r, const float *scale, uint8_t *out)
 {
     if (!r->base.options->ue8m0) {
         memcpy(out, scale, r->g.scale_count * sizeof scale[0]);
@@ -196,7 +190,7 @@ static void canonical_rows(struct ll_rank *r)
             for (uint64_t row = first; row < first + range.count; row++) {
                 if (r->recv_source_token[row] != token) continue;
                 memcpy(row_out, r->recv_x + row * r->g.row_bytes, r->g.row_bytes);
-                scale_out = scales_write(r, r->recv_scale + row * r->g.scale_count, scale_out);
+                scale_out = ll_scales_write(r, r->recv_scale + row * r->g.scale_count, scale_out);
                 memcpy(source_out, &token, sizeof token);
                 row_out += r->g.row_bytes, source_out += sizeof token;
             }

@@ -22,6 +22,10 @@ static uint32_t local_expert_of(const struct ll_returner *t)
     return t->number % ll_returner_rank(t)->g.local_experts;
 }
 static uint32_t destination_of(const struct ll_returner *t) { return t->number / ll_returner_rank(t)->g.local_experts; }
+static uint16_t queue_of(const struct ll_returner *t)
+{
+    return (uint16_t)(local_expert_of(t) % ll_returner_rank(t)->g.queues);
+}
 
 /* Where the rows that the group returns lie among the rows that dispatch received. */
 static struct ll_range range_of(const struct ll_returner *t)
@@ -30,28 +34,58 @@ static struct ll_range range_of(const struct ll_returner *t)
     return ll_range_at(r, local_expert_of(t) * r->g.ranks + destination_of(t));
 }
 
-/* The number, among all packed rows, of the first row that the group returns. */
-static uint64_t packed_row(const struct ll_returner *t)
+static uint32_t range_rows(const struct ll_returner *t) { return range_of(t).count; }
+
+/* The n-th row of the group's range.  Slots are numbered by local expert, destination and row where it is sent from,
+ * and by expert and token where it goes to. */
+static struct ll_returned range_returned(const struct ll_returner *t, uint32_t n)
 {
     const struct ll_rank *r = ll_returner_rank(t);
-    assert(t->number < r->g.experts);
-    return (uint64_t)local_expert_of(t) * r->g.ranks * r->g.tokens_max + range_of(t).begin;
+    const uint32_t local_expert = local_expert_of(t), expert = r->base.fabric->rank * r->g.local_experts + local_expert;
+    const uint64_t row = (uint64_t)local_expert * r->g.ranks * r->g.tokens_max + range_of(t).begin + n;
+    assert(t->number < r->g.experts && r->recv_source_token[row] < r->g.tokens_max);
+    return (struct ll_returned){
+        .row = row,
+        .from = ((uint64_t)local_expert * r->g.ranks + destination_of(t)) * r->g.tokens_max + n,
+        .to = (uint64_t)expert * r->g.tokens_max + r->recv_source_token[row],
+    };
 }
 
-static uint64_t send_slot_offset(const struct ll_returner *t, uint32_t row)
+static uint32_t one_a_warp(const struct ll_returner *t) { return t->worker.warps; }
+static uint32_t one_read(const struct ll_returner *t)
 {
-    const struct ll_rank *r = ll_returner_rank(t);
-    return ll_send_offset(r) +
-           (((uint64_t)local_expert_of(t) * r->g.ranks + destination_of(t)) * r->g.tokens_max + row) *
-               r->g.combine_stride;
+    (void)t;
+    return 1;
 }
 
-/* Writes a row into its slot of the send buffer.  Returns how many bytes the row has there. */
-static uint32_t slot_fill(const struct ll_returner *t, uint32_t row)
+/* Every choice has a row, in the slot of its expert and the token. */
+static bool choice_summed(const struct ll_rank *r, uint32_t token, uint32_t place, uint64_t *slot, float *weight)
+{
+    const int32_t expert = r->experts[(uint64_t)token * r->g.topk + place];
+    if (expert == ROUTING_NONE) return false;
+    assert((uint32_t)expert < r->g.experts);
+    *slot = (uint64_t)expert * r->g.tokens_max + token;
+    *weight = ll_weight(r, token, place);
+    return true;
+}
+
+/* Returns where a slot of the send part, or of the receiving part, begins in the heap. */
+static uint64_t from_offset(const struct ll_rank *r, uint64_t slot)
+{
+    return ll_send_offset(r) + slot * r->g.combine_stride;
+}
+static uint64_t to_offset(const struct ll_rank *r, uint64_t slot)
+{
+    return ll_recv_offset(r) + slot * r->g.combine_stride;
+}
+
+/* Writes the group's n-th row into its slot of the send buffer.  Returns how many bytes the row has there. */
+static uint32_t slot_fill(const struct ll_returner *t, uint32_t n)
 {
     const struct ll_rank *r = ll_returner_rank(t);
-    uint8_t *slot = r->base.fabric->heap + send_slot_offset(t, row);
-    const uint16_t *values = r->expert_out + (packed_row(t) + row) * r->g.hidden;
+    const struct ll_returned row = r->kind->returned(t, n);
+    uint8_t *slot = r->base.fabric->heap + from_offset(r, row.from);
+    const uint16_t *values = r->expert_out + row.row * r->g.hidden;
     if (r->base.options->logfmt) return format_row_to_logs(values, r->g.hidden, slot);
     memcpy(slot, values, r->g.combine_bytes);
     return r->g.combine_bytes;
@@ -71,9 +105,11 @@ static void pack_run(void *context, uint64_t count)
 static void row_find(const struct ll_returner *t, enum fabric_path path, struct fabric_write *write)
 {
     const struct ll_rank *r = ll_returner_rank(t);
-    const uint8_t *slot = r->base.fabric->heap + send_slot_offset(t, t->row);
+    const struct ll_returned row = r->kind->returned(t, t->row);
+    const uint8_t *slot = r->base.fabric->heap + from_offset(r, row.from);
     const bool logs = r->base.options->logfmt, rdma = path == FABRIC_RDMA;
-    write->data = rdma || logs ? (const void *)slot : r->expert_out + (packed_row(t) + t->row) * r->g.hidden;
+    write->target_offset = to_offset(r, row.to);
+    write->data = rdma || logs ? (const void *)slot : r->expert_out + row.row * r->g.hidden;
     write->size_bytes = !logs  ? r->g.combine_bytes
                         : rdma ? format_logs_row_bytes(slot, r->g.hidden)
                                : slot_fill(t, t->row);
@@ -84,38 +120,31 @@ static int row_return(struct ll_returner *t, enum fabric_path path)
 {
     struct ll_rank *r = ll_returner_rank(t);
     struct fabric *f = t->worker.fabric;
-    assert(t->row < t->count && t->count <= r->g.tokens_max && !t->flagged); /* the flag comes last */
+    assert(t->row < t->count && !t->flagged); /* the flag comes last */
     struct fabric_write write = {
         .peer = (uint16_t)destination_of(t),
-        .queue = (uint16_t)local_expert_of(t),
+        .queue = queue_of(t),
         .charge_bytes = r->g.return_bytes,
         .warps = 1,
-        .site = r->base.options->logfmt ? SITE_LL_RETURN_LOGS : SITE_LL_RETURN_ROW,
+        .site = r->base.options->logfmt ? SITE_LL_RETURN_LOGS : r->kind->return_row,
         .given = &r->return_row,
-        .defer = (t->row + 1) % LL_DOORBELL_EVERY,
+        .defer = (t->row + 1) % r->kind->rings_every,
     };
-    if (f->payload) {
-        const uint64_t row = packed_row(t) + t->row;
-        assert(r->recv_source_token[row] < r->g.tokens_max);
-        const uint32_t expert = f->rank * r->g.local_experts + local_expert_of(t);
-        write.target_offset =
-            ll_recv_offset(r) + ((uint64_t)expert * r->g.tokens_max + r->recv_source_token[row]) * r->g.combine_stride;
-        row_find(t, path, &write);
-    }
+    if (f->payload) row_find(t, path, &write);
     return path == FABRIC_RDMA ? fabric_put(&t->worker, &write, NULL) : fabric_store(&t->worker, &write);
 }
 
-/* Returns a batch of rows to the source: as many as the group has warps. */
+/* Returns a batch of rows to the source: as many as the group returns at once. */
 static enum worker_step returner_rows(struct ll_returner *t, enum fabric_path path)
 {
     struct ll_rank *r = ll_returner_rank(t);
-    const uint32_t batch = moe_min(t->count - t->row, t->worker.warps);
+    const uint32_t batch = moe_min(t->count - t->row, r->kind->at_once(t));
     if (path == FABRIC_RDMA && !r->base.options->zero_copy && t->ahead < batch) {
         const uint32_t rows = batch - t->ahead;
         t->ahead = batch & (2 * LL_WARPS_PER_SM - 1);
         fabric_work(&t->worker,
                     &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
-                                           .site = r->base.options->logfmt ? SITE_LL_RETURN_LOGS : SITE_LL_RETURN_ROW,
+                                           .site = r->base.options->logfmt ? SITE_LL_RETURN_LOGS : r->kind->return_row,
                                            .given = &r->return_row,
                                            .rows = rows,
                                            .read_bytes = (uint64_t)rows * r->g.combine_bytes,
@@ -139,12 +168,12 @@ static bool returner_flag(struct ll_returner *t)
     struct fabric_worker *w = &t->worker;
     struct ll_rank *r = ll_returner_rank(t);
     if (fabric_load(w->fabric, ll_word_clean(r)) < r->clean_target) return false;
-    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_LL_CLEAN_LOOK, .rows = 1 });
+    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = r->kind->clean_look, .rows = 1 });
     assert(t->row == t->count && !t->flagged);
     const struct fabric_signal signal = {
         .peer = (uint16_t)destination_of(t),
-        .queue = (uint16_t)local_expert_of(t),
-        .site = SITE_LL_FLAG_TELL,
+        .queue = queue_of(t),
+        .site = r->kind->flag_tell,
         .word = ll_word_flag(r, w->fabric->rank * r->g.local_experts + local_expert_of(t)),
         .value = moe_word_make(r->call, 1),
     };
@@ -164,7 +193,8 @@ static enum worker_step returner_step(struct fabric_worker *w)
     struct ll_returner *t = fabric_container_of(w, struct ll_returner, worker);
     struct ll_rank *r = ll_returner_rank(t);
     if (t->send && !t->flagged && !t->looked) {
-        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_LL_LAYOUT_READ, .rows = 1 });
+        fabric_work(w, &(struct fabric_work){
+                           .kind = FABRIC_WORK_SCAN, .site = r->kind->layout_read, .rows = r->kind->reads(t) });
         t->looked = true;
         return WORKER_MORE;
     }
@@ -182,7 +212,7 @@ static enum worker_step returner_step(struct fabric_worker *w)
     if (!came && !ll_given_up(r, w, destination_of(t))) return WORKER_WAIT;
     if (!t->send)
         fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_LL_WORD_FIRST, .rows = 1 });
-    fabric_signal_add(w, ll_word_gate(r), 1, SITE_LL_GRID_COME);
+    fabric_signal_add(w, ll_word_gate(r), 1, (enum site)r->kind->grid_come);
     return WORKER_DONE;
 }
 
@@ -192,7 +222,7 @@ static void returner_ahead(const struct fabric_worker *w)
     const struct ll_rank *r = ll_returner_rank(t);
     const struct fabric *f = r->base.fabric;
     const bool flags = t->flagged || !t->send;
-    fabric_ahead(f, ll_word_gate(r), flags ? f->rank : (uint16_t)destination_of(t), (uint16_t)local_expert_of(t));
+    fabric_ahead(f, ll_word_gate(r), flags ? f->rank : (uint16_t)destination_of(t), queue_of(t));
     if (flags) __builtin_prefetch(&f->words[ll_word_flag(r, t->number)]);
 }
 
@@ -216,50 +246,49 @@ static const struct worker_role returner_role = { .step = returner_step,
 static enum worker_step zeroer_step(struct fabric_worker *w)
 {
     struct ll_rank *r = fabric_container_of(w, struct ll_zeroer, worker)->rank;
-    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_LL_FLAGS_ZERO, .rows = 1 });
+    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = r->kind->flags_zero, .rows = 1 });
     fabric_signal_add(w, ll_word_clean(r), 1, SITE_NONE);
     return WORKER_DONE;
 }
 
 static const struct worker_role zeroer_role = { .step = zeroer_step };
 
-static const uint8_t *returned_row(const struct ll_rank *r, uint32_t expert, uint64_t token)
+/* The rows that come back for a token, in the order of its choices, and their weights.  Returns how many. */
+static uint32_t rows_find(const struct ll_rank *r, uint64_t token, const uint8_t *row[LL_TOPK_MAX],
+                          float weight[LL_TOPK_MAX])
 {
-    assert(expert < r->g.experts);
-    return r->base.fabric->heap + ll_recv_offset(r) +
-           ((uint64_t)expert * r->g.tokens_max + token) * r->g.combine_stride;
+    uint32_t count = 0;
+    for (uint32_t j = 0; j < r->g.topk; j++) {
+        uint64_t slot;
+        if (!r->kind->summed(r, (uint32_t)token, j, &slot, &weight[count])) continue;
+        assert(count < LL_TOPK_MAX);
+        row[count++] = r->base.fabric->heap + to_offset(r, slot);
+    }
+    return count;
 }
 
-static void reduce_logs(const struct ll_rank *r, uint64_t token)
+static void reduce_logs(const struct ll_rank *r, const uint8_t *const row[], const float weight[], uint32_t count,
+                        uint64_t token)
 {
     float sum[r->g.hidden];
     memset(sum, 0, sizeof sum);
-    for (uint32_t j = 0; j < r->g.topk; j++) {
-        const int32_t expert = r->experts[token * r->g.topk + j];
-        if (expert == ROUTING_NONE) continue;
-        format_logs_add(returned_row(r, (uint32_t)expert, token), r->g.hidden, ll_weight(r, (uint32_t)token, j), sum);
-    }
+    for (uint32_t i = 0; i < count; i++) format_logs_add(row[i], r->g.hidden, weight[i], sum);
     format_row_round(sum, r->g.hidden, r->combined + token * r->g.hidden);
 }
 
 static void reduce_run(void *context, uint64_t token)
 {
     struct ll_rank *r = context;
-    const uint16_t *row[LL_TOPK_MAX];
+    const uint8_t *row[LL_TOPK_MAX];
     float weight[LL_TOPK_MAX];
-    uint32_t count = 0;
+    const uint32_t count = rows_find(r, token, row, weight);
     if (r->base.options->logfmt) {
-        reduce_logs(r, token);
+        reduce_logs(r, row, weight, count, token);
         return;
     }
-    for (uint32_t j = 0; j < r->g.topk; j++) {
-        const int32_t expert = r->experts[token * r->g.topk + j];
-        if (expert == ROUTING_NONE) continue;
-        assert(count < LL_TOPK_MAX);
-        weight[count] = ll_weight(r, (uint32_t)token, j);
-        row[count++] = (const uint16_t *)(const void *)returned_row(r, (uint32_t)expert, token);
-    }
-    format_rows_reduce(row, weight, count, r->g.hidden, r->combined + token * r->g.hidden);
+    const uint16_t *values[LL_TOPK_MAX];
+    for (uint32_t i = 0; i < count; i++) values[i] = (const uint16_t *)(const void *)row[i];
+    format_rows_reduce(values, weight, count, r->g.hidden, r->combined + token * r->g.hidden);
 }
 
 static enum worker_step reducer_step(struct fabric_worker *w)
@@ -270,15 +299,15 @@ static enum worker_step reducer_step(struct fabric_worker *w)
     if (d->token >= r->own->tokens) return WORKER_DONE;
     assert(d->stride > 0);
     if (!d->chosen) {
-        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_LL_CHOICES_SUM, .rows = 1 });
+        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = r->kind->choices_sum, .rows = 1 });
         d->chosen = true;
         return WORKER_MORE;
     }
     uint32_t rows = 0;
-    for (uint32_t j = 0; j < r->g.topk; j++) rows += r->experts[(uint64_t)d->token * r->g.topk + j] != ROUTING_NONE;
+    for (uint32_t j = 0; j < r->g.topk; j++) rows += r->kind->summed(r, d->token, j, &(uint64_t){ 0 }, &(float){ 0 });
     fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_REDUCE,
                                           .rows = rows,
-                                          .site = r->base.options->logfmt ? SITE_LL_SUM_LOGS : SITE_LL_SUM_ROWS,
+                                          .site = r->base.options->logfmt ? SITE_LL_SUM_LOGS : r->kind->sum_rows,
                                           .given = &r->sum_rows,
                                           .read_bytes = (uint64_t)rows * r->g.return_bytes,
                                           .write_bytes = r->g.combine_bytes,
@@ -351,7 +380,7 @@ static void returners_launch(struct ll_rank *r, bool send, bool receive)
         struct ll_returner *t = &r->pair[e].returner;
         if (ll_masks(r, e / r->g.local_experts)) continue;
         *t = (struct ll_returner){ .number = e & LL_EXPERTS_MAX, .send = send, .receive = receive };
-        if (send) t->count = (uint16_t)range_of(t).count;
+        if (send) t->count = (uint16_t)r->kind->rows(t);
         ll_worker_add(r, &t->worker, &returner_role, e / r->g.groups, r->g.warps_per_group);
         if (send) expert_write(t);
         if (send) fabric_watch(&t->worker, ll_word_clean(r), 1, 0);
@@ -386,3 +415,24 @@ struct kernel_launch *ll_combine_launch(struct ll_rank *r, bool send, bool recei
     }
     return &r->kernel;
 }
+
+const struct ll_kind ll_kind_deepep = {
+    .kernel = SITE_LL_KERNEL,
+    .grid_come = SITE_LL_GRID_COME,
+    .grid_open = SITE_LL_GRID_OPEN,
+    .flags_zero = SITE_LL_FLAGS_ZERO,
+    .layout_read = SITE_LL_LAYOUT_READ,
+    .return_row = SITE_LL_RETURN_ROW,
+    .clean_look = SITE_LL_CLEAN_LOOK,
+    .flag_tell = SITE_LL_FLAG_TELL,
+    .choices_sum = SITE_LL_CHOICES_SUM,
+    .sum_rows = SITE_LL_SUM_ROWS,
+    .rings_every = 4,
+    .rows = range_rows,
+    .returned = range_returned,
+    .at_once = one_a_warp,
+    .reads = one_read,
+    .summed = choice_summed,
+    .dispatch = ll_dispatch_launch,
+    .expert_run = ll_expert_run,
+};
