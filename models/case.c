@@ -61,7 +61,7 @@ struct field {
 
 #define COLL     "alltoallv|allgather|reducescatter|allreduce|ag-rs|p2p"
 #define UNHOOKED "normal|v2|one-sided|two-sided|mori|mori-ll|mega-moe"
-#define MOE      "ll|" UNHOOKED "|pplx|nccl-ht"
+#define MOE      "ll|" UNHOOKED "|pplx|nccl-ll|nccl-ht"
 /* Changes to DeepEP whose names stand for versions (models/moe/moe_deepep.h).  "before-NAME" stands for a version,
  * too. */
 #define DEEPEPS  "zero-copy, ibgda, starts, ll-nvlink, bulk, heads, bulk-dispatch, bulk-combine, forwarders, logfmt, v2"
@@ -84,8 +84,9 @@ static const struct field field_table[] = {
     CHOICE(
         "kernel", kernel, MAKES | ROUTES, MOE "|" COLL, "NAME",
         "Kernels: ll (low latency, the default), normal (high throughput), v2, one-sided, two-sided (TensorRT-LLM's), "
-        "mori, mori-ll (AMD's), mega-moe (DeepGEMM's, with the experts), pplx (pplx-garden's), nccl-ht (NCCL EP's high "
-        "throughput); "
+        "mori, mori-ll (AMD's), mega-moe (DeepGEMM's, with the experts), pplx (pplx-garden's), nccl-ll, nccl-ht (NCCL "
+        "EP's "
+        "low latency, high throughput); "
         "or alltoallv, allgather, reducescatter, allreduce, ag-rs (NCCL's two), p2p"),
     TEXT("matrix", matrix, WORK | MAKES | ROUTES | FILES, "SPEC",
          "Alltoallv: a file of messages, uniform:SIZE or lognormal:SIZE[:S] (default: what the routing sends)"),
@@ -144,7 +145,7 @@ static const struct field field_table[] = {
          "Low latency: these ranks fail when they first come to dispatch, combine or clean (needs --mask-timeout)"),
     FLAG("cached", cached, MAKES,
          "Normal, v2: dispatch with a cached handle (normal: no top-k, as the public tuning loop)"),
-    FLAG("expand", expand, MAKES, "V2: dispatch gives a token a row for each of its experts here"),
+    FLAG("expand", expand, MAKES, "V2, nccl-ll: dispatch gives a token a row for each of its experts here"),
     FLAG("single-reduction", single_reduction, MAKES,
          "V2, one node: combine sums a token's rows only where it came from"),
     FLAG("direct", direct, MAKES,
@@ -157,10 +158,9 @@ static const struct field field_table[] = {
     FLAG("round-scale", round_scale, MAKES, "FP8 scales are powers of two"),
     FLAG("ue8m0", ue8m0, MAKES, "FP8 scales are stored as exponents (needs --round-scale)"),
     FLAG("worst-tokens", worst_tokens, MAKES, "Normal: outputs sized at the worst case, no wait of the host"),
-    COUNT(
-        "num-sms", num_sms, MAKES, 1, 4096, 0,
-        "SMs that the kernels use (default 24; nccl-ht: 16; mori: 80; ll, one-sided, two-sided, mega-moe, pplx: all of "
-        "the GPU)"),
+    COUNT("num-sms", num_sms, MAKES, 1, 4096, 0,
+          "SMs that the kernels use (default 24; nccl-ht: 16; mori: 80; ll, nccl-ll, one-sided, two-sided, mega-moe, "
+          "pplx: all of the GPU)"),
     COUNT("num-warps", num_warps, MAKES, 0, 16, 0, "Mori: warps of a thread block, one on each of num-sms (0: 8)"),
     COUNT("rdma-sms", rdma_sms, MAKES, 0, 4096, 0,
           "Mori between nodes: of num-sms, those that serve other nodes (0: 2/3)"),
@@ -329,7 +329,7 @@ static const struct {
       MOE "|alltoallv|ag-rs" },
     { "data|round-scale", MOE },
     { "ue8m0", "ll|" UNHOOKED },
-    { "hook", "ll|pplx" },
+    { "hook", "ll|pplx|nccl-ll" },
     { "logfmt|mask-timeout|fail", "ll" },
     { "flush", "ll|normal" },
     { "zero-copy", "ll|one-sided|mori|mori-ll" },
@@ -339,7 +339,8 @@ static const struct {
     { "worst-tokens|nvl-chunk|rdma-chunk|nvl-buffer|rdma-buffer|combine-nvl-chunk|combine-rdma-chunk|"
       "combine-nvl-buffer|combine-rdma-buffer",
       "normal" },
-    { "expand|single-reduction|direct|cpu-sync|overlap|api", "v2" },
+    { "expand", "v2|nccl-ll" },
+    { "single-reduction|direct|cpu-sync|overlap|api", "v2" },
     { "num-warps|rdma-sms", "mori|mori-ll" },
     { "intermediate|deepgemm", "mega-moe" },
 };
@@ -658,7 +659,7 @@ uint32_t case_ranks(const struct case_options *c)
 uint32_t case_tokens(const struct case_options *c)
 {
     if (c->num_tokens) return c->num_tokens;
-    return strcmp(case_kernel(c), "ll") == 0 ? 128 : 4096;
+    return case_kernel_in(c, "ll|nccl-ll") ? 128 : 4096;
 }
 
 struct case_options case_resolved(const struct case_options *given)
@@ -666,7 +667,7 @@ struct case_options case_resolved(const struct case_options *given)
     struct case_options whole = *given, *c = &whole;
     text_default(&c->kernel, case_kernel(c));
     text_default(&c->dtype, "fp8");
-    const bool low_latency = strcmp(c->kernel, "ll") == 0;
+    const bool low_latency = case_kernel_in(c, "ll|nccl-ll");
     if (strcmp(c->kernel, "allgather") == 0) text_default(&c->algorithm, "hybrid");
     const bool leader = g_strcmp0(c->algorithm, "leader") == 0;
     if (strcmp(c->kernel, "p2p") == 0 || strcmp(c->kernel, "allgather") == 0)
@@ -681,7 +682,7 @@ struct case_options case_resolved(const struct case_options *given)
     if (c->trace || counted) return whole; /* the file decides the number of ranks */
     c->num_ranks = case_ranks(c);
     c->num_tokens = case_tokens(c);
-    if (c->num_experts == 0) c->num_experts = experts_default(low_latency, c->num_ranks);
+    if (c->num_experts == 0) c->num_experts = experts_default(case_kernel_in(c, "ll"), c->num_ranks);
     if (c->num_topk == 0) c->num_topk = 8;
     const uint32_t nodes = c->num_ranks / c->ranks_per_node;
     if (c->num_topk_groups == 0 && c->num_groups == 0 && !low_latency && nodes > 1) c->num_topk_groups = MIN(nodes, 4);

@@ -41,6 +41,7 @@ static enum moe_kernel_family family_of(const struct case_options *c)
            : case_is(c->kernel, "mega-moe")  ? MOE_MEGA
            : case_is(c->kernel, "pplx")      ? MOE_PPLX
            : case_is(c->kernel, "nccl-ht")   ? MOE_NCCL_HT
+           : case_is(c->kernel, "nccl-ll")   ? MOE_NCCL_LL
                                              : MOE_NORMAL;
 }
 
@@ -58,8 +59,8 @@ static void options_fill(const struct case_options *c, const struct routing *rou
 {
     const uint32_t sms_usual = case_is(c->kernel, "nccl-ht") ? CASE_SMS_NCCL_HT : CASE_SMS_DEFAULT;
     const uint32_t sms_normal = device_sms ? MIN(sms_usual, device_sms) : sms_usual;
-    const bool takes_all = case_is(c->kernel, "ll") || g_str_has_suffix(c->kernel, "-sided") ||
-                           case_is(c->kernel, "mega-moe") || case_is(c->kernel, "pplx");
+    const bool takes_all =
+        case_is(c->kernel, "ll") || g_str_has_suffix(c->kernel, "-sided") || case_kernel_in(c, "mega-moe|pplx|nccl-ll");
     const bool mori = g_str_has_prefix(c->kernel, "mori");
     const uint32_t sms_default = takes_all && device_sms ? device_sms
                                  : mori                  ? MIN(CASE_SMS_MORI, device_sms ? device_sms : CASE_SMS_MORI)
@@ -149,9 +150,10 @@ bool case_moe_options(const struct case_options *c, const struct routing *routin
     if (!masking_fill(c, options, error)) return false;
     if (device_sms && options->num_sms > device_sms)
         return error_input(error, "num-sms: expected at most the GPU's %u, found %u", device_sms, options->num_sms);
-    if (c->nvlink_disabled && options->family != MOE_LOW_LATENCY && !device_sms)
+    const bool low_latency = options->family == MOE_LOW_LATENCY || options->family == MOE_NCCL_LL;
+    if (c->nvlink_disabled && !low_latency && !device_sms)
         return error_input(error, "disable-nvlink: here only the low-latency kernels go by the NIC alone");
-    if (c->nvlink_disabled && options->family >= MOE_ONE_SIDED && options->family != MOE_PPLX)
+    if (c->nvlink_disabled && !low_latency && options->family >= MOE_ONE_SIDED && options->family != MOE_PPLX)
         return error_input(error, "disable-nvlink: %s kernels reach peers by NVLink alone here", resolved.kernel);
     if (c->nvlink_disabled && (options->family == MOE_V2 || options->family == MOE_PPLX)) options->ranks_per_node = 1;
     char text[256];

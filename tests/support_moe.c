@@ -252,11 +252,17 @@ void *moe_group_output(struct moe_group *group, uint32_t rank, const char *name,
 
 /* ---- tests that every kernel family passes, over groups that draw() draws ---- */
 
-static struct loop_options loop_draw(struct rng *rng, bool payload, bool nvlink_needed)
+/* Low latency can do without NVLink on every fabric. */
+static bool nvlink_needed(const struct moe_options *o)
+{
+    return o->family != MOE_LOW_LATENCY && o->family != MOE_NCCL_LL;
+}
+
+static struct loop_options loop_draw(struct rng *rng, bool payload, bool needed)
 {
     static const uint32_t deliver[] = { 2, 10, 50, 90 };
     return (struct loop_options){ .payload = payload,
-                                  .nvlink_disabled = !nvlink_needed && rng_below(rng, 3) == 0,
+                                  .nvlink_disabled = !needed && rng_below(rng, 3) == 0,
                                   .seed = rng_next(rng),
                                   .refuse_percent = (uint32_t)rng_below(rng, 2) * 10,
                                   .deliver_percent = deliver[rng_below(rng, 4)],
@@ -271,7 +277,7 @@ void moe_test_random_groups(moe_options_draw *draw, uint64_t seeds)
         struct routing routing;
         moe_routing_draw(&routing, &o, (enum moe_draw)rng_below(&rng, DRAW_KINDS), rng_below(&rng, 2),
                          rng_below(&rng, 2), &rng);
-        const struct loop_options loop = loop_draw(&rng, true, o.family != MOE_LOW_LATENCY);
+        const struct loop_options loop = loop_draw(&rng, true, nvlink_needed(&o));
         g_autoptr(moe_group) group = moe_group_new(&o, &routing, &loop);
         const bool ended = moe_group_run(group, 1 + (uint32_t)rng_below(&rng, 4), false);
         CU_ASSERT_TRUE(ended);
@@ -292,7 +298,7 @@ void moe_test_sizes_only(moe_options_draw *draw, uint64_t seeds)
             const struct moe_options o = draw(&rng);
             struct routing routing;
             moe_routing_draw(&routing, &o, DRAW_UNIFORM, true, false, &rng);
-            const struct loop_options loop = loop_draw(&rng, payload, o.family != MOE_LOW_LATENCY);
+            const struct loop_options loop = loop_draw(&rng, payload, nvlink_needed(&o));
             g_autoptr(moe_group) group = moe_group_new(&o, &routing, &loop);
             CU_ASSERT_TRUE(moe_group_run(group, 2, false));
             counts[payload] = *loop_counts(group->loop);
@@ -387,7 +393,7 @@ void moe_test_routings_in_turns(moe_options_draw *draw, uint64_t seeds)
         struct rng rng = rng_seeded(seed);
         struct moe_options o = draw(&rng);
         o.cached = false;
-        const struct loop_options loop = loop_draw(&rng, true, o.family != MOE_LOW_LATENCY);
+        const struct loop_options loop = loop_draw(&rng, true, nvlink_needed(&o));
         routings_in_turns(&o, &loop, &rng);
     }
 }

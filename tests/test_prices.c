@@ -158,5 +158,5 @@ TEST("additions")
         CU_ASSERT_EQUAL(dearer, loop.adds == LOOP_ADDS_GPU);
         free_of_charge += !dearer;
     }
-    CU_ASSERT_EQUAL(free_of_charge, 8);
+    CU_ASSERT_EQUAL(free_of_charge, 12);
 }

@@ -208,6 +208,19 @@ TEST("NCCL EP's high throughput, 8 ranks")
     }
 }
 
+TEST("NCCL EP's low latency, 8 ranks")
+{
+    for (uint32_t variant = 0; variant < 6; variant++) {
+        g_auto(routing) routing = sampled(SAMPLE, variant % 3, 8, 48);
+        struct moe_options o = ll_options(&routing, 8u >> variant / 2);
+        o.family = MOE_NCCL_LL;
+        o.expand = variant % 2;
+        o.dtype = variant % 3 ? MOE_BF16 : MOE_FP8;
+        o.hook = variant == 1 || variant == 2;
+        run_both(&o, &routing, false);
+    }
+}
+
 TEST("MegaMoE, 8 ranks")
 {
     for (uint32_t variant = 0; variant < 2; variant++) {

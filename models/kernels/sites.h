@@ -197,7 +197,7 @@ struct site_given {
     X(PPLX_TELL) \
     X(PPLX_PUT)
 
-/* nccl_ep.loops: high throughput */
+/* nccl_ep.loops: high throughput, low latency */
 #define SITES_NCCL_EP(X) \
     X(NCCL_HT_SCAN) \
     X(NCCL_HT_SCAN_BEFORE) \
@@ -214,7 +214,29 @@ struct site_given {
     X(NCCL_HT_PULL) \
     X(NCCL_HT_ADD) \
     X(NCCL_HT_ADD_LAST) \
-    X(NCCL_HT_SUM_STORE)
+    X(NCCL_HT_SUM_STORE) \
+    X(NCCL_EP_LL_HEADER) \
+    X(NCCL_EP_LL_CAST_ROW) \
+    X(NCCL_EP_LL_STAGE_ROW) \
+    X(NCCL_EP_LL_SLOT_TAKE) \
+    X(NCCL_EP_LL_PEERS) \
+    X(NCCL_EP_LL_PEERS_AGAIN) \
+    X(NCCL_EP_LL_CAST_SEND) \
+    X(NCCL_EP_LL_SEND) \
+    X(NCCL_EP_LL_COUNTS_ZERO) \
+    X(NCCL_EP_LL_CHOICES_COUNT) \
+    X(NCCL_EP_LL_COUNT_TELL) \
+    X(NCCL_EP_LL_COUNT_LOOK) \
+    X(NCCL_EP_LL_SKIP) \
+    X(NCCL_EP_LL_RECEIVE_PAIR) \
+    X(NCCL_EP_LL_RECEIVE_TOKEN) \
+    X(NCCL_EP_LL_FLAGS_ZERO) \
+    X(NCCL_EP_LL_LAYOUT_READ) \
+    X(NCCL_EP_LL_RETURN_ROW) \
+    X(NCCL_EP_LL_CLEAN_LOOK) \
+    X(NCCL_EP_LL_FLAG_TELL) \
+    X(NCCL_EP_LL_CHOICES_SUM) \
+    X(NCCL_EP_LL_SUM_ROWS)
 
 /* nccl.loops */
 #define SITES_NCCL(X) \
@@ -252,6 +274,11 @@ struct site_given {
     X(MEGA_WAKE_LANE) \
     X(PPLX_LAUNCH) \
     X(NCCL_HT_SHARED_ADD) \
+    X(NCCL_EP_LL_KERNEL) \
+    X(NCCL_EP_LL_DONE_LANE) \
+    X(NCCL_EP_LL_BLOCK_ADD) \
+    X(NCCL_EP_LL_GRID_COME) \
+    X(NCCL_EP_LL_GRID_OPEN) \
     X(NCCL_KERNEL) \
     X(NCCL_SIZE_PUT) \
     X(STREAM_COPY) \

@@ -16,6 +16,7 @@ static const struct moe_family *family_of(const struct moe_options *o)
     case MOE_MEGA: return &moe_family_mega;
     case MOE_PPLX: return &moe_family_pplx;
     case MOE_NCCL_HT: return &moe_family_nccl_ht;
+    case MOE_NCCL_LL: return &moe_family_nccl_ll;
     case MOE_NORMAL: break;
     }
     return o->ranks <= o->ranks_per_node ? &moe_family_intranode : &moe_family_internode;

@@ -24,6 +24,7 @@ enum moe_kernel_family {
     MOE_MEGA,        /* PROTOCOLS.md 1.17: dispatch, the experts and combine in one kernel */
     MOE_PPLX,        /* PROTOCOLS.md 1.18 */
     MOE_NCCL_HT,     /* PROTOCOLS.md 1.19 */
+    MOE_NCCL_LL,     /* PROTOCOLS.md 1.20: NCCL EP's low latency */
 };
 
 enum moe_dtype { MOE_BF16, MOE_FP8 };
@@ -56,7 +57,7 @@ struct moe_options {
     enum moe_data data;
     uint64_t seed;
     bool round_scale, ue8m0;  /* FP8: scales are rounded to powers of two; scales are stored as exponents */
-    bool hook;                /* low latency, pplx: send and receive are separate kernels */
+    bool hook;                /* low latency (NCCL EP's, too), pplx: send and receive are separate kernels */
     uint64_t mask_timeout_ps; /* low latency: a rank masks a peer for which it has waited this long; 0: it masks none */
     struct moe_failure failure[MOE_FAILURES_MAX];
     uint32_t failure_count;
@@ -68,7 +69,7 @@ struct moe_options {
     bool host_words;           /* UCCL: words that peers on other nodes change are in the host's memory */
     bool cached;               /* normal: dispatch reuses an earlier handle and sends no top-k choices, as in the tuning
                                 * loop of the public test */
-    bool expand;               /* V2: a token has a row for each of its experts on a rank, instead of one row */
+    bool expand;               /* V2, NCCL EP: a token has a row for each of its experts on a rank, instead of one */
     bool single_reduction;     /* V2 combine: rows are summed only at the token's source */
     bool direct;               /* V2 over several nodes: not the hybrid mode; a token goes to each rank separately */
     bool hybrid_ep;            /* V2: calls also have the steps of Hybrid-EP's calls around their kernels */

@@ -45,6 +45,7 @@ extern const struct moe_family moe_family_mori_inter; /* moe_mori_inter.c */
 extern const struct moe_family moe_family_mega;       /* moe_mega.c */
 extern const struct moe_family moe_family_pplx;       /* moe_pplx.c */
 extern const struct moe_family moe_family_nccl_ht;    /* moe_nccl_ht.c */
+extern const struct moe_family moe_family_nccl_ll;    /* moe_nccl_ll.c */
 
 /* Fills in the steps of Hybrid-EP's call of this phase, if the options ask for them (moe_hybrid_ep.c). */
 void moe_hybrid_ep_steps(const struct kernel_rank *rank, uint32_t phase, struct kernel_steps *steps);

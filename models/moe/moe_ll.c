@@ -37,6 +37,8 @@ struct ll_geometry ll_geometry_of(const struct moe_options *o)
     g.recv_bytes = moe_align(slots * (g.message_bytes > g.combine_stride ? g.message_bytes : g.combine_stride), 128);
     g.packed_rows = slots;
     g.queues = g.local_experts;
+    g.finish_words = g.experts;
+    g.finish_experts = 1;
     return g;
 }
 
@@ -147,13 +149,14 @@ static void groups_alloc(struct ll_rank *r)
 }
 
 struct ll_rank *ll_rank_make(const struct kernel_job *job, struct fabric *f, struct ll_geometry g,
-                             const struct ll_kind *kind)
+                             const struct ll_dispatch_kind *dispatch, const struct ll_combine_kind *combine)
 {
     const struct moe_options *o = moe_options_of(job);
     struct ll_rank *r = kernel_alloc(1, sizeof *r + g.experts * sizeof r->pair[0]);
     r->base = moe_rank_of(job, f);
     r->g = g;
-    r->kind = kind;
+    r->dispatch = dispatch;
+    r->combine = combine;
     r->own = &r->base.routing->rank[f->rank];
     r->experts = r->own->experts;
     assert(r->own->tokens <= g.tokens_max);
@@ -169,7 +172,8 @@ struct ll_rank *ll_rank_make(const struct kernel_job *job, struct fabric *f, str
 
 static struct kernel_rank *ll_create(const struct kernel_job *job, struct fabric *f)
 {
-    return &ll_rank_make(job, f, ll_geometry_of(moe_options_of(job)), &ll_kind_deepep)->base.kernel;
+    return &ll_rank_make(job, f, ll_geometry_of(moe_options_of(job)), &ll_dispatch_deepep, &ll_combine_deepep)
+                ->base.kernel;
 }
 
 struct kernel_launch *ll_launch(struct kernel_rank *rank, uint32_t phase)
@@ -182,15 +186,15 @@ struct kernel_launch *ll_launch(struct kernel_rank *rank, uint32_t phase)
     if (!r->worker) r->worker = kernel_keep(r, ll_workers_max(&r->g), sizeof r->worker[0]);
     if (r->deadline_ps) memset(r->deadline_ps, 0, ll_workers_max(&r->g) * sizeof r->deadline_ps[0]);
     r->kernel = (struct kernel_launch){ .phase = ll_phase_name(rank->job, phase),
-                                        .site = r->kind->kernel,
+                                        .site = r->dispatch->kernel,
                                         .worker = r->worker,
                                         .remade = &r->worker,
                                         .leaves = send && !receive };
     r->failed = ll_failed(r->base.options, r->base.fabric->rank, phase, ll_iteration(r));
     if (r->failed) return &r->kernel;
     if (clean) return ll_clean_launch(r);
-    if (combine && send && r->base.fabric->payload) r->kind->expert_run(r);
-    return combine ? ll_combine_launch(r, send, receive) : r->kind->dispatch(r, send, receive);
+    if (combine && send && r->base.fabric->payload) r->combine->expert_run(r);
+    return combine ? ll_combine_launch(r, send, receive) : ll_dispatch_launch(r, send, receive);
 }
 
 /* Counts bytes as the public test does (PROTOCOLS.md 3.1): every choice counts, by NVLink or by RDMA, except choices of

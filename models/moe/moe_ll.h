@@ -1,5 +1,6 @@
-/* moe_ll.h - private to the low-latency kernels of DeepEP (PROTOCOLS.md 1.4) and of NCCL EP (1.19): geometry, memory
- * map and state of a rank.  What NCCL EP's do otherwise stands in its struct ll_kind (moe_nccl_ll.h).
+/* moe_ll.h - private to the low-latency kernels of DeepEP (PROTOCOLS.md 1.4) and of NCCL EP (1.20): geometry, memory
+ * map and state of a rank.  What the two do otherwise stands in
+ * struct ll_dispatch_kind and struct ll_combine_kind.
  *
  * Heap, only where payload is stored.  Calls (dispatch, combine, dispatch, ...) alternate between the two halves:
  *
@@ -41,6 +42,7 @@ struct ll_geometry {
     uint64_t send_bytes, recv_bytes;                /* bytes of one half of the heap */
     uint64_t packed_rows;                           /* rows for which the outputs of dispatch have room */
     uint32_t queues;                                /* QPs to each peer */
+    uint32_t finish_words, finish_experts; /* finish words; how many experts each of them counts messages for */
 };
 
 struct ll_rank;
@@ -55,7 +57,7 @@ struct ll_sender {
 struct ll_counter {
     struct fabric_worker worker;
     struct ll_rank *rank;
-    uint32_t expert, expert_end, raised;
+    uint32_t word, word_end, raised; /* the finish words that it adds to itself; how many it has raised for SM 0 */
 };
 struct ll_gate {
     struct fabric_worker worker;
@@ -117,27 +119,46 @@ struct ll_returned {
     uint64_t row, from, to;
 };
 
-/* What the kernels of a library do otherwise than the other's, in what both have. */
-struct ll_kind {
-    uint8_t kernel, grid_come, grid_open; /* enum site, here and in the next line */
+/* What the kernels of a library do otherwise than the other's.  Members of type uint8_t without a comment are sites. */
+struct ll_dispatch_kind {
+    uint8_t kernel, grid_come, grid_open; /* combine's, too */
+    uint8_t counts_zero, finish_lane, block_add, peers_again, count_tell;
+    const struct worker_role *receiver;
+    /* Whether a message goes out for this choice of a token. */
+    bool (*message_goes)(const struct ll_rank *r, uint32_t token, uint32_t place);
+    /* Lets all warps of the sender make the token's message. */
+    void (*message_make)(struct ll_sender *s);
+    /* Sends it to the expert, or to the expert's rank.  -EAGAIN: nothing has changed. */
+    int (*message_send)(struct ll_sender *s, uint32_t expert);
+    /* Charges a counter for its reading of all choices. */
+    void (*choices_read)(struct ll_counter *c);
+    /* Prepares what receivers need besides; lets a receiver watch more words.  NULL: nothing is needed. */
+    void (*receive_prepare)(struct ll_rank *r);
+    void (*receiver_watch)(struct ll_receiver *v);
+};
+struct ll_combine_kind {
     uint8_t flags_zero, layout_read, return_row, clean_look, flag_tell, choices_sum, sum_rows;
-    uint8_t rings_every; /* for how many of a group's puts combine rings once */
-    /* How many rows a group of combine returns, and the n-th of them; how many of these it returns at a time; how many
-     * entries of the layout each of its warps reads before. */
+    uint8_t rings_every; /* for how many of a group's puts it rings once */
+    /* Fills combine's input from dispatch's outputs. */
+    void (*expert_run)(struct ll_rank *r);
+    /* Before the launch: finds the rows that each group returns.  NULL: they are known. */
+    void (*prepare)(struct ll_rank *r);
+    /* How many rows a group returns, and the n-th of them; how many it returns at a time; how many entries of the
+     * layout each of its warps reads before. */
     uint32_t (*rows)(const struct ll_returner *t);
     struct ll_returned (*returned)(const struct ll_returner *t, uint32_t n);
     uint32_t (*at_once)(const struct ll_returner *t);
     uint32_t (*reads)(const struct ll_returner *t);
-    /* Whether combine adds a row for this choice of a token.  Gives the row's slot and its weight. */
+    /* Whether a row is added for this choice of a token.  Gives the row's slot and its weight. */
     bool (*summed)(const struct ll_rank *r, uint32_t token, uint32_t place, uint64_t *slot, float *weight);
-    struct kernel_launch *(*dispatch)(struct ll_rank *r, bool send, bool receive);
-    void (*expert_run)(struct ll_rank *r);
 };
 
 struct ll_rank {
     struct moe_rank base;
     struct ll_geometry g;
-    const struct ll_kind *kind;
+    const struct ll_dispatch_kind *dispatch;
+    const struct ll_combine_kind *combine;
+    struct nccl_ll *nccl; /* what only NCCL EP's kernels have (moe_nccl_ll.h) */
     const struct routing_rank *own;
     const int32_t *experts; /* [own tokens][topk] choices, without those of experts on masked ranks */
     int32_t *experts_left;  /* with masking: a copy of the choices, to which `experts` points, because the routing must
@@ -206,7 +227,15 @@ static inline uint32_t ll_word_count_at(const struct ll_rank *r, uint32_t local_
     return local_expert * r->g.ranks + source;
 }
 static inline uint32_t ll_word_flag(const struct ll_rank *r, uint32_t expert) { return r->g.experts + expert; }
-static inline uint32_t ll_word_finish(const struct ll_rank *r, uint32_t expert) { return 2 * r->g.experts + expert; }
+static inline uint32_t ll_word_finish(const struct ll_rank *r, uint32_t number) { return 2 * r->g.experts + number; }
+static inline uint32_t ll_finish_number(const struct ll_rank *r, uint32_t expert)
+{
+    return expert / r->g.finish_experts;
+}
+static inline uint32_t ll_word_finish_of(const struct ll_rank *r, uint32_t expert)
+{
+    return ll_word_finish(r, ll_finish_number(r, expert));
+}
 static inline uint32_t ll_word_gate(const struct ll_rank *r) { return 3 * r->g.experts; }
 static inline uint32_t ll_word_open(const struct ll_rank *r) { return 3 * r->g.experts + 1; }
 static inline uint32_t ll_word_clean(const struct ll_rank *r) { return 3 * r->g.experts + 2; }
@@ -246,12 +275,18 @@ bool ll_host_look(struct fabric_worker *w, const struct ll_rank *r, uint32_t pee
 /* moe_ll.c: parts of the family's table that NCCL EP's has, too. */
 struct ll_geometry ll_geometry_of(const struct moe_options *o);
 struct ll_rank *ll_rank_make(const struct kernel_job *job, struct fabric *f, struct ll_geometry g,
-                             const struct ll_kind *kind);
+                             const struct ll_dispatch_kind *dispatch, const struct ll_combine_kind *combine);
 uint32_t ll_phase_count(const struct kernel_job *job);
 const char *ll_phase_name(const struct kernel_job *job, uint32_t phase);
 struct kernel_launch *ll_launch(struct kernel_rank *rank, uint32_t phase);
 void ll_route(struct kernel_rank *rank, const struct routing *routing);
-extern const struct ll_kind ll_kind_deepep; /* moe_ll_combine.c */
+extern const struct ll_dispatch_kind ll_dispatch_deepep; /* moe_ll_dispatch.c */
+extern const struct ll_combine_kind ll_combine_deepep;   /* moe_ll_combine.c */
+/* Lets the group tell its count.  True once it is told and the rank's grid barrier is open. */
+bool ll_receiver_open(struct ll_receiver *v);
+/* Of receivers' roles (models/worker.h). */
+void ll_receiver_describe(const struct fabric_worker *w, char *text, size_t text_size);
+void ll_receiver_ahead(const struct fabric_worker *w);
 /* Launch dispatch and combine.  A launch sends (receive == false), receives (send == false) or does both. */
 struct kernel_launch *ll_dispatch_launch(struct ll_rank *r, bool send, bool receive);
 struct kernel_launch *ll_combine_launch(struct ll_rank *r, bool send, bool receive);

@@ -83,7 +83,7 @@ static uint64_t to_offset(const struct ll_rank *r, uint64_t slot)
 static uint32_t slot_fill(const struct ll_returner *t, uint32_t n)
 {
     const struct ll_rank *r = ll_returner_rank(t);
-    const struct ll_returned row = r->kind->returned(t, n);
+    const struct ll_returned row = r->combine->returned(t, n);
     uint8_t *slot = r->base.fabric->heap + from_offset(r, row.from);
     const uint16_t *values = r->expert_out + row.row * r->g.hidden;
     if (r->base.options->logfmt) return format_row_to_logs(values, r->g.hidden, slot);
@@ -105,7 +105,7 @@ static void pack_run(void *context, uint64_t count)
 static void row_find(const struct ll_returner *t, enum fabric_path path, struct fabric_write *write)
 {
     const struct ll_rank *r = ll_returner_rank(t);
-    const struct ll_returned row = r->kind->returned(t, t->row);
+    const struct ll_returned row = r->combine->returned(t, t->row);
     const uint8_t *slot = r->base.fabric->heap + from_offset(r, row.from);
     const bool logs = r->base.options->logfmt, rdma = path == FABRIC_RDMA;
     write->target_offset = to_offset(r, row.to);
@@ -126,9 +126,9 @@ static int row_return(struct ll_returner *t, enum fabric_path path)
         .queue = queue_of(t),
         .charge_bytes = r->g.return_bytes,
         .warps = 1,
-        .site = r->base.options->logfmt ? SITE_LL_RETURN_LOGS : r->kind->return_row,
+        .site = r->base.options->logfmt ? SITE_LL_RETURN_LOGS : r->combine->return_row,
         .given = &r->return_row,
-        .defer = (t->row + 1) % r->kind->rings_every,
+        .defer = (t->row + 1) % r->combine->rings_every,
     };
     if (f->payload) row_find(t, path, &write);
     return path == FABRIC_RDMA ? fabric_put(&t->worker, &write, NULL) : fabric_store(&t->worker, &write);
@@ -138,20 +138,20 @@ static int row_return(struct ll_returner *t, enum fabric_path path)
 static enum worker_step returner_rows(struct ll_returner *t, enum fabric_path path)
 {
     struct ll_rank *r = ll_returner_rank(t);
-    const uint32_t batch = moe_min(t->count - t->row, r->kind->at_once(t));
+    const uint32_t batch = moe_min(t->count - t->row, r->combine->at_once(t));
     if (path == FABRIC_RDMA && !r->base.options->zero_copy && t->ahead < batch) {
         const uint32_t rows = batch - t->ahead;
         t->ahead = batch & (2 * LL_WARPS_PER_SM - 1);
-        fabric_work(&t->worker,
-                    &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
-                                           .site = r->base.options->logfmt ? SITE_LL_RETURN_LOGS : r->kind->return_row,
-                                           .given = &r->return_row,
-                                           .rows = rows,
-                                           .read_bytes = (uint64_t)rows * r->g.combine_bytes,
-                                           .write_bytes = (uint64_t)rows * r->g.return_bytes,
-                                           .run = pack_run,
-                                           .context = t,
-                                           .argument = rows });
+        fabric_work(&t->worker, &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
+                                                       .site = r->base.options->logfmt ? SITE_LL_RETURN_LOGS
+                                                                                       : r->combine->return_row,
+                                                       .given = &r->return_row,
+                                                       .rows = rows,
+                                                       .read_bytes = (uint64_t)rows * r->g.combine_bytes,
+                                                       .write_bytes = (uint64_t)rows * r->g.return_bytes,
+                                                       .run = pack_run,
+                                                       .context = t,
+                                                       .argument = rows });
     }
     for (const uint32_t end = t->row + batch; t->row < end; t->row++) {
         const int rc = row_return(t, path);
@@ -168,12 +168,12 @@ static bool returner_flag(struct ll_returner *t)
     struct fabric_worker *w = &t->worker;
     struct ll_rank *r = ll_returner_rank(t);
     if (fabric_load(w->fabric, ll_word_clean(r)) < r->clean_target) return false;
-    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = r->kind->clean_look, .rows = 1 });
+    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = r->combine->clean_look, .rows = 1 });
     assert(t->row == t->count && !t->flagged);
     const struct fabric_signal signal = {
         .peer = (uint16_t)destination_of(t),
         .queue = queue_of(t),
-        .site = r->kind->flag_tell,
+        .site = r->combine->flag_tell,
         .word = ll_word_flag(r, w->fabric->rank * r->g.local_experts + local_expert_of(t)),
         .value = moe_word_make(r->call, 1),
     };
@@ -194,7 +194,7 @@ static enum worker_step returner_step(struct fabric_worker *w)
     struct ll_rank *r = ll_returner_rank(t);
     if (t->send && !t->flagged && !t->looked) {
         fabric_work(w, &(struct fabric_work){
-                           .kind = FABRIC_WORK_SCAN, .site = r->kind->layout_read, .rows = r->kind->reads(t) });
+                           .kind = FABRIC_WORK_SCAN, .site = r->combine->layout_read, .rows = r->combine->reads(t) });
         t->looked = true;
         return WORKER_MORE;
     }
@@ -212,7 +212,7 @@ static enum worker_step returner_step(struct fabric_worker *w)
     if (!came && !ll_given_up(r, w, destination_of(t))) return WORKER_WAIT;
     if (!t->send)
         fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_LL_WORD_FIRST, .rows = 1 });
-    fabric_signal_add(w, ll_word_gate(r), 1, (enum site)r->kind->grid_come);
+    fabric_signal_add(w, ll_word_gate(r), 1, (enum site)r->dispatch->grid_come);
     return WORKER_DONE;
 }
 
@@ -246,7 +246,7 @@ static const struct worker_role returner_role = { .step = returner_step,
 static enum worker_step zeroer_step(struct fabric_worker *w)
 {
     struct ll_rank *r = fabric_container_of(w, struct ll_zeroer, worker)->rank;
-    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = r->kind->flags_zero, .rows = 1 });
+    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = r->combine->flags_zero, .rows = 1 });
     fabric_signal_add(w, ll_word_clean(r), 1, SITE_NONE);
     return WORKER_DONE;
 }
@@ -260,7 +260,7 @@ static uint32_t rows_find(const struct ll_rank *r, uint64_t token, const uint8_t
     uint32_t count = 0;
     for (uint32_t j = 0; j < r->g.topk; j++) {
         uint64_t slot;
-        if (!r->kind->summed(r, (uint32_t)token, j, &slot, &weight[count])) continue;
+        if (!r->combine->summed(r, (uint32_t)token, j, &slot, &weight[count])) continue;
         assert(count < LL_TOPK_MAX);
         row[count++] = r->base.fabric->heap + to_offset(r, slot);
     }
@@ -299,15 +299,16 @@ static enum worker_step reducer_step(struct fabric_worker *w)
     if (d->token >= r->own->tokens) return WORKER_DONE;
     assert(d->stride > 0);
     if (!d->chosen) {
-        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = r->kind->choices_sum, .rows = 1 });
+        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = r->combine->choices_sum, .rows = 1 });
         d->chosen = true;
         return WORKER_MORE;
     }
     uint32_t rows = 0;
-    for (uint32_t j = 0; j < r->g.topk; j++) rows += r->kind->summed(r, d->token, j, &(uint64_t){ 0 }, &(float){ 0 });
+    for (uint32_t j = 0; j < r->g.topk; j++)
+        rows += r->combine->summed(r, d->token, j, &(uint64_t){ 0 }, &(float){ 0 });
     fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_REDUCE,
                                           .rows = rows,
-                                          .site = r->base.options->logfmt ? SITE_LL_SUM_LOGS : r->kind->sum_rows,
+                                          .site = r->base.options->logfmt ? SITE_LL_SUM_LOGS : r->combine->sum_rows,
                                           .given = &r->sum_rows,
                                           .read_bytes = (uint64_t)rows * r->g.return_bytes,
                                           .write_bytes = r->g.combine_bytes,
@@ -380,7 +381,7 @@ static void returners_launch(struct ll_rank *r, bool send, bool receive)
         struct ll_returner *t = &r->pair[e].returner;
         if (ll_masks(r, e / r->g.local_experts)) continue;
         *t = (struct ll_returner){ .number = e & LL_EXPERTS_MAX, .send = send, .receive = receive };
-        if (send) t->count = (uint16_t)r->kind->rows(t);
+        if (send) t->count = (uint16_t)r->combine->rows(t);
         ll_worker_add(r, &t->worker, &returner_role, e / r->g.groups, r->g.warps_per_group);
         if (send) expert_write(t);
         if (send) fabric_watch(&t->worker, ll_word_clean(r), 1, 0);
@@ -400,6 +401,7 @@ static uint32_t sum_sms(const struct ll_rank *r)
 
 struct kernel_launch *ll_combine_launch(struct ll_rank *r, bool send, bool receive)
 {
+    if (send && r->combine->prepare) r->combine->prepare(r);
     returners_launch(r, send, receive);
     if (!receive) return &r->kernel;
     ll_gate_add(r);
@@ -416,10 +418,7 @@ struct kernel_launch *ll_combine_launch(struct ll_rank *r, bool send, bool recei
     return &r->kernel;
 }
 
-const struct ll_kind ll_kind_deepep = {
-    .kernel = SITE_LL_KERNEL,
-    .grid_come = SITE_LL_GRID_COME,
-    .grid_open = SITE_LL_GRID_OPEN,
+const struct ll_combine_kind ll_combine_deepep = {
     .flags_zero = SITE_LL_FLAGS_ZERO,
     .layout_read = SITE_LL_LAYOUT_READ,
     .return_row = SITE_LL_RETURN_ROW,
@@ -427,12 +426,11 @@ const struct ll_kind ll_kind_deepep = {
     .flag_tell = SITE_LL_FLAG_TELL,
     .choices_sum = SITE_LL_CHOICES_SUM,
     .sum_rows = SITE_LL_SUM_ROWS,
-    .rings_every = 4,
+    .rings_every = LL_DOORBELL_EVERY,
+    .expert_run = ll_expert_run,
     .rows = range_rows,
     .returned = range_returned,
     .at_once = one_a_warp,
     .reads = one_read,
     .summed = choice_summed,
-    .dispatch = ll_dispatch_launch,
-    .expert_run = ll_expert_run,
 };

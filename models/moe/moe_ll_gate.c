@@ -20,7 +20,7 @@ static enum worker_step gate_step(struct fabric_worker *w)
 {
     struct ll_rank *r = fabric_container_of(w, struct ll_gate, worker)->rank;
     if (fabric_load(w->fabric, ll_word_gate(r)) < r->gate_target) return WORKER_WAIT;
-    fabric_signal_add(w, ll_word_open(r), 1, (enum site)r->kind->grid_open);
+    fabric_signal_add(w, ll_word_open(r), 1, (enum site)r->dispatch->grid_open);
     return WORKER_DONE;
 }
 

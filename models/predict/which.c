@@ -19,9 +19,10 @@ enum {
 };
 
 /* How libraries post.  DeepEP's V1 posts by NVSHMEM's IBGDA or by NCCL's GIN (its pull request 521), and V2 by GIN.
- * UCCL posts by its own threads, NIXL EP by UCX, and MoRI by the GPU's threads, like IBGDA (PROTOCOLS.md 1.5, 1.7, 1.8,
- * 1.10, 1.13, 1.16).  NCCL's collectives reach any NIC by a thread of the host.  On AMD's GPUs the collectives are
- * RCCL's.  Within a node UCCL's kernels are DeepEP's, so they are listed only for AMD's GPUs. */
+ * NCCL EP posts by GIN, UCCL by its own threads, NIXL EP by UCX, and MoRI by the GPU's threads, like IBGDA
+ * (PROTOCOLS.md 1.5, 1.7, 1.8, 1.10, 1.13, 1.16).  NCCL's collectives reach any NIC by a thread of the host.  On AMD's
+ * GPUs the collectives are RCCL's.  Within a node UCCL's kernels are DeepEP's, so they are listed only for AMD's GPUs.
+ */
 static const struct which_backend table[] = {
     { "deepep-ll", "ll", WHICH_NVIDIA, NULL, 0 },
     { "deepep-normal", "normal", WHICH_NVIDIA, NULL, 0 },
@@ -32,6 +33,7 @@ static const struct which_backend table[] = {
     { "deepgemm-mega-moe", "mega-moe", WHICH_NVIDIA, NULL, 0 },
     { "pplx", "pplx", WHICH_NVIDIA, NULL, 0 },
     { "nccl-ep-ht", "nccl-ht", WHICH_NVIDIA, NULL, 0 },
+    { "nccl-ep-ll", "nccl-ll", WHICH_NVIDIA, NULL, 0 },
     { "mori-normal", "mori", WHICH_AMD, NULL, 0 },
     { "mori-ll", "mori-ll", WHICH_AMD, NULL, 0 },
     { "uccl-ll", "ll", WHICH_AMD, NULL, 0 },
@@ -53,6 +55,8 @@ static const struct which_backend table[] = {
     { "uccl-normal", "normal", WHICH_BOTH, "uccl-efa", EFA },
     { "pplx", "pplx", WHICH_NVIDIA, "fabric-lib", MLX5 },
     { "pplx", "pplx", WHICH_NVIDIA, "fabric-lib-efa", EFA },
+    { "nccl-ep-ll", "nccl-ll", WHICH_NVIDIA, "gdaki", MLX5 },
+    { "nccl-ep-ll", "nccl-ll", WHICH_NVIDIA, "gin-proxy", MLX5 },
     { "mori-normal", "mori", WHICH_AMD, "ibgda", MLX5 | BNXT_RE | IONIC },
     { "mori-ll", "mori-ll", WHICH_AMD, "ibgda", MLX5 | BNXT_RE | IONIC },
     { "nccl-ag-rs", "ag-rs", WHICH_BOTH, "nccl", MLX5 | EFA | CXI | BNXT_RE | IONIC },
@@ -141,7 +145,7 @@ bool which_begin(struct which *w, GError **error)
     if (good)
         error_input(
             error,
-            "expected --kernel ll, normal, v2, ag-rs, mori, mori-ll, pplx or (within a node) one-sided, "
+            "expected --kernel ll, normal, v2, ag-rs, mori, mori-ll, pplx, nccl-ll or (within a node) one-sided, "
             "two-sided or nccl-ht and a --backend that posts for it (ibgda, gdaki, gin-proxy, nixl, uccl, uccl-efa, "
             "fabric-lib, fabric-lib-efa or, for ag-rs, nccl), found %s and %s",
             w->base.kernel ? w->base.kernel : "none", w->base.backend ? w->base.backend : "none");

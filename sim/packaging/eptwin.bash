@@ -26,7 +26,7 @@ _eptwin() {
     --cluster | show | check | --include)
         mapfile -t COMPREPLY < <(compgen -W "$("$program" cluster list 2>/dev/null | cut -d ' ' -f 1)" -- "$word"
                                  compgen -f -- "$word") ;;
-    --kernel) mapfile -t COMPREPLY < <(compgen -W 'll normal v2 one-sided two-sided mori mori-ll mega-moe pplx alltoallv allgather p2p' -- "$word") ;;
+    --kernel) mapfile -t COMPREPLY < <(compgen -W 'll normal v2 one-sided two-sided mori mori-ll mega-moe pplx nccl-ll nccl-ht alltoallv allgather p2p' -- "$word") ;;
     --backend)
         mapfile -t COMPREPLY < <(compgen -W "$("$program" cluster backends 2>/dev/null | sed -n 's/^\([a-z][a-z0-9-]*\) .*/\1/p')" -- "$word") ;;
     --by) mapfile -t COMPREPLY < <(compgen -W 'layer dispatch combine' -- "$word") ;;
