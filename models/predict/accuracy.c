@@ -67,10 +67,10 @@ bool accuracy_find(const struct cluster *cluster, const char *kernel, const char
     return anywhere;
 }
 
-bool accuracy_tells(const struct case_options *c, const char *kernel)
+bool accuracy_tells(const struct case_options *c, const char *kernel, const char *poster)
 {
     const bool by_rank = (c->size && strchr(c->size, '|')) || (c->tokens_per_rank && strcmp(kernel, "ag-rs") == 0);
-    return !c->fault && !c->slow && !by_rank;
+    return !c->fault && !c->slow && (!by_rank || strcmp(poster, "node") == 0);
 }
 
 char *accuracy_text(const struct accuracy *a)

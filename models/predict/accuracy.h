@@ -29,9 +29,9 @@ const char *accuracy_poster(const struct case_options *c, const struct record *r
 bool accuracy_find(const struct cluster *cluster, const char *kernel, const char *phase, const char *poster,
                    struct accuracy *accuracy);
 
-/* Whether the errors say something of this case of the kernel.  The machines that were measured were sound, and all
- * ranks' blocks of a collective had one size. */
-bool accuracy_tells(const struct case_options *c, const char *kernel);
+/* Whether the errors say something of this case of the kernel.  The machines that were measured were sound, and
+ * between nodes all ranks' blocks of a collective had one size. */
+bool accuracy_tells(const struct case_options *c, const char *kernel, const char *poster);
 
 /* The 90th percentile of the absolute errors, as a cell of a table: "9 %", "9 % *" if elsewhere, "-" without rows. Free
  * with g_free(). */

@@ -88,11 +88,12 @@ static void phase_cells(const struct case_options *c, const struct record *recor
     struct compare_limit limit;
     compare_limit_find(record, phase, &limit);
     g_autofree char *bound = compare_limit_text(&limit), *work = compare_limit_work(&limit);
+    const char *kernel = record_get(record, "kernel"), *poster = accuracy_poster(c, record, cluster);
     struct accuracy accuracy;
-    accuracy_find(cluster, record_get(record, "kernel"), phase, accuracy_poster(c, record, cluster), &accuracy);
+    accuracy_find(cluster, kernel, phase, poster, &accuracy);
     /* What was measured begins at one time on all ranks, and no rank fails. */
     const bool measured = g_strcmp0(limit.resource, COMPARE_TIMEOUT) && g_strcmp0(limit.resource, COMPARE_LATE) &&
-                          accuracy_tells(c, record_get(record, "kernel"));
+                          accuracy_tells(c, kernel, poster);
     g_autofree char *off = measured ? accuracy_text(&accuracy) : g_strdup("-");
     text_table_cell(table, "%s", phase);
     number_cell(table, compare_slowest_us(record, phase));

@@ -21,7 +21,7 @@ static bool half_errors_find(const struct which *w, const struct which_point *p,
     const char *phase = which_time_name(half), *poster = b->transport ? b->transport : "node";
     g_autofree char *span = g_strconcat(phase, "_span", NULL);
     *errors = (struct accuracy){ 0 };
-    if (!accuracy_tells(&w->base, b->kernel)) return false;
+    if (!accuracy_tells(&w->base, b->kernel, poster)) return false;
     return accuracy_find(w->cluster, b->kernel, phase, poster, errors) ||
            accuracy_find(w->cluster, b->kernel, span, poster, errors);
 }
