@@ -50,8 +50,8 @@ static bool column_is(const char *name, const char *wanted) { return g_ascii_str
 static bool measured_parse(const char *name, const char *text, double *value, char **problem)
 {
     const char *end = text_decimal(text, value);
-    if (end && *end == '\0' && isfinite(*value) && *value > 0) return true;
-    *problem = g_strdup_printf("%s: expected a positive number, found '%s'", name, text);
+    if (end && *end == '\0' && *value >= 1e-6 && *value <= 1e12) return true;
+    *problem = g_strdup_printf("%s: expected a number from 1e-6 to 1e12, found '%s'", name, text);
     return false;
 }
 

@@ -72,7 +72,7 @@ run cases.csv --cluster $cluster --num-ranks 2 --num-tokens 4 --hidden 512
 printf 'phase,measured_us,measured_gbs\ndispatch,4,5\n' >cases.csv
 run cases.csv --cluster $cluster --num-ranks 2 --num-tokens 4 --hidden 512
 echo '# no row could be predicted: no table'
-printf 'num-ranks,kernel,phase,measured_us\n8,ll,dispatch,0\n8,ll,dispatch,0x20\n' >zero.csv
+printf 'num-ranks,kernel,phase,measured_us\n8,ll,dispatch,0\n8,ll,dispatch,0x20\n8,ll,dispatch,1e-300\n' >zero.csv
 $EPTWIN validate zero.csv --cluster h200 --output zero.out; echo "status $?"
 
 echo '# a record is no table'
