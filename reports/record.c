@@ -468,6 +468,19 @@ static char *record_row_wrong(char *const field[RECORD_FIELDS], char *const clea
     return *clean[3] == '-' ? g_strdup_printf("value: expected a time from 0, found '%.40s'", field[3]) : NULL;
 }
 
+/* What is wrong with a time if the record has another one of its phase and rank, of which readers would take the first
+ * without a word.  Of rates, measurements may have several.  Returns NULL, or the fault (freed by the caller). */
+static char *record_time_contradicted(const struct record *record, char *const clean[RECORD_FIELDS], int32_t rank)
+{
+    const bool timed = g_str_has_prefix(clean[2], "time_us");
+    const struct record_row *before = timed ? record_find(record, clean[0], rank, clean[2]) : NULL;
+    double value = NAN;
+    if (!before || (record_number_parse(clean[3], &value) ? value == before->value : !isfinite(before->value)))
+        return NULL;
+    return g_strdup_printf("value: expected '%s', as before for this phase, rank and metric, found '%.40s'",
+                           record_row_text(before), clean[3]);
+}
+
 /* Adds a row that was read.  Returns NULL, or what is wrong with it (freed by the caller). */
 static char *record_row_take(struct record *record, char *const field[RECORD_FIELDS])
 {
@@ -475,6 +488,7 @@ static char *record_row_take(struct record *record, char *const field[RECORD_FIE
     char *clean[RECORD_FIELDS];
     for (int i = 0; i < RECORD_FIELDS; i++) clean[i] = record_word_clean(field[i]);
     char *wrong = record_row_wrong(field, clean, &rank);
+    if (!wrong) wrong = record_time_contradicted(record, clean, rank);
     if (!wrong) record_text_append(record, clean[0], rank, clean[2], clean[3], clean[4]);
     for (int i = 0; i < RECORD_FIELDS; i++) g_free(clean[i]);
     return wrong;

@@ -20,6 +20,9 @@ try a.csv c.csv --output out.csv
 try a.csv word.csv --output out.csv
 try a.csv short.csv
 try a.csv bad.json
+(cat a.csv; echo 'dispatch,all,time_us,170,us') >contra.csv
+try a.csv contra.csv
+rm contra.csv
 try a.csv a.csv --format xml
 try a.csv a.csv --max-error -1
 try a.csv a.csv --output no/such/folder/out.csv
