@@ -11,6 +11,7 @@ enum { BLOCK_BYTES = 1 << 16 };
 struct json_stream {
     char *path;
     struct archive *archive;
+    bool empty; /* a file without a byte, of which the archive has no data */
     uint8_t *block;
     size_t at, end;
     uint64_t before; /* how many bytes of the document come before the block */
@@ -39,8 +40,9 @@ struct json_stream *json_stream_open(const char *path, GError **error)
     archive_read_support_format_raw(s->archive);
     archive_read_support_format_empty(s->archive);
     const bool opened = archive_read_open_filename(s->archive, standard ? NULL : path, BLOCK_BYTES) == ARCHIVE_OK;
-    if (opened && archive_read_next_header(s->archive, &entry) <= ARCHIVE_EOF && archive_errno(s->archive) == 0)
-        return s;
+    const int header = opened ? archive_read_next_header(s->archive, &entry) : ARCHIVE_OK;
+    s->empty = header == ARCHIVE_EOF;
+    if (opened && header <= ARCHIVE_EOF && archive_errno(s->archive) == 0) return s;
     const char *cause = archive_error_string(s->archive);
     const int number = archive_errno(s->archive); /* of the system, or below 0 of libarchive */
     if (!opened && number > 0) error_input(error, "%s: cannot open: %s", s->path, g_strerror(number));
@@ -64,7 +66,7 @@ static bool block_load(struct json_stream *s, GError **error)
 {
     s->before += s->end;
     s->at = s->end = 0;
-    const la_ssize_t got = archive_read_data(s->archive, s->block, BLOCK_BYTES);
+    const la_ssize_t got = s->empty ? 0 : archive_read_data(s->archive, s->block, BLOCK_BYTES);
     if (got < 0) {
         const char *cause = archive_error_string(s->archive);
         return json_stream_refuse(s, "data", cause ? cause : "damage", error);

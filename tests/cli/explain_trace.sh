@@ -44,3 +44,5 @@ sed 's/"traceEvents"/"deviceProperties": [{"id": 0, "name": "NVIDIA \\u001b[31m 
 # A profile whose download broke off.
 head -c 3000 $files/torch_late.rank0.json.gz >cut.json.gz
 refused explain-trace cut.json.gz --cluster h200
+: >empty.json
+refused explain-trace empty.json --cluster h200
