@@ -23,6 +23,8 @@ run slice $sample bad.ept --steps 1:1
 run slice $sample bad.ept --layers x
 run merge first.ept few.ept low.csv bad.ept
 run merge first.ept bad.ept --by nodes
+run slice first.ept ./first.ept --tokens :2 # an output over its own input
+run merge few.ept first.ept --output few.ept
 head -c 100000 $sample >cut.ept
 run slice cut.ept bad.ept
 ls

@@ -20,7 +20,9 @@ bool command_parse(const struct command_help *help, GOptionEntry *entries, const
     g_free(words);
     if (output && output->path) (*argv)[1 + count++] = output->path; /* in the place of --output */
     *argc = 1 + count;
-    if (count >= files_min && count <= files_max) return true;
+    const char *const *const inputs = (const char *const *)*argv + 1;
+    if (count >= files_min && count <= files_max)
+        return !output || new_file_spares(inputs[count - 1], inputs, (size_t)count - 1, error);
     return error_input(error, "expected %s, found %d file%s (see --help)", help->usage, count, count == 1 ? "" : "s");
 }
 
