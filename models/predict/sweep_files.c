@@ -104,14 +104,28 @@ bool sweep_results_have(const struct sweep_results *results, const struct sweep_
 
 /* ---- files ---- */
 
-/* The first line in which two headers differ, for the message.  Freed by the caller. */
+/* The line of a header that has the same key as `line`; NULL: none has. */
+static const char *header_line(char *const *lines, const char *line)
+{
+    const size_t key = strcspn(line + strlen("# "), ":") + strlen("# ");
+    for (; *lines; lines++)
+        if (strncmp(*lines, line, key) == 0) return *lines;
+    return NULL;
+}
+
+/* The first line that one header has and the other lacks, for the message.  Freed by the caller. */
 static char *header_difference(const char *own, const char *found)
 {
     g_auto(GStrv) a = g_strsplit(own, "\n", 0), b = g_strsplit(found, "\n", 0);
-    for (uint32_t i = 0; a[i] || b[i]; i++)
-        if (!a[i] || !b[i] || strcmp(a[i], b[i]) != 0)
-            return g_strdup_printf("expected '%s', found '%s'", a[i] && *a[i] ? a[i] : "nothing more",
-                                   b[i] && *b[i] ? b[i] : "nothing more");
+    for (char **line = a; *line; line++) {
+        if (g_strv_contains((const char *const *)b, *line)) continue;
+        const char *other = header_line(b, *line);
+        return g_strdup_printf("expected '%s', found %s%s%s", *line, other ? "'" : "none", other ? other : "",
+                               other ? "'" : "");
+    }
+    for (char **line = b; *line; line++)
+        if (!g_strv_contains((const char *const *)a, *line))
+            return g_strdup_printf("expected no line '%s', found it", *line);
     return g_strdup("the same");
 }
 
