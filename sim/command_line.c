@@ -264,7 +264,7 @@ static size_t numbers_as_texts(const GOptionEntry *entries, GArray *copy, char *
     return count;
 }
 
-static bool number_refuse(const GOptionEntry *e, const char *expected, const char *text, GError **error)
+static bool value_refuse(const GOptionEntry *e, const char *expected, const char *text, GError **error)
 {
     return error_input(error, "--%s: expected %s, found '%s'", e->long_name, expected, text);
 }
@@ -277,13 +277,13 @@ static bool number_store(const GOptionEntry *e, const char *text, GError **error
     if (e->arg == G_OPTION_ARG_DOUBLE) {
         double *number = e->arg_data;
         const char *end = text_decimal(text, number);
-        if (!end || *end) return number_refuse(e, "a number", text, error);
-        return isfinite(*number) || number_refuse(e, "a smaller number", text, error);
+        if (!end || *end) return value_refuse(e, "a number", text, error);
+        return isfinite(*number) || value_refuse(e, "a smaller number", text, error);
     }
-    if (!text_is_whole(text)) return number_refuse(e, "a whole number", text, error);
+    if (!text_is_whole(text)) return value_refuse(e, "a whole number", text, error);
     if (!g_ascii_string_to_signed(text, 10, wide ? G_MININT64 : G_MININT, wide ? G_MAXINT64 : G_MAXINT, &value, NULL))
-        return number_refuse(e, *text == '-' ? "a larger whole number" : "a smaller whole number", text, error);
-    if (jobs && value < 1) return number_refuse(e, "a whole number from 1", text, error);
+        return value_refuse(e, *text == '-' ? "a larger whole number" : "a smaller whole number", text, error);
+    if (jobs && value < 1) return value_refuse(e, "a whole number from 1", text, error);
     if (wide) *(gint64 *)e->arg_data = value;
     else *(gint *)e->arg_data = (gint)value;
     return true;
@@ -318,6 +318,17 @@ static void texts_keep(const struct command_line *line)
                 keep(*(void **)e->arg_data);
 }
 
+/* Whether every option of a file names one. */
+static bool files_check(const struct command_line *line, GError **error)
+{
+    for (const struct command_topic *t = line->topics; t->title; t++)
+        for (const GOptionEntry *e = t->entries; e->long_name; e++) {
+            const char *const name = e->arg == G_OPTION_ARG_FILENAME ? *(char **)e->arg_data : NULL;
+            if (name && !*name) return value_refuse(e, e->arg_description, name, error);
+        }
+    return true;
+}
+
 bool command_line_parse(const struct command_line *line, int argc, char **argv, char ***words, GError **error)
 {
     bool all = false;
@@ -350,7 +361,7 @@ bool command_line_parse(const struct command_line *line, int argc, char **argv, 
         return false;
     }
     texts_keep(line);
-    if (!numbers_store(line, text, error)) return false;
+    if (!numbers_store(line, text, error) || !files_check(line, error)) return false;
     if (rest && *rest && !words) return error_input(error, "expected options only, found '%s'", *rest);
     if (words) keep(*words = rest ? g_steal_pointer(&rest) : g_new0(char *, 1));
     return true;

@@ -20,7 +20,8 @@ for words in 'sweep --top x' 'simulate --cluster' 'sweep --top 99999999999' 'com
              'sweep --num-ranks 2 --cluster h200 --num-tokens 08:16:4' 'sweep --num-ranks 2 --cluster h200 --shard 01/2' \
              'simulate --kernel allgather --num-ranks 8 --cluster h200 --size 064' \
              'simulate --num-ranks 2 --cluster h200 --tokens-per-rank 8|08' 'cluster new --gpu h200 --nic 08x400G' \
-             'simulate --num-ranks 2 --cluster h200 --routing zipf:0x1' 'simulate --num-ranks 2 --cluster h200 --seed 07'; do
+             'simulate --num-ranks 2 --cluster h200 --routing zipf:0x1' 'simulate --num-ranks 2 --cluster h200 --seed 07' \
+             'simulate --num-ranks 2 --cluster h200 --output='; do
     $EPTWIN $words; echo "status $?"
 done
 echo '# help that cannot be written'
