@@ -198,7 +198,8 @@ bool beside_parse(const struct case_options *c, const struct cluster *cluster, u
     static const char *const kernels[] = { "ll", "normal", "v2", NULL };
     if (beside->read) return true;
     beside->read = true;
-    if (!c->compute || (c->kernel && !g_strv_contains(kernels, c->kernel))) return true;
+    if (!c->compute) return !c->compute_sms || error_input(error, "compute-sms: needs compute");
+    if (c->kernel && !g_strv_contains(kernels, c->kernel)) return true;
     if (!sms_parse(c->compute_sms, kernel_sms, cluster->gpu.sms, &beside->load.sms, error) ||
         !load_parse(c->compute, c->compute_sms != NULL, cluster, beside, error) ||
         !memory_check(cluster, &beside->load, error))

@@ -58,6 +58,7 @@ bad $normal --compute 100us:l2
 bad $normal --compute read:500GB/s:l1
 bad --set gpu.l2-queue=0ns $normal --compute read:500GB/s:l2
 bad $normal --compute copy:500GB/s --compute-sms 0:133
+bad $normal --compute-sms 24:32
 bad $normal --compute copy:500GB/s --compute-sms 0:120
 bad --kernel ll --num-tokens 128 --compute copy:500GB/s
 bad --cluster source/models/clusters/b200.ini $normal --compute copy:500GB/s
