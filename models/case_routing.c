@@ -52,8 +52,8 @@ static bool routing_of_generator(const struct case_options *c, struct routing *r
     g_autofree uint32_t *tokens = NULL;
     uint32_t most = c->num_tokens;
     if (c->num_topk_groups > case_groups(c))
-        return error_input(error, "num-topk-groups: expected at most the %u nodes, found %u", case_groups(c),
-                           c->num_topk_groups);
+        return error_input(error, "num-topk-groups: expected at most as many as there are nodes (%u), found %u",
+                           case_groups(c), c->num_topk_groups);
     if (c->tokens_per_rank) {
         tokens = tokens_parse(c, error);
         if (!tokens) return false;
@@ -143,6 +143,7 @@ static bool routing_replace_placed(const struct case_options *c, struct routing 
 bool case_routing(const struct case_options *c, struct routing *routing, GError **error)
 {
     const struct case_options resolved = case_resolved(c);
+    if (c->trace_weights && !c->trace) return error_input(error, "trace-weights: needs trace");
     bool good = resolved.num_ranks && resolved.num_experts % resolved.num_ranks
                     ? error_input(error, "num-experts: expected a multiple of num-ranks %u, found %u",
                                   resolved.num_ranks, resolved.num_experts)

@@ -196,7 +196,7 @@ static bool predict(const struct explain_options *o, const struct explain *e, co
     if (!o->names.kernel) return true; /* no kernel that can be predicted: waiting and launching are still reported */
     if (o->c.trace && !loads_predict(o, cluster, p, error)) return false;
     if (c.trace) { /* a drawn routing of equal size takes the trace's place */
-        c.trace = c.placement = NULL;
+        c.trace = c.trace_weights = c.placement = NULL;
         c.layer = c.step = 0;
         const struct record *first = p->loaded[0];
         static const char *const sizes[] = { "num-tokens", "num-topk", "num-experts" };

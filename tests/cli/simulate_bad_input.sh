@@ -30,6 +30,8 @@ run --cluster $cluster --hidden 100 --num-tokens 8
 run --cluster $cluster --num-sms 500 $small
 run --cluster $cluster --traffic '1|2;x|4' $small
 run --cluster $cluster --ue8m0 $small
+run --cluster $cluster --trace-weights $samples/prefill_ep8.weights.npy.zst $small
+run --cluster $cluster --num-topk-groups 3 $small
 run --cluster $cluster --logfmt --zero-copy $small
 run --cluster $cluster $small --logfmt --dtype bf16 --hidden 640
 run --cluster $cluster --logfmt --kernel normal $small
