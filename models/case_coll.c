@@ -34,9 +34,9 @@ static bool edges_load(const struct case_options *c, struct edges *edges, GError
     if (c->matrix) return edges_make(c->matrix, c->num_ranks, row_bytes(c), c->seed, edges, error);
     struct routing routing = { 0 };
     if (!case_routing(c, &routing, error)) return false;
-    edges_of_routing(&routing, row_bytes(c), edges);
+    const bool good = edges_of_routing(&routing, row_bytes(c), edges, error);
     routing_free(&routing);
-    return true;
+    return good;
 }
 
 /* Keeps the numbers as rows of the ranks' blocks, if they differ. */

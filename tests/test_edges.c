@@ -49,6 +49,9 @@ TEST("wrong files")
     expect_error("\n\n", ":3: endpoints: expected a number of endpoints and of messages, found the end of the file");
     expect_error("x 1\n", ":1: endpoints: expected a whole number from 1 to 65535, found 'x'");
     expect_error("0 1\n", ":1: endpoints: expected a whole number from 1 to 65535, found 0");
+    expect_error("\xef\xbb\xbf"
+                 "2 1\n0 1 5\n0 1 5\n",
+                 ":3: messages: expected 1 line of messages, found more");
     expect_error("2\n", ":1: messages: expected a whole number from 0 to 268435456, found the end of the line");
     expect_error("2 1 3\n", ":1: line: expected its end, found '3'");
     expect_error("2 1\n\n-1 0 5\n", ":3: source: expected a whole number from 0 to 1, found '-1'");
@@ -58,7 +61,7 @@ TEST("wrong files")
                  ":2: bytes: expected a whole number from 0 to 1073741824, found '9999999'");
     expect_error("2 1\n0 1\n", ":2: bytes: expected a whole number from 0 to 1073741824, found the end of the line");
     expect_error("2 1\n0 1 5 6\n", ":2: line: expected its end, found '6'");
-    expect_error("2 1\n0 1 5\n1 0 5\n", ":3: messages: expected 1 lines of messages, found more");
+    expect_error("2 1\n0 1 5\n1 0 5\n", ":3: messages: expected 1 line of messages, found more");
 }
 
 static void expect_spec_error(const char *spec, uint32_t ranks, const char *part)
@@ -115,7 +118,10 @@ TEST("of a routing")
     static const int32_t expert[] = { 0, 1, 2, 3, 0, 2 };
     memcpy(routing.rank[0].experts, expert, sizeof expert);
     routing.rank[1].experts[1] = 1;
-    edges_of_routing(&routing, 100, &e);
+    g_autoptr(GError) error = NULL;
+    CU_ASSERT_FALSE_FATAL(edges_of_routing(&routing, EDGE_BYTES_MAX, &e, &error));
+    CU_ASSERT(g_str_has_prefix(error->message, "num-tokens: expected at most 1 GiB from a rank to another, found "));
+    CU_ASSERT_TRUE_FATAL(edges_of_routing(&routing, 100, &e, NULL));
     CU_ASSERT_EQUAL(edges_count(&e), 3);
     CU_ASSERT_EQUAL(e.target[0], 1);
     CU_ASSERT_EQUAL(e.size_bytes[0], 200);

@@ -171,7 +171,7 @@ TEST("files hold placements")
     const struct placement_input input = { 8, 4, 8, load, 0 };
     g_auto(placement) made, read;
     CU_ASSERT_FATAL(placement_make("eplb:4", &input, &made, NULL));
-    g_autofree char *text = placement_text(&made);
+    g_autofree char *plain = placement_text(&made), *text = g_strconcat("\xef\xbb\xbf", plain, NULL);
     const char *const path = temporary_path("placement.txt");
     g_autofree char *spec = g_strconcat("file:", path, NULL);
     temporary_write(path, text, strlen(text));

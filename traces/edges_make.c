@@ -107,7 +107,7 @@ static void rows_count(const struct routing *routing, uint32_t source, uint32_t 
     }
 }
 
-void edges_of_routing(const struct routing *routing, uint32_t row_bytes, struct edges *e)
+bool edges_of_routing(const struct routing *routing, uint32_t row_bytes, struct edges *e, GError **error)
 {
     const uint32_t ranks = routing->ranks;
     g_autofree uint32_t *rows = g_new(uint32_t, ranks), *seen = g_new0(uint32_t, ranks);
@@ -118,11 +118,20 @@ void edges_of_routing(const struct routing *routing, uint32_t row_bytes, struct 
         rows_count(routing, source, rows, seen, &token);
         for (uint32_t i = 1; i <= ranks; i++) {
             const uint32_t target = (source + i) % ranks;
-            if (!rows[target]) continue;
+            const uint64_t size_bytes = (uint64_t)rows[target] * row_bytes;
+            if (!size_bytes) continue;
+            if (size_bytes > EDGE_BYTES_MAX) {
+                edges_free(e);
+                return error_input(error,
+                                   "num-tokens: expected at most 1 GiB from a rank to another, found %" G_GUINT64_FORMAT
+                                   " B from rank %u to rank %u",
+                                   size_bytes, source, target);
+            }
             e->target[count] = (uint16_t)target;
-            e->size_bytes[count++] = (uint32_t)MIN((uint64_t)rows[target] * row_bytes, EDGE_BYTES_MAX);
+            e->size_bytes[count++] = (uint32_t)size_bytes;
         }
         e->first[source + 1] = count;
     }
     edges_finish(e);
+    return true;
 }

@@ -25,7 +25,7 @@ bool edges_make(const char *spec, uint32_t ranks, uint32_t row_bytes, uint64_t s
 bool edges_spec_drawn(const char *spec);
 
 /* The load of a routing: a row of row_bytes for each token and each rank that it goes to.  All rows of a pair are
- * one message. */
-void edges_of_routing(const struct routing *routing, uint32_t row_bytes, struct edges *edges);
+ * one message.  False and *error if one is larger than messages may be. */
+bool edges_of_routing(const struct routing *routing, uint32_t row_bytes, struct edges *edges, GError **error);
 
 #endif

@@ -137,6 +137,8 @@ static bool messages_read(struct reader *r, struct edges *e)
 {
     uint64_t ranks, count;
     char expected[48], found[32];
+    const char *mark = "\xef\xbb\xbf"; /* a byte-order mark */
+    for (; *mark && next_peek(r) == (unsigned char)*mark; mark++) r->at++;
     if (!line_find(r)) return refuse(r, "endpoints", "a number of endpoints and of messages", "the end of the file");
     if (!number_read(r, "endpoints", 1, EDGES_RANKS_MAX, &ranks) || !number_read(r, "messages", 0, EDGES_MAX, &count) ||
         !line_end(r))
@@ -146,7 +148,7 @@ static bool messages_read(struct reader *r, struct edges *e)
     while (messages->len <= count && line_find(r) && message_read(r, (uint32_t)ranks, &m))
         g_array_append_val(messages, m);
     if (!r->failed && messages->len != count) {
-        g_snprintf(expected, sizeof expected, "%" G_GUINT64_FORMAT " lines of messages", count);
+        g_snprintf(expected, sizeof expected, "%" G_GUINT64_FORMAT " line%s of messages", count, count == 1 ? "" : "s");
         g_snprintf(found, sizeof found, messages->len > count ? "more" : "%u", messages->len);
         refuse(r, "messages", expected, found);
     }

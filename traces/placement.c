@@ -193,7 +193,7 @@ static GArray *lines_read(const char *path, const char *text, const struct place
         good = (slots->len - before == a_rank && ranks < in->ranks) || file_error(error, path, l + 1, expected, found);
         ranks++;
     }
-    g_snprintf(expected, sizeof expected, "%u lines of experts, one a rank", in->ranks);
+    g_snprintf(expected, sizeof expected, "%u line%s of experts, one a rank", in->ranks, in->ranks == 1 ? "" : "s");
     g_snprintf(found, sizeof found, "%u", ranks);
     if (good && ranks != in->ranks) good = file_error(error, path, g_strv_length(lines), expected, found);
     return good ? g_steal_pointer(&slots) : NULL;
@@ -211,6 +211,7 @@ static GArray *file_read(const char *path, const struct placement_input *in, GEr
         return error_null(error, "%s: cannot read%s", path, reason ? reason : "");
     }
     if (bytes > FILE_BYTES_MAX) text[0] = 0;
+    if (g_str_has_prefix(text, "\xef\xbb\xbf")) memset(text, ' ', 3); /* a byte-order mark */
     const char first = text[strspn(text, " \t\r\n")];
     if (first == '{' || first == '[') return placement_json_read(path, text, bytes, in, error);
     return lines_read(path, text, in, error);
