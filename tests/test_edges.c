@@ -101,6 +101,7 @@ TEST("drawn")
     edges_free(&e);
     expect_spec_error("uniform:0", 4, "matrix: expected a file, uniform:SIZE");
     expect_spec_error("uniform:2GiB", 4, "found 'uniform:2GiB'");
+    expect_spec_error("lognormal:1GiB", 8, "matrix: expected messages of at most 1 GiB, found one of ");
     expect_spec_error("uniform:5:6", 4, "found 'uniform:5:6'");
     expect_spec_error("uniform:", 4, "found 'uniform:'");
     expect_spec_error("lognormal:5:x", 4, "found 'lognormal:5:x'");

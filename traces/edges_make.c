@@ -33,15 +33,16 @@ static double *popularity_draw(uint32_t ranks, double deviation, struct rng *rng
 /* Rounds a number of rows up or down by chance, so that the mean of many results is that number. */
 static uint32_t rows_draw(double rows, struct rng *rng)
 {
-    const double whole = floor(rows + rng_uniform(rng));
-    return whole > EDGE_BYTES_MAX ? EDGE_BYTES_MAX : (uint32_t)whole;
+    return (uint32_t)fmin(floor(rows + rng_uniform(rng)), UINT32_MAX);
 }
 
-static void edges_draw(struct edges *e, uint32_t ranks, uint32_t bytes, const double *popularity, uint32_t row_bytes,
-                       struct rng *rng)
+/* Returns the bytes of the largest message, which may be too large. */
+static uint64_t edges_draw(struct edges *e, uint32_t ranks, uint32_t bytes, const double *popularity,
+                           uint32_t row_bytes, struct rng *rng)
 {
     edges_alloc(e, ranks, ranks * (ranks - 1));
     uint32_t count = 0;
+    uint64_t most_bytes = 0;
     for (uint32_t source = 0; source < ranks; source++) {
         for (uint32_t i = 1; i < ranks; i++) {
             const uint32_t target = (source + i) % ranks;
@@ -50,10 +51,12 @@ static void edges_draw(struct edges *e, uint32_t ranks, uint32_t bytes, const do
             if (!size_bytes) continue;
             e->target[count] = (uint16_t)target;
             e->size_bytes[count++] = (uint32_t)MIN(size_bytes, EDGE_BYTES_MAX);
+            most_bytes = MAX(most_bytes, size_bytes);
         }
         e->first[source + 1] = count;
     }
     edges_finish(e);
+    return most_bytes;
 }
 
 static bool edges_drawn(const char *spec, uint32_t ranks, uint32_t row_bytes, uint64_t seed, struct edges *e,
@@ -73,8 +76,11 @@ static bool edges_drawn(const char *spec, uint32_t ranks, uint32_t row_bytes, ui
                            (uint64_t)ranks * (ranks - 1));
     struct rng rng = rng_seeded(seed);
     g_autofree double *popularity = popular ? popularity_draw(ranks, deviation, &rng) : NULL;
-    edges_draw(e, ranks, (uint32_t)bytes, popularity, row_bytes, &rng);
-    return true;
+    const uint64_t most_bytes = edges_draw(e, ranks, (uint32_t)bytes, popularity, row_bytes, &rng);
+    if (most_bytes <= EDGE_BYTES_MAX) return true;
+    edges_free(e);
+    return error_input(error, "matrix: expected messages of at most 1 GiB, found one of %" G_GUINT64_FORMAT " B by %s",
+                       most_bytes, spec);
 }
 
 bool edges_make(const char *spec, uint32_t ranks, uint32_t row_bytes, uint64_t seed, struct edges *e, GError **error)
