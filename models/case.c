@@ -89,7 +89,9 @@ static const struct field field_table[] = {
         "low latency, high throughput); "
         "or alltoallv, allgather, reducescatter, allreduce, ag-rs (NCCL's two), p2p"),
     TEXT("matrix", matrix, WORK | MAKES | ROUTES | FILES, "SPEC",
-         "Alltoallv: a file of messages, uniform:SIZE or lognormal:SIZE[:S] (default: what the routing sends)"),
+         "Alltoallv: a file of messages, sizes from each rank to each (0|4KiB;1MiB|0), uniform:SIZE or "
+         "lognormal:SIZE[:S] "
+         "(default: what the routing sends)"),
     TEXT(
         "size", size, WORK | MAKES, "SIZE",
         "Allgather, reducescatter: of a rank's block (default 1 MiB), by NCCL also SIZE|SIZE|... for one of each rank; "

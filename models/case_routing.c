@@ -164,7 +164,7 @@ static uint32_t ranks_of(const struct case_options *c)
     const struct case_options resolved = case_resolved(c);
     uint32_t ranks = resolved.num_ranks;
     struct edges edges;
-    if (ranks == 0 && c->matrix && edges_read(c->matrix, &edges, NULL)) {
+    if (ranks == 0 && c->matrix && edges_make(c->matrix, 0, 1, 0, &edges, NULL)) {
         ranks = edges.ranks;
         edges_free(&edges);
     }

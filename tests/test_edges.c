@@ -72,6 +72,22 @@ static void expect_spec_error(const char *spec, uint32_t ranks, const char *part
     CU_ASSERT(error_holds(&error, part));
 }
 
+TEST("listed")
+{
+    struct edges e;
+    CU_ASSERT_TRUE_FATAL(edges_make("0|4KiB|7;1MiB|5|0;0|0|0", 0, 7, 0, &e, NULL));
+    static const uint32_t target[] = { 1, 2, 0, 1 }, bytes[] = { 4096, 7, 1 << 20, 5 };
+    CU_ASSERT_EQUAL(e.ranks, 3);
+    CU_ASSERT_EQUAL_FATAL(edges_count(&e), 4);
+    for (uint32_t i = 0; i < 4; i++) {
+        CU_ASSERT_EQUAL(e.target[i], target[i]);
+        CU_ASSERT_EQUAL(e.size_bytes[i], bytes[i]);
+    }
+    CU_ASSERT_EQUAL(e.first[1], 2);
+    CU_ASSERT_EQUAL(e.received_bytes[0], 1 << 20);
+    edges_free(&e);
+}
+
 TEST("drawn")
 {
     struct edges e;
@@ -106,6 +122,10 @@ TEST("drawn")
     expect_spec_error("uniform:", 4, "found 'uniform:'");
     expect_spec_error("lognormal:5:x", 4, "found 'lognormal:5:x'");
     expect_spec_error("lognormal:5:6", 4, "found 'lognormal:5:6'");
+    expect_spec_error("0|1;2", 2, "matrix: row 2: expected 2 sizes with '|' between them, as many as rows, found 1");
+    expect_spec_error("0|1;2|0", 3, "matrix: expected 3 rows with ';' between them, found 2");
+    expect_spec_error("0|1;2GiB|0", 0, "matrix: row 2, column 1: expected a size from 0 B to 1 GiB, found '2GiB'");
+    expect_spec_error("0|1;|0", 0, "row 2, column 1: expected a size from 0 B to 1 GiB, found ''");
     expect_spec_error("uniform:5", 65535, "expected at most 268435456 messages");
 }
 

@@ -1,4 +1,4 @@
-/* edges_make.c - lists of messages that are drawn, follow from a routing, or come from a file. */
+/* edges_make.c - lists of messages that are drawn or listed, follow from a routing, or come from a file. */
 #include "traces/edges_make.h"
 
 #include <math.h>
@@ -6,6 +6,8 @@
 #include "sim/error.h"
 #include "sim/rng.h"
 #include "sim/text.h"
+
+enum { LISTED_RANKS_MAX = 4096 };
 
 /* ---- loads that are drawn ---- */
 
@@ -83,10 +85,52 @@ static bool edges_drawn(const char *spec, uint32_t ranks, uint32_t row_bytes, ui
                        most_bytes, spec);
 }
 
+/* ---- loads that are listed ---- */
+
+/* Adds the messages of a rank, whose sizes to each rank `row` lists.  The first goes to the rank after it. */
+static bool row_add(struct edges *e, uint32_t source, const char *row, GError **error)
+{
+    g_auto(GStrv) cell = g_strsplit(row, "|", 0);
+    uint32_t count = e->first[source];
+    if (g_strv_length(cell) != e->ranks)
+        return error_input(error, "matrix: row %u: expected %u sizes with '|' between them, as many as rows, found %u",
+                           source + 1, e->ranks, g_strv_length(cell));
+    for (uint32_t i = 1; i <= e->ranks; i++) {
+        const uint32_t target = (source + i) % e->ranks;
+        guint64 bytes;
+        if (!text_bytes(cell[target], &bytes) || bytes > EDGE_BYTES_MAX)
+            return error_input(error, "matrix: row %u, column %u: expected a size from 0 B to 1 GiB, found '%s'",
+                               source + 1, target + 1, cell[target]);
+        if (!bytes) continue;
+        e->target[count] = (uint16_t)target;
+        e->size_bytes[count++] = (uint32_t)bytes;
+    }
+    e->first[source + 1] = count;
+    return true;
+}
+
+static bool edges_listed(const char *spec, uint32_t ranks, struct edges *e, GError **error)
+{
+    g_auto(GStrv) row = g_strsplit(spec, ";", 0);
+    const guint rows = g_strv_length(row);
+    if ((ranks && rows != ranks) || rows > LISTED_RANKS_MAX)
+        return error_input(error, "matrix: expected %s%u rows with ';' between them, found %u", ranks ? "" : "at most ",
+                           ranks ? ranks : LISTED_RANKS_MAX, rows);
+    edges_alloc(e, rows, rows * rows);
+    for (uint32_t source = 0; source < rows; source++) {
+        if (row_add(e, source, row[source], error)) continue;
+        edges_free(e);
+        return false;
+    }
+    edges_finish(e);
+    return true;
+}
+
 bool edges_make(const char *spec, uint32_t ranks, uint32_t row_bytes, uint64_t seed, struct edges *e, GError **error)
 {
     *e = (struct edges){ 0 };
     if (edges_spec_drawn(spec)) return edges_drawn(spec, ranks, row_bytes, seed, e, error);
+    if (strchr(spec, '|')) return edges_listed(spec, ranks, e, error);
     if (!edges_read(spec, e, error)) return false;
     if (!ranks || ranks == e->ranks) return true;
     error_input(error, "%s:1: endpoints: expected num-ranks %u, found %u", spec, ranks, e->ranks);

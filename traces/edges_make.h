@@ -15,10 +15,12 @@
 /* Reads a file.  False and *error (file, line, field, what was expected and found) on failure. */
 bool edges_read(const char *path, struct edges *edges, GError **error);
 
-/* Makes the load that --matrix names: a file, "uniform:SIZE", or "lognormal:SIZE[:S]".  A uniform load is SIZE from
- * every rank to every other rank.  A lognormal load is made of rows of row_bytes.  On average a pair has SIZE, and
- * more if its target is popular: popularity is exp(S * N(0,1)), and S is 0.7 by default.  Both are for `ranks` ranks,
- * and each source sends first to the rank after it.  A file must have `ranks` endpoints, unless ranks is 0. */
+/* Makes the load that --matrix names: a file, sizes, "uniform:SIZE", or "lognormal:SIZE[:S]".  Sizes are those from
+ * each rank to each rank, "0|4KiB;1MiB|0" for two ranks; 0 is no message.  A uniform load is SIZE from every rank to
+ * every other rank.  A lognormal load is made of rows of row_bytes.  On average a pair has SIZE, and more if its target
+ * is popular: popularity is exp(S * N(0,1)), and S is 0.7 by default.  Both are for `ranks` ranks. Each source sends
+ * first to the rank after it, but in a file.  Sizes have `ranks` rows, and a file `ranks` endpoints, unless ranks is 0.
+ */
 bool edges_make(const char *spec, uint32_t ranks, uint32_t row_bytes, uint64_t seed, struct edges *edges,
                 GError **error);
 /* Whether the specification can be drawn for any number of ranks.  A file states its own number. */

@@ -1,7 +1,9 @@
-/* fuzz_edges.c - libFuzzer target: reads the input as a file of messages, unless edges_spec_drawn() says that it is a
- * specification such as "uniform:SIZE". */
+/* fuzz_edges.c - libFuzzer target: reads the input as sizes if it has a '|', or else as a file of messages, unless
+ * edges_spec_drawn() says that it is a specification such as "uniform:SIZE". */
 #include "tests/fuzz/fuzz_trace.h"
 #include "traces/edges_make.h"
+
+#include <string.h>
 
 static void make(const char *spec)
 {
@@ -23,6 +25,7 @@ static void make(const char *spec)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     g_autofree char *text = g_strndup((const char *)data, size);
-    if (!edges_spec_drawn(text)) make(fuzz_path(0, data, size));
+    if (strchr(text, '|')) make(text);
+    else if (!edges_spec_drawn(text)) make(fuzz_path(0, data, size));
     return 0;
 }
