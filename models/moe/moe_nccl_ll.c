@@ -203,8 +203,7 @@ static struct kernel_rank *create(const struct kernel_job *job, struct fabric *f
     const uint64_t slots = (uint64_t)g.ranks * g.tokens_max;
     n->header_bytes = header_bytes(o);
     n->kept_bytes = f->payload ? g.message_bytes : n->header_bytes;
-    n->arrive = n->arrived = (struct site_given){ .size = { g.experts * g.warps_per_group } };
-    n->round = kernel_keep(r, g.experts, sizeof n->round[0]);
+    n->arrive = n->arrived = (struct site_given){ .size = { g.local_experts * g.warps_per_group } };
     n->choices = (struct site_given){ .size = { g.topk, moe_ceiling(r->own->tokens, LL_LANES) } };
     n->sent_row = (struct site_given){ .size = { g.row_bytes, g.scale_count } };
     n->near = true;

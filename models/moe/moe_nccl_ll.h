@@ -20,7 +20,6 @@ enum { NCCL_LL_TOPK_MAX = 9, NCCL_LL_GROUPS_MAX = 14, NCCL_LL_QUEUES = 4, NCCL_L
 struct nccl_ll {
     uint32_t header_bytes, kept_bytes;   /* bytes of a message's header; bytes of a message that the heap keeps */
     bool near;                           /* NVLink reaches all ranks */
-    uint16_t *round;                     /* [experts] how many rounds of rows a group has received */
     struct site_given arrive, arrived;   /* sizes of the sites at which a group waits for all counts of its source */
     struct site_given choices, sent_row; /* sizes of dispatch's sites */
     uint64_t arrived_target;             /* the value that arrived[] must reach */

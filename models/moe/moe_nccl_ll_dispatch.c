@@ -213,59 +213,35 @@ static void receive_run(void *context, uint64_t argument)
             item_copy(r, v->source, item_at(r, v, turn, i));
 }
 
-/* How the group's warps share the items of its source, of which note was taken. */
-static struct nccl_ll_share share_of(const struct ll_rank *r, const struct ll_receiver *v)
-{
-    const struct nccl_ll *n = r->nccl;
-    const uint32_t of_token = nccl_ll_items_a_token(r), items = n->came[v->source] * of_token;
-    struct nccl_ll_share share = { 0 };
-    for (uint32_t turn = 0; item_at(r, v, turn, 0) < items; turn++) {
-        for (uint32_t i = 0; i < r->g.warps_per_group && item_at(r, v, turn, i) < items; i++) {
-            const uint32_t item = item_at(r, v, turn, i);
-            const uint64_t at = nccl_ll_slot(r, v->source, item / of_token) * r->g.topk;
-            share.items[i]++;
-            share.rows[i] += !nccl_ll_expert_major(r) || n->row[at + item % of_token] >= 0;
-        }
-    }
-    return share;
-}
-
-static void items_take(struct ll_receiver *v)
+/* Receives the source's rows that fall to the group: as many warps take them as if each had as many as the busiest. */
+static void items_receive(struct ll_receiver *v)
 {
     struct ll_rank *r = ll_receiver_rank(v);
     const uint32_t items = r->nccl->came[v->source] * nccl_ll_items_a_token(r);
-    for (uint32_t turn = 0; item_at(r, v, turn, 0) < items; turn++)
-        for (uint32_t i = 0; i < r->g.warps_per_group && item_at(r, v, turn, i) < items; i++)
-            item_take(r, v->source, item_at(r, v, turn, i));
-    const struct nccl_ll_share share = share_of(r, v);
-    const uint32_t others = nccl_ll_work_of(&share).others;
-    if (others)
-        fabric_work(&v->worker,
-                    &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_NCCL_EP_LL_SKIP, .rows = others });
-}
-
-/* Receives the next row of each warp that has one left.  False: no warp has. */
-static bool rows_receive(struct ll_receiver *v)
-{
-    struct ll_rank *r = ll_receiver_rank(v);
-    const struct nccl_ll_share share = share_of(r, v);
-    const uint16_t round = r->nccl->round[v->expert]++;
+    struct nccl_ll_share share = { 0 };
+    for (uint32_t turn = 0; item_at(r, v, turn, 0) < items; turn++) {
+        for (uint32_t i = 0; i < r->g.warps_per_group && item_at(r, v, turn, i) < items; i++) {
+            share.items[i]++;
+            share.rows[i] += item_take(r, v->source, item_at(r, v, turn, i));
+        }
+    }
+    const struct nccl_ll_work work = nccl_ll_work_of(&share);
+    if (work.others)
+        fabric_work(&v->worker, &(struct fabric_work){
+                                    .kind = FABRIC_WORK_SCAN, .site = SITE_NCCL_EP_LL_SKIP, .rows = work.others });
+    if (!work.rows) return;
     const bool pairs = nccl_ll_expert_major(r);
-    uint32_t rows = 0;
-    for (uint32_t i = 0; i < r->g.warps_per_group; i++) rows += share.rows[i] > round;
-    if (!rows) return false;
-    const uint64_t bytes = (uint64_t)rows * (r->g.message_bytes - r->nccl->header_bytes);
+    const uint64_t bytes = (uint64_t)work.rows * (r->g.message_bytes - r->nccl->header_bytes);
     fabric_work(&v->worker,
                 &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
                                        .site = pairs ? SITE_NCCL_EP_LL_RECEIVE_PAIR : SITE_NCCL_EP_LL_RECEIVE_TOKEN,
                                        .given = &r->receive_row,
-                                       .rows = rows,
-                                       .warps = (uint16_t)rows,
+                                       .rows = work.rows,
+                                       .warps = (uint16_t)work.warps,
                                        .read_bytes = bytes,
                                        .write_bytes = bytes,
-                                       .run = round ? NULL : receive_run, /* all rounds at once */
+                                       .run = receive_run,
                                        .context = v });
-    return true;
 }
 
 /* One of the group's warps waits behind what all warps of the grid look at. */
@@ -275,8 +251,7 @@ static void looks_wait(struct ll_receiver *v, enum site site, struct site_given 
                 &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = site, .given = given, .rows = 1, .warps = 1 });
 }
 
-/* Waits for the group's own count, then (`looked`) until all groups of its source have theirs, and then (a round)
- * receives rows. */
+/* Waits for the group's own count, then (`looked`) until all groups of its source have theirs. */
 static enum worker_step receiver_step(struct fabric_worker *w)
 {
     struct ll_receiver *v = fabric_container_of(w, struct ll_receiver, worker);
@@ -294,15 +269,12 @@ static enum worker_step receiver_step(struct fabric_worker *w)
         looks_wait(v, SITE_NCCL_EP_LL_ARRIVE, &n->arrive);
         fabric_signal_add(w, nccl_ll_word_arrived(r, v->source), 1, SITE_NONE);
         v->looked = true;
-        n->round[v->expert] = 0;
         return WORKER_MORE;
     }
     if (fabric_load(w->fabric, nccl_ll_word_arrived(r, v->source)) < n->arrived_target) return WORKER_WAIT;
-    if (!n->round[v->expert]) {
-        looks_wait(v, SITE_NCCL_EP_LL_ARRIVED, &n->arrived);
-        items_take(v);
-    }
-    return rows_receive(v) ? WORKER_MORE : WORKER_DONE;
+    looks_wait(v, SITE_NCCL_EP_LL_ARRIVED, &n->arrived);
+    items_receive(v);
+    return WORKER_DONE;
 }
 
 static const struct worker_role receiver_role = { .step = receiver_step,
