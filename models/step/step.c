@@ -193,11 +193,8 @@ static bool case_make(struct step_plan *p, const struct step_options *o, const s
     const struct {
         const char *option;
         bool given;
-    } others[] = { { "arrival", c->arrival },
-                   { "launch", c->launch },
-                   { "mask-timeout", c->mask_timeout },
-                   { "fail", c->fail },
-                   { "compute", c->compute } };
+    } others[] = { { "arrival", c->arrival }, { "launch", c->launch },   { "mask-timeout", c->mask_timeout },
+                   { "fail", c->fail },       { "compute", c->compute }, { "compute-sms", c->compute_sms } };
     for (size_t i = 0; i < G_N_ELEMENTS(others); i++)
         if (others[i].given) return refuse(error, others[i].option, "none with a step", "one");
     p->c = *c;

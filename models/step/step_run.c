@@ -9,6 +9,7 @@
 #include "models/hardware/machine/graph.h"
 #include "models/hardware/world/world.h"
 #include "models/kernel.h"
+#include "models/kernels/loops.h"
 #include "models/predict/fault.h"
 #include "models/predict/launches.h"
 #include "models/step/program.h"
@@ -51,6 +52,7 @@ struct step_run {
     const char **name; /* [step_run_whats()] names of the kinds of kernels */
     struct graph *graph;
     struct transport transport;
+    struct loops *loops; /* NULL: the shipped loops */
     struct world *world;
     struct schedule *schedule;
     struct device *device;
@@ -160,13 +162,13 @@ static bool world_make(struct step_run *run, GError **error)
     if (c->backend && !backend)
         return error_input(error, "backend: expected one that `eptwin cluster backends` lists, found \"%s\"",
                            c->backend);
-    if (job->ranks > job->ranks_per_node && !graph_node_nics(cluster, 1))
+    if ((case_peers_by_rdma(c) ? job->ranks > 1 : job->ranks > job->ranks_per_node) && !graph_node_nics(cluster, 1))
         return error_input(error, "%s: ranks of several nodes need a [nic] and a [network] section", cluster->path);
     const uint32_t together = MIN(job->ranks, job->ranks_per_node), joined = MAX(cluster->nvlink.gpus, 1);
     if (!c->nvlink_disabled && !cluster->host.cores && together > joined)
         return error_input(error,
-                           "ranks-per-node: expected at most the %u GPUs that %s joins ([nvlink] gpus), found %u",
-                           joined, cluster->path, together);
+                           "ranks-per-node: expected at most the %u GPU%s that %s joins ([nvlink] gpus), found %u",
+                           joined, joined > 1 ? "s" : "", cluster->path, together);
     run->slow = g_new0(uint32_t, job->ranks);
     if (!launches_slow(c->slow, job->ranks, run->slow, error)) return false;
     run->transport = backend ? *backend : transport_of(&cluster->nic);
@@ -174,12 +176,14 @@ static bool world_make(struct step_run *run, GError **error)
     run->graph = graph_new(cluster, nodes, gpus, error);
     const struct fault_target target = { run->graph, &run->transport, job->ranks, run->slow };
     if (!run->graph || !fault_apply(c->fault, &target, error)) return false;
+    if (c->loops && !(run->loops = loops_load(c->loops, error))) return false;
     run->world = world_new(cluster, &(struct world_options){ .ranks = job->ranks,
                                                              .ranks_per_node = job->ranks_per_node,
                                                              .nvlink_disabled = c->nvlink_disabled,
                                                              .needs = needs_of(run),
                                                              .slow = run->slow,
                                                              .graph = run->graph,
+                                                             .loops = run->loops,
                                                              .transport = &run->transport,
                                                              .threads = run->options->threads,
                                                              .agenda = true });
@@ -546,6 +550,7 @@ void step_run_free(struct step_run *run)
     for (uint32_t i = 0; i < run->comms; i++) comm_clear(&run->comm[i], run->ranks);
     world_free(run->world);
     graph_free(run->graph);
+    loops_free(run->loops);
     schedule_free(run->schedule);
     g_free(run->comm);
     g_free(run->name);

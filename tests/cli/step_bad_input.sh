@@ -40,6 +40,9 @@ run $here $ds --clock 0
 run $here $ds --hidden 4096
 run $here $ds --arrival uniform:20us
 run $here $ds --compute copy:500GB/s
+run $here $ds --compute-sms 24:32
+run $here $ds --loops no.loops
+run --cluster source/models/clusters/h200.ini --num-ranks 8 $ds --layers 1 --batch 8 --disable-nvlink
 run $here $ds --kernel normal --disable-nvlink
 run --cluster source/models/clusters/h200.ini --num-ranks 16 --ranks-per-node 16 $ds
 run $here $ds --gpu a100
