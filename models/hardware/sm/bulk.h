@@ -47,6 +47,9 @@ uint64_t bulk_rows(struct world_rank *rank, const struct fabric_work *work, cons
  * rows lie at all distances from lines. */
 uint32_t bulk_in_passes_8(const struct world *w, const struct loop *p);
 uint32_t bulk_out_passes_8(const struct world *w, const struct loop *p);
+/* How long the engine takes for a store to a peer, with off_line as for bulk_store().  A row that is off its line takes
+ * extra passes, as a loaded one does. */
+uint64_t bulk_put_ps(const struct world *w, uint32_t off_line, uint64_t size_bytes);
 /* Returns how long the links out of a GPU take for a store by the bulk engine, and counts the time of its bytes.  If
  * off_line is not 0, they take longer, and the links into the peer take longer by the same time. */
 uint64_t bulk_link_take_ps(struct world_rank *from, const struct world_rank *to, uint32_t off_line,

@@ -50,7 +50,9 @@ static void store_begin(struct bulk_engine *e, const struct bulk_turn *turn)
     struct world *w = rank->world;
     const uint64_t now_ps = sim_now_ps(w->sim);
     const bool own = turn->peer == rank->fabric.rank;
-    const uint64_t engine_ps = rank_slowed_ps(rank, rate_time(own ? w->bulk_out : w->bulk_put, turn->size_bytes));
+    const uint64_t takes_ps =
+        own ? rate_time(w->bulk_out, turn->size_bytes) : bulk_put_ps(w, turn->off_line, turn->size_bytes);
+    const uint64_t engine_ps = rank_slowed_ps(rank, takes_ps);
     uint64_t end_ps = port_reserve(&rank->sm[turn->ww->sm], now_ps, engine_ps, turn->size_bytes);
     e->begun_ps = now_ps;
     e->taken_ps = end_ps;

@@ -688,7 +688,8 @@ static void gpu_init(struct world *w)
     const struct cluster_bulk *engine = &c->gpu.engine;
     w->bulk_in = rate_make(engine->in_rate_bps);
     w->bulk_out = rate_make(engine->out_rate_bps ? engine->out_rate_bps : c->gpu.store_sm_rate_bps);
-    w->bulk_put = rate_make(engine->put_rate_bps ? engine->put_rate_bps : c->gpu.store_sm_rate_bps);
+    w->bulk_put =
+        gpu_rate_without(rate_make(engine->put_rate_bps ? engine->put_rate_bps : c->gpu.store_sm_rate_bps), w->bulk_in);
     w->bulk_link = rate_make(c->nvlink.bulk_rate_bps ? c->nvlink.bulk_rate_bps : peers.built_out_bps);
     w->bulk_crossing = rate_make(c->nvlink.bulk_crossing_rate_bps);
     w->bulk_sector = c->nvlink.sector_rate_bps ? rate_make(c->nvlink.sector_rate_bps) : w->bulk_link;

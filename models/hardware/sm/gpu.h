@@ -12,6 +12,9 @@
 
 enum { GPU_WARP_LANES = 32, GPU_WHOLE = 256 };
 
+/* The rate of bytes out of the SM alone.  `both` is the rate of bytes that first come in and then go out. */
+static inline rate_q20 gpu_rate_without(rate_q20 both, rate_q20 in) { return both > in ? both - in : both; }
+
 static inline uint64_t gpu_ceiling(uint64_t n, uint64_t by) { return (n + by - 1) / by; }
 
 /* Makes an SM or the memory of a GPU, which may be slowed, serve a request from from_ps on.  Returns when a GPU that is

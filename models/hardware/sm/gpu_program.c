@@ -8,9 +8,6 @@
 #include <stdlib.h>
 #include "sim/command.h"
 
-/* The rate of bytes out of the SM alone.  `both` is the rate of bytes that first come in and then go out. */
-static rate_q20 without(rate_q20 both, rate_q20 in) { return both > in ? both - in : both; }
-
 static struct warps_sm sm_of(const struct world *w, const struct loop *p, bool to_peer)
 {
     const struct cluster_gpu *gpu = &w->cluster->gpu;
@@ -34,8 +31,8 @@ static struct warps_sm sm_of(const struct world *w, const struct loop *p, bool t
         .fence_ps = gpu->stage_ps,
         .read_ps = gpu->engine.out_ps,
         .load = w->bulk_in,
-        .store = to_peer ? without(w->store_sm, w->bulk_in) : w->bulk_out,
-        .put = to_peer ? without(w->bulk_put, w->bulk_in) : w->bulk_out,
+        .store = to_peer ? gpu_rate_without(w->store_sm, w->bulk_in) : w->bulk_out,
+        .put = to_peer ? w->bulk_put : w->bulk_out,
         .skew = w->bulk_in,
         .in_passes = bulk_in_passes_8(w, p),
         .out_passes = bulk_out_passes_8(w, p),
