@@ -6,21 +6,35 @@
 #include "tests/unit.h"
 
 /* In one draw of four there are several chunks of 64 tokens for a block. */
-static struct moe_options options_draw(struct rng *rng)
+static struct moe_options options_vary(struct moe_options o, struct rng *rng)
 {
-    struct moe_options o = moe_options_in_node(MOE_NCCL_HT, 12, 1024, rng);
     const bool many = rng_below(rng, 4) == 0;
+    o.cached = o.weights = o.worst_tokens = o.ue8m0 = false;
+    o.num_bias = 0;
     o.experts = o.ranks * 4 * (1 + (uint32_t)rng_below(rng, 3));
     o.topk = 1 + (uint32_t)rng_below(rng, o.experts < 12 ? o.experts : 12);
     o.hidden = 512 * (1 + (uint32_t)rng_below(rng, 2));
     if (many) o.tokens_max = 64 + (uint32_t)rng_below(rng, 500);
     o.num_sms = 1 + (uint32_t)rng_below(rng, many ? 3 : 20);
-    o.ue8m0 = false;
     return o;
 }
+static struct moe_options options_draw(struct rng *rng)
+{
+    return options_vary(moe_options_in_node(MOE_NCCL_HT, 12, 1024, rng), rng);
+}
+static struct moe_options options_draw_far(struct rng *rng)
+{
+    static const uint32_t shape[][2] = { { 2, 1 }, { 2, 2 }, { 3, 2 }, { 4, 1 }, { 2, 4 }, { 5, 1 } };
+    return options_vary(moe_options_in_nodes(MOE_NCCL_HT, shape, sizeof shape / sizeof shape[0], rng), rng);
+}
 
-TEST("random groups") { moe_test_random_groups(options_draw, 150); }
-TEST("sizes only takes the same steps") { moe_test_sizes_only(options_draw, 30); }
+TEST("random groups within a node") { moe_test_random_groups(options_draw, 120); }
+TEST("random groups between nodes") { moe_test_random_groups(options_draw_far, 120); }
+TEST("sizes only takes the same steps")
+{
+    moe_test_sizes_only(options_draw, 20);
+    moe_test_sizes_only(options_draw_far, 20);
+}
 
 /* A token goes to a rank once, with a probability for each expert, and what the rank made of it is loaded from there.
  */
@@ -74,9 +88,8 @@ TEST("refusals")
     fine.hidden = 7168;
     fine.experts = 256;
     moe_test_refused(&fine, NULL);
-    MOE_REFUSED("num-ranks: expected at most 4, found 8: nccl-ht is here within one NVLink domain",
-                o.ranks_per_node = 4);
-    MOE_REFUSED("num-experts: nccl-ht takes a multiple of 4, found 6", o.ranks = o.experts = 6);
+    MOE_REFUSED("num-ranks: nccl-ht takes at most 32 nodes, found 33", o.ranks = o.experts = 33; o.ranks_per_node = 1);
+    MOE_REFUSED("num-experts: nccl-ht takes a multiple of 4 for each node, found 6", o.ranks = o.experts = 6);
     MOE_REFUSED("num-tokens: nccl-ht takes at most 8192, found 8193", o.tokens_max = 8193);
     MOE_REFUSED("hidden: nccl-ht takes a multiple of 512 in FP8, found 7296", o.dtype = MOE_FP8; o.hidden = 7296);
     MOE_REFUSED("hidden: nccl-ht's blocks have 232448 B of shared memory", o.hidden = 8320);

@@ -206,7 +206,6 @@ struct site_given {
     X(NCCL_HT_LOAD) \
     X(NCCL_HT_STORE) \
     X(NCCL_HT_TAIL_READ) \
-    X(NCCL_HT_HEAD_READ) \
     X(NCCL_HT_TELL) \
     X(NCCL_HT_LOOK) \
     X(NCCL_HT_PLACES_READ) \
@@ -215,6 +214,8 @@ struct site_given {
     X(NCCL_HT_ADD) \
     X(NCCL_HT_ADD_LAST) \
     X(NCCL_HT_SUM_STORE) \
+    X(NCCL_HT_SUMS_LOOK) \
+    X(NCCL_HT_NODE_LOOK) \
     X(NCCL_EP_LL_HEADER) \
     X(NCCL_EP_LL_CAST_ROW) \
     X(NCCL_EP_LL_STAGE_ROW) \

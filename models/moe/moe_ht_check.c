@@ -227,7 +227,8 @@ static uint32_t node_rows(const struct ht_rank *h, uint32_t token, uint32_t node
 }
 
 /* Makes the sum that combine promises.  First the rows of each node are summed, in the order of ranks, and the sum is
- * rounded.  Then the biases and these sums are summed, in the order of nodes. */
+ * rounded.  Then the biases and these sums are summed, in the order of nodes.  NCCL EP sums its own node's rows one by
+ * one, and then the sums of the nodes before it, back from its own. */
 static void token_expect(const struct ht_rank *h, uint32_t token, const uint16_t *x, uint16_t *out)
 {
     const uint32_t hidden = h->g.hidden;
@@ -235,11 +236,13 @@ static void token_expect(const struct ht_rank *h, uint32_t token, const uint16_t
     const uint16_t *row[2 + HT_NODES_MAX + HT_TOPK_MAX];
     uint32_t count = 0;
     for (uint32_t b = 0; b < h->base.options->num_bias; b++) row[count++] = h->t.bias[b] + (size_t)token * hidden;
-    for (uint32_t n = 0; n < h->g.nodes; n++) {
+    const bool back = h->base.options->family == MOE_NCCL_HT;
+    for (uint32_t i = 0; i < h->g.nodes; i++) {
+        const uint32_t n = back ? (h->g.node + h->g.nodes - i) % h->g.nodes : i;
         const uint16_t *copy[HT_TOPK_MAX];
         const uint32_t copies = node_rows(h, token, n, x, rank_sum, copy);
         if (copies == 0) continue;
-        if (h->g.nodes == 1) {
+        if (h->g.nodes == 1 || (back && i == 0)) {
             memcpy(&row[count], copy, copies * sizeof copy[0]);
             count += copies;
         } else {

@@ -1,4 +1,4 @@
-/* moe_nccl_ht.c - NCCL EP's high-throughput kernels within a node (PROTOCOLS.md 1.19): limits, memory map, the kernel
+/* moe_nccl_ht.c - NCCL EP's high-throughput kernels (PROTOCOLS.md 1.19): limits, memory map, the kernel
  * that finds the places of rows, phases and tensors.
  *
  * The kernels were taken from DeepEP's Hybrid-EP.  The layout is flat: a token has one row on each rank that needs it.
@@ -15,13 +15,17 @@ static struct nh_rank *rank_of(struct kernel_rank *rank) { return (struct nh_ran
 
 /* ---- limits and memory ---- */
 
+static uint32_t local_of(const struct moe_options *o) { return moe_min(o->ranks, o->ranks_per_node); }
+static uint32_t nodes_of(const struct moe_options *o) { return o->ranks / local_of(o); }
+static uint32_t experts_near(const struct moe_options *o) { return o->experts / nodes_of(o); }
+
 /* Makes the slots.  A token comes with a probability for each expert of the node; in FP8 also with scales. */
 static void slots_make(const struct moe_options *o, bool payload, struct ht_slot *dispatch, struct ht_slot *combine)
 {
     ht_slot_dispatch(o, payload, true, dispatch);
     dispatch->meta_bytes = 0;
     dispatch->weight = (uint32_t)moe_align(dispatch->row_bytes + dispatch->scale_bytes, 16);
-    dispatch->bytes = dispatch->weight + 4 * o->experts;
+    dispatch->bytes = dispatch->weight + 4 * experts_near(o);
     dispatch->stored = payload ? dispatch->bytes : 0;
     ht_slot_combine(o, payload, true, combine);
     combine->meta_bytes = 0;
@@ -35,16 +39,17 @@ static uint64_t shared_bytes(const struct moe_options *o)
 {
     struct ht_slot dispatch, combine;
     slots_make(o, false, &dispatch, &combine);
-    const uint64_t stage = moe_align(dispatch.row_bytes, 128) + moe_align(4ull * o->experts, 16) + dispatch.scale_bytes;
-    return NH_PIPELINES * (NH_STAGES * (stage + 16) + 2 * moe_align(4ull * NH_CHUNK * o->ranks, 128));
+    const uint64_t stage =
+        moe_align(dispatch.row_bytes, 128) + moe_align(4ull * experts_near(o), 16) + dispatch.scale_bytes;
+    return NH_PIPELINES * (NH_STAGES * (stage + 16) + 2 * moe_align(4ull * NH_CHUNK * local_of(o), 128));
 }
 
 static const char *nh_refuse(const struct moe_options *o, char *text, size_t text_size)
 {
-    if (o->ranks > o->ranks_per_node)
-        KERNEL_REFUSE("num-ranks: expected at most %u, found %u: nccl-ht is here within one NVLink domain only",
-                      o->ranks_per_node, o->ranks);
-    if (o->experts % 4) KERNEL_REFUSE("num-experts: nccl-ht takes a multiple of 4, found %u", o->experts);
+    if (nodes_of(o) > HT_NODES_MAX)
+        KERNEL_REFUSE("num-ranks: nccl-ht takes at most %d nodes, found %u", HT_NODES_MAX, nodes_of(o));
+    if (experts_near(o) % 4)
+        KERNEL_REFUSE("num-experts: nccl-ht takes a multiple of 4 for each node, found %u", experts_near(o));
     if (o->tokens_max > NH_TOKENS_MAX)
         KERNEL_REFUSE("num-tokens: nccl-ht takes at most %d, found %u", NH_TOKENS_MAX, o->tokens_max);
     if (o->dtype == MOE_FP8 && o->hidden % 512)
@@ -61,40 +66,56 @@ static uint32_t pipelines_of(const struct moe_options *o) { return NH_PIPELINES 
 /* How many buffers a pipeline of combine has, so that a token's first row is still there when its last one comes. */
 static uint32_t buffers_of(const struct moe_options *o) { return NH_STAGES + moe_min(o->topk, o->ranks); }
 
+/* The bytes of a token in send, rounded up so that each begins at 16 B. */
+static uint32_t send_bytes_of(const struct moe_options *o, const struct ht_slot *dispatch)
+{
+    return dispatch->stored ? (uint32_t)moe_align(dispatch->weight + 4 * o->experts, 16) : 0;
+}
+
+static uint64_t part_add(struct nh_map *m, uint64_t bytes)
+{
+    const uint64_t at = m->end;
+    m->end = moe_align(at + bytes, 128);
+    return at;
+}
+
 static void map_make(const struct moe_options *o, bool payload, struct nh_map *m)
 {
     struct ht_slot dispatch, combine;
     slots_make(o, payload, &dispatch, &combine);
-    m->in = 0;
-    m->out = moe_align(rows_most(o) * dispatch.stored, 128);
-    m->came = m->out + moe_align(rows_most(o) * combine.stored, 128);
-    m->end = m->came + (uint64_t)pipelines_of(o) * buffers_of(o) * combine.stored;
+    const uint64_t far = nodes_of(o) > 1 ? (uint64_t)nodes_of(o) * o->tokens_max : 0;
+    *m = (struct nh_map){ 0 };
+    m->in = part_add(m, rows_most(o) * dispatch.stored);
+    m->out = part_add(m, rows_most(o) * combine.stored);
+    m->came = part_add(m, (uint64_t)pipelines_of(o) * buffers_of(o) * combine.stored);
+    if (!far) return;
+    m->send = part_add(m, (uint64_t)o->tokens_max * send_bytes_of(o, &dispatch));
+    m->far = part_add(m, far * dispatch.stored);
+    m->red = part_add(m, far * combine.stored);
+    m->back = part_add(m, far * combine.stored);
+}
+
+/* About how many bytes a rank reads and writes in an iteration: its tokens and sums, and the rows that come and go. The
+ * calls copy these to and from other buffers. */
+static uint64_t touched_bytes(const struct moe_options *o)
+{
+    struct ht_slot dispatch, combine;
+    slots_make(o, false, &dispatch, &combine);
+    const uint64_t rows = (uint64_t)o->tokens_max * moe_min(o->topk, o->ranks);
+    return ((uint64_t)o->tokens_max + 2 * rows) * (dispatch.bytes + combine.bytes);
 }
 
 static void nh_needs(const struct kernel_job *job, bool payload, struct fabric_needs *needs)
 {
     const struct moe_options *o = moe_options_of(job);
+    const uint32_t nodes = nodes_of(o), chunks = nodes > 1 ? 2 * nodes * NH_CHUNKS : 0;
     struct nh_map map;
     map_make(o, payload, &map);
-    *needs = (struct fabric_needs){
-        .heap_bytes = map.end, .word_count = o->ranks + 2 + pipelines_of(o), .queue_count = 1, .queue_depth = 1
-    };
-}
-
-/* Finds the place of each of this rank's rows, and how many rows come from each rank.  The library's kernel finds them
- * in a map of all ranks' choices. */
-static void places_make(struct nh_rank *r)
-{
-    struct ht_rank *h = &r->ht;
-    const struct ht_geometry *g = &h->g;
-    for (uint32_t to = 0; to < g->ranks; to++) {
-        uint32_t place = 0;
-        for (uint32_t source = 0; source < g->rank; source++) place += ht_tokens_between(h, source, to, 1);
-        for (uint32_t t = 0; t < g->tokens; t++)
-            if (ht_goes_to(h, t, to)) r->place[(size_t)t * g->ranks + to] = place++;
-    }
-    for (uint32_t source = 0; source < g->ranks; source++)
-        h->recv_before[source + 1] = h->recv_before[source] + ht_tokens_between(h, source, g->rank, 1);
+    *needs = (struct fabric_needs){ .heap_bytes = map.end,
+                                    .word_count = local_of(o) + 2 + pipelines_of(o) + o->num_sms + chunks,
+                                    .queue_count = (uint16_t)(nodes > 1 ? pipelines_of(o) : 1),
+                                    .queue_depth = NH_DEPTH,
+                                    .touched_bytes = touched_bytes(o) };
 }
 
 static struct kernel_rank *nh_create(const struct kernel_job *job, struct fabric *f)
@@ -103,15 +124,17 @@ static struct kernel_rank *nh_create(const struct kernel_job *job, struct fabric
     struct nh_rank *r = kernel_alloc(1, sizeof *r);
     r->pipelines = pipelines_of(o);
     r->buffers = buffers_of(o);
-    ht_rank_init(&r->ht, job, f, false, o->num_sms, NH_STAGES * r->pipelines + 1);
+    ht_rank_init(&r->ht, job, f, nodes_of(o) > 1, o->num_sms, (NH_STAGES + 1) * r->pipelines + 1);
     ht_layout_make(&r->ht);
     slots_make(o, f->payload, &r->ht.dispatch_slot, &r->ht.combine_slot);
     map_make(o, f->payload, &r->map);
-    r->place = kernel_keep(r, (uint64_t)r->ht.g.tokens * r->ht.g.ranks, sizeof r->place[0]);
-    places_make(r);
     nh_lists_make(r);
     r->stage = kernel_keep(r, (uint64_t)NH_STAGES * r->pipelines, sizeof r->stage[0]);
-    r->add[0].size[0] = r->add[1].size[0] = r->ht.combine_slot.row_bytes / NH_SUM_WARPS;
+    r->sum_warps = nodes_of(o) > 1 ? NH_SUM_WARPS : NH_SUM_WARPS / NH_PIPELINES;
+    r->send_bytes = send_bytes_of(o, &r->ht.dispatch_slot);
+    r->add[0].size[0] = r->add[1].size[0] = r->ht.combine_slot.row_bytes / r->sum_warps;
+    r->putter = kernel_keep(r, r->pipelines, sizeof r->putter[0]);
+    r->made_before = kernel_keep(r, o->num_sms, sizeof r->made_before[0]);
     r->turned = kernel_keep(r, r->pipelines, sizeof r->turned[0]);
     return &r->ht.base.kernel;
 }
@@ -132,14 +155,24 @@ static void row_unpack(struct ht_rank *h, const uint8_t *slot, uint32_t source, 
     struct ht_tensors *t = &h->t;
     memcpy(t->recv_x + (size_t)row * s->row_bytes, slot, s->row_bytes);
     memcpy(t->recv_scales + (size_t)row * s->scale_bytes, slot + s->scale, s->scale_bytes);
+    if (h->g.nodes > 1) t->recv_meta[2 * (size_t)row] = source * h->base.options->tokens_max + token;
     for (uint32_t j = 0; j < h->g.topk; j++) {
         const int64_t index = index_here(h, source, token * h->g.topk + j);
-        const uint64_t expert = (uint64_t)h->g.rank * h->g.local_experts + (uint64_t)(index < 0 ? 0 : index);
+        const uint64_t expert = (uint64_t)h->g.self * h->g.local_experts + (uint64_t)(index < 0 ? 0 : index);
         float weight = 0;
         if (index >= 0) memcpy(&weight, slot + s->weight + expert * sizeof weight, sizeof weight);
         t->recv_index[(size_t)row * h->g.topk + j] = index;
         t->recv_weights[(size_t)row * h->g.topk + j] = weight;
     }
+}
+
+/* Makes what dispatch sends; between nodes tokens lie where puts take them. */
+static void inputs_make(struct nh_rank *r)
+{
+    const struct ht_geometry *g = &r->ht.g;
+    ht_inputs_make(&r->ht);
+    for (uint32_t t = 0; g->nodes > 1 && t < g->tokens; t++)
+        nh_token_pack(r, t, 0, g->nodes, r->ht.base.fabric->heap + r->map.send + (uint64_t)t * r->send_bytes);
 }
 
 static bool wants(const struct ht_rank *h, uint32_t source, uint32_t token)
@@ -194,7 +227,7 @@ static struct kernel_launch *nh_launch(struct kernel_rank *rank, uint32_t phase)
     switch ((enum nh_phase)phase) {
     case NH_LAYOUT: scan_launch(r); break;
     case NH_DISPATCH:
-        if (payload) ht_inputs_make(h);
+        if (payload) inputs_make(r);
         nh_dispatch_launch(r);
         break;
     case NH_COMBINE:
@@ -211,11 +244,14 @@ static void nh_traffic(const struct kernel_rank *rank, uint32_t phase, struct ke
     const struct ht_rank *h = (const struct ht_rank *)rank;
     if (phase == NH_LAYOUT) return;
     const struct ht_slot *s = phase == NH_DISPATCH ? &h->dispatch_slot : &h->combine_slot;
-    uint64_t rows = 0;
-    for (uint32_t i = 0; i < h->g.ranks; i++) rows += h->layout.tokens_per_rank[i];
-    traffic->tokens_sent = phase == NH_DISPATCH ? rows : ht_recv_rows(h);
-    traffic->tokens_received = phase == NH_DISPATCH ? ht_recv_rows(h) : rows;
-    traffic->logical_nvl_bytes = traffic->tokens_sent * (s->row_bytes + s->scale_bytes);
+    const uint32_t *counts = h->g.nodes > 1 ? h->layout.tokens_per_node : h->layout.tokens_per_rank;
+    uint64_t sent = 0;
+    for (uint32_t i = 0; i < h->layout.targets; i++) sent += counts[i];
+    traffic->tokens_sent = phase == NH_DISPATCH ? sent : ht_recv_rows(h);
+    traffic->tokens_received = phase == NH_DISPATCH ? ht_recv_rows(h) : sent;
+    traffic->logical_rdma_bytes = h->g.nodes > 1 ? sent * (s->row_bytes + s->scale_bytes) : 0;
+    traffic->logical_nvl_bytes =
+        (h->g.nodes > 1 ? ht_recv_rows(h) : traffic->tokens_sent) * (s->row_bytes + s->scale_bytes);
 }
 
 /* The library's test finds the places once and then times calls of dispatch and combine. */

@@ -1,19 +1,23 @@
-/* moe_nccl_ht.h - private to NCCL EP's high-throughput kernels within a node (PROTOCOLS.md 1.19): memory map, words and
- * state of a rank.
+/* moe_nccl_ht.h - private to NCCL EP's high-throughput kernels (PROTOCOLS.md 1.19): memory map, words and state of a
+ * rank.
  *
  * A block has two pipelines, each with a ring of stages in shared memory.  A stage holds one row.  The bulk engine
- * brings it in and, in dispatch, stores it to each rank that needs it.
+ * brings it in and, in dispatch, stores it to each rank of the node that needs it.  Tokens cross nodes once, between
+ * ranks with the same place in their nodes, and their rows come back as the sum of a node.
  *
  *     layout     routing of all ranks ──► the place of each row at its target
- *     dispatch   token ──► stage ──bulk stores──► in[place] of each target      a barrier at the end
- *     combine    out[place] of each target ──bulk loads──► stage ──► sum        a barrier at the start
+ *     dispatch   token ──► stage ──bulk stores──► in[place] of each target      a barrier of the node at the end
+ *                send ──puts──► far[node] ──► stage ──bulk stores──► in[place] of each target
+ *     combine    out[place] of each target ──bulk loads──► stage ──► sum        a barrier of the node at the start
+ *                out[place] ──► stage ──► red[node] ──puts──► back[node] ──► stage ──► sum
  *
  * Heap, only where payload is stored: in and out [rows that may come]; came [pipelines][buffers], where rows end that
- * combine loads from peers.
+ * combine loads from peers.  Between nodes also send [tokens], and far, red and back [node][tokens].
  *
- * Signal words: told[source], which says that the source has come to the barrier; open, which the rank tells itself
- * behind the barrier.  Private words: finished, how many stages have ended; for each pipeline turn, how many items have
- * passed. */
+ * Signal words: told[rank of the node], which says that it has come to the barrier; open, which the rank tells itself
+ * behind the barrier; between nodes far and back [node][chunk], which say that a chunk's puts have come.  Private
+ * words: finished, how many stages have ended; for each pipeline turn, how many items have passed; for each block made,
+ * how many sums for other nodes have been stored. */
 #ifndef MODELS_MOE_MOE_NCCL_HT_H
 #define MODELS_MOE_MOE_NCCL_HT_H
 
@@ -23,85 +27,171 @@ enum {
     NH_SHARED_BYTES = 232448, /* shared memory of an SM */
     NH_TOKENS_MAX = 8192,     /* of a rank */
     NH_PIPELINES = 2,         /* of a block; each SM has one block */
-    NH_STAGES = 6,            /* of a pipeline */
-    NH_IN_FLIGHT = 4,         /* dispatch: tokens whose stores may be under way when the pipeline goes on */
-    NH_CHUNK = 64,            /* tokens of a chunk */
-    NH_GROUP = 4,             /* combine: tokens of a group */
-    NH_MAP_LOAD = 16,         /* tokens of which a load of the map tells whether the node needs them */
+    NH_STAGES = 6,            /* of a pipeline; combine between nodes has NH_STAGES_FAR */
+    NH_STAGES_FAR = 4,
+    NH_IN_FLIGHT = 4, /* dispatch: tokens whose stores may be under way when the pipeline goes on */
+    NH_CHUNK = 64,    /* tokens of a chunk */
+    NH_CHUNKS = NH_TOKENS_MAX / NH_CHUNK,
+    NH_GROUP = 4,     /* combine: tokens of a group */
+    NH_MAP_LOAD = 16, /* tokens of which a load of the map tells whether the node needs them */
+    NH_BATCH = 8,     /* combine: the most rows of a put, and how many sums are counted together */
     NH_SCAN_WARPS = 16,
-    NH_SUM_WARPS = 2,   /* warps of a pipeline that add */
+    NH_SUM_WARPS = 4,   /* warps of a block that add up the rows of its own tokens; between nodes as many for others' */
     NH_SUM_STAGES = 14, /* combine: rows that a block has in shared memory, with two sums */
+    NH_DEPTH = 3 * NH_CHUNK + 1,
 };
+#define NH_NO_PLACE UINT32_MAX
 
 struct nh_rank;
 
-/* What goes through a pipeline: in dispatch a token; in combine a token's row of one rank. */
+/* What goes through a pipeline: in dispatch a token; in combine a row of a token. */
 struct nh_item {
-    uint32_t token, rank; /* rank: NH_NONE if the token has no row */
+    uint32_t token;
+    uint8_t node; /* whose token it is: that of the rank of this node with the same place as this one */
+    uint8_t kind; /* enum nh_kind */
+    uint16_t
+        from; /* dispatch: the token's place in its chunk of far; combine: the row's rank in the node, or its node */
 };
-enum { NH_NONE = UINT16_MAX };
+enum nh_kind { NH_NEAR, NH_FAR, NH_NONE }; /* a row of this node; one that other nodes have put; no row */
 
 /* The items of all pipelines.  Those of pipeline p are item[first[p]] to item[first[p + 1] - 1], in order. */
 struct nh_list {
     struct nh_item *item;
     uint32_t *first; /* [pipelines + 1] */
+    uint32_t stages; /* of a pipeline */
 };
 
-/* A stage of a pipeline's ring.  It takes every NH_STAGES-th item. */
+/* A stage of a pipeline's ring.  With n stages, it takes every n-th item. */
 struct nh_stage {
     struct fabric_worker worker;
     struct nh_rank *rank;
     uint32_t pipeline, number; /* number: of its item among those of the pipeline */
-    uint32_t target;           /* dispatch: the next rank that gets the token */
+    uint32_t target;           /* dispatch: the next rank that gets the token; combine: the next node to be awaited */
     uint8_t state;
     bool passed; /* the item's turn has come, and the next item has been told */
 };
 
-/* Stands for the thread of a block that takes part in the barrier of all ranks. */
+/* Stands for the thread of a block that takes part in the barrier of the node. */
 struct nh_gate {
     struct fabric_worker worker;
     struct nh_rank *rank;
     uint32_t next, come; /* how many ranks are told; how many have come */
+    uint32_t awaited;    /* how many of the chunks' words have come */
     uint8_t state;
     bool combine;
 };
 
+/* Between nodes: a warp that puts chunks to other nodes. */
+struct nh_putter {
+    struct fabric_worker worker;
+    struct nh_rank *rank;
+    uint32_t number, chunk; /* chunk: the number of its next chunk among all chunks for all nodes */
+    uint32_t token;         /* the next token of the chunk */
+    uint32_t part;          /* dispatch: the next part of that token */
+    uint32_t sent, before;  /* combine: rows put of this chunk; of the block's chunks before */
+    uint16_t flushed;
+    bool looked;
+};
+
 struct nh_map {
-    uint64_t in, out, came, end;
+    uint64_t in, out, came, send, far, red, back, end;
 };
 
 struct nh_rank {
     struct ht_rank ht;
     struct nh_map map;
-    uint32_t *place;           /* [tokens][ranks] the token's place among all rows that come to a rank that needs it */
+    uint32_t *place; /* [node][tokens_max][ranks of the node] of the tokens of the rank of that node with the same place
+                      * as this one: places among the rows that come to the node's ranks, or NH_NO_PLACE */
     struct nh_list token, row; /* dispatch's and combine's items */
     uint32_t pipelines, buffers;
-    struct nh_stage *stage; /* [pipelines][NH_STAGES] */
+    uint32_t sum_warps;       /* of a pipeline of combine */
+    uint32_t send_bytes;      /* of a token in send, which has probabilities for the experts of all nodes */
+    struct nh_stage *stage;   /* [pipelines][NH_STAGES] */
+    struct nh_putter *putter; /* [pipelines], between nodes */
     struct nh_gate gate;
-    struct site_given add[2];   /* bytes of a row that a warp adds; [1]: of a token's last row */
-    uint64_t finished, *turned; /* values of private words: when this launch has ended; [pipelines] when it began */
+    struct site_given add[2];       /* bytes of a row that a warp adds; [1]: of a token's last row */
+    uint64_t finished;              /* the value of the private word when this launch has ended */
+    uint64_t *turned, *made_before; /* [pipelines], [blocks]: values of the private words when this launch began */
 };
 
-static inline uint32_t nh_word_open(const struct nh_rank *r) { return r->ht.g.ranks; }
-static inline uint32_t nh_word_finished(const struct nh_rank *r) { return r->ht.g.ranks + 1; }
-static inline uint32_t nh_word_turn(const struct nh_rank *r, uint32_t pipeline) { return r->ht.g.ranks + 2 + pipeline; }
-
-static inline bool nh_is_open(const struct nh_rank *r) { return ht_word(&r->ht, nh_word_open(r)) > 0; }
-
-/* The first rank at or after `from` that needs the token; the number of ranks if there is none. */
-static inline uint32_t nh_target_next(const struct nh_rank *r, uint32_t token, uint32_t from)
+static inline uint32_t nh_blocks(const struct nh_rank *r) { return r->pipelines / NH_PIPELINES; }
+static inline uint32_t nh_rail(const struct nh_rank *r, uint32_t node) { return node * r->ht.g.local + r->ht.g.self; }
+static inline uint32_t nh_neighbour(const struct nh_rank *r, uint32_t n) { return r->ht.g.node * r->ht.g.local + n; }
+/* The n-th of the other nodes, from the next one on. */
+static inline uint32_t nh_node_after(const struct nh_rank *r, uint32_t n)
 {
-    while (from < r->ht.g.ranks && !ht_goes_to(&r->ht, token, from)) from++;
+    return (r->ht.g.node + 1 + n) % r->ht.g.nodes;
+}
+static inline uint32_t nh_node_before(const struct nh_rank *r, uint32_t n)
+{
+    return (r->ht.g.node + r->ht.g.nodes - n) % r->ht.g.nodes;
+}
+
+static inline uint32_t nh_word_open(const struct nh_rank *r) { return r->ht.g.local; }
+static inline uint32_t nh_word_finished(const struct nh_rank *r) { return r->ht.g.local + 1; }
+static inline uint32_t nh_word_turn(const struct nh_rank *r, uint32_t pipeline) { return r->ht.g.local + 2 + pipeline; }
+static inline uint32_t nh_word_made(const struct nh_rank *r, uint32_t block)
+{
+    return nh_word_turn(r, r->pipelines) + block;
+}
+static inline uint32_t nh_word_chunk(const struct nh_rank *r, bool combine, uint32_t node, uint32_t chunk)
+{
+    return nh_word_made(r, nh_blocks(r)) + ((combine ? r->ht.g.nodes : 0) + node) * NH_CHUNKS + chunk;
+}
+static inline bool nh_is_open(const struct nh_rank *r) { return ht_word(&r->ht, nh_word_open(r)) > 0; }
+static inline bool nh_chunk_came(const struct nh_rank *r, bool combine, uint32_t node, uint32_t chunk)
+{
+    const uint32_t word = nh_word_chunk(r, combine, node, chunk);
+    return ht_word_reached(r->ht.base.fabric, word, moe_word_make(r->ht.epoch, 1));
+}
+/* How many chunks a rank has. */
+static inline uint32_t nh_chunks(const struct nh_rank *r)
+{
+    return moe_ceiling(r->ht.base.options->tokens_max, NH_CHUNK);
+}
+
+/* The places of a token of `node` (see nh_rank), and the first rank of this node, at or after `from`, that needs it;
+ * the number of the node's ranks if there is none. */
+static inline const uint32_t *nh_places(const struct nh_rank *r, uint32_t node, uint32_t token)
+{
+    return r->place + ((size_t)node * r->ht.base.options->tokens_max + token) * r->ht.g.local;
+}
+static inline uint32_t nh_target_next(const struct nh_rank *r, uint32_t node, uint32_t token, uint32_t from)
+{
+    const uint32_t *place = nh_places(r, node, token);
+    while (from < r->ht.g.local && place[from] == NH_NO_PLACE) from++;
     return from;
 }
-static inline uint64_t nh_place(const struct nh_rank *r, uint32_t token, uint32_t rank)
+static inline bool nh_needed(const struct nh_rank *r, uint32_t node, uint32_t token)
 {
-    return r->place[(size_t)token * r->ht.g.ranks + rank];
+    return nh_target_next(r, node, token, 0) < r->ht.g.local;
+}
+/* Whether a node needs one of this rank's own tokens. */
+static inline bool nh_goes_to_node(const struct nh_rank *r, uint32_t token, uint32_t node)
+{
+    return r->ht.g.nodes > 1 ? r->ht.layout.mask[token] >> node & 1 : nh_needed(r, 0, token);
+}
+/* How many tokens the rank of a node with the same place as this one has. */
+static inline uint32_t nh_tokens(const struct nh_rank *r, uint32_t node)
+{
+    return r->ht.base.routing->rank[nh_rail(r, node)].tokens;
 }
 
-/* moe_nccl_ht_pipes.c: makes the pipelines' lists, and launches dispatch and combine. */
+/* The number, from a part of the heap on, of a row of a token of `node`. */
+static inline uint64_t nh_row_of(const struct nh_rank *r, uint32_t node, uint32_t token)
+{
+    return (uint64_t)node * r->ht.base.options->tokens_max + token;
+}
+
+/* moe_nccl_ht_items.c.  nh_lists_make() finds places, and makes the pipelines' lists.  nh_token_pack() writes a token
+ * of this rank, with probabilities for the experts of `nodes` nodes from `node` on. */
 void nh_lists_make(struct nh_rank *r);
+void nh_token_pack(const struct nh_rank *r, uint32_t token, uint32_t node, uint32_t nodes, uint8_t *slot);
+/* moe_nccl_ht_pipes.c: launch dispatch and combine. */
 void nh_dispatch_launch(struct nh_rank *r);
 void nh_combine_launch(struct nh_rank *r);
+/* moe_nccl_ht_gate.c: add the workers of the barrier, and those that put. */
+void nh_gate_launch(struct nh_rank *r, bool combine);
+void nh_putters_launch(struct nh_rank *r, bool combine);
 
 #endif

@@ -1,5 +1,5 @@
-/* moe_nccl_ht_pipes.c - dispatch and combine of NCCL EP's high-throughput kernels (PROTOCOLS.md 1.19): the items of
- * pipelines, the stages that items go through, and the barriers of all ranks.
+/* moe_nccl_ht_pipes.c - dispatch and combine of NCCL EP's high-throughput kernels (PROTOCOLS.md 1.19): the stages that
+ * tokens and rows go through.
  *
  * In the library one warp of a pipeline fills stages and others empty them, both in the order of items.  Here a stage
  * is a worker: it fills itself when the emptying warp has come so far that its ring has room, and is emptied in its
@@ -7,63 +7,7 @@
 #include "models/moe/moe_nccl_ht.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-/* ---- the items of pipelines ---- */
-
-/* Chunks go to blocks in rotation, and a block's chunks to its pipelines in rotation. */
-static uint32_t dispatch_pipeline(uint32_t token, uint32_t blocks)
-{
-    const uint32_t chunk = token / NH_CHUNK;
-    return chunk % blocks * NH_PIPELINES + chunk / blocks % NH_PIPELINES;
-}
-
-/* The groups of each chunk go to blocks in rotation, and a group's tokens to pipelines in rotation. */
-static uint32_t combine_pipeline(uint32_t token, uint32_t blocks)
-{
-    return token % NH_CHUNK / NH_GROUP % blocks * NH_PIPELINES + token % NH_GROUP % NH_PIPELINES;
-}
-
-/* How many items a token is: in dispatch, 1 if a rank needs it; in combine, one for each rank that has a row, at least
- * 1. */
-static uint32_t token_items(const struct nh_rank *r, uint32_t token, bool combine)
-{
-    uint32_t ranks = 0;
-    for (uint32_t to = nh_target_next(r, token, 0); to < r->ht.g.ranks; to = nh_target_next(r, token, to + 1)) ranks++;
-    return combine ? ranks + (ranks == 0) : ranks > 0;
-}
-
-static void token_add(const struct nh_rank *r, struct nh_item *item, uint32_t token, bool combine)
-{
-    uint32_t to = nh_target_next(r, token, 0);
-    if (!combine || to == r->ht.g.ranks) *item++ = (struct nh_item){ token, NH_NONE };
-    for (; combine && to < r->ht.g.ranks; to = nh_target_next(r, token, to + 1))
-        *item++ = (struct nh_item){ token, to };
-}
-
-static void list_make(struct nh_rank *r, struct nh_list *list, bool combine)
-{
-    uint32_t (*const pipeline)(uint32_t token, uint32_t blocks) = combine ? combine_pipeline : dispatch_pipeline;
-    const uint32_t blocks = r->pipelines / NH_PIPELINES, tokens = r->ht.g.tokens;
-    list->first = kernel_keep(r, r->pipelines + 1, sizeof list->first[0]);
-    for (uint32_t t = 0; t < tokens; t++) list->first[pipeline(t, blocks) + 1] += token_items(r, t, combine);
-    for (uint32_t p = 0; p < r->pipelines; p++) list->first[p + 1] += list->first[p];
-    list->item = kernel_keep(r, list->first[r->pipelines], sizeof list->item[0]);
-    uint32_t *at = kernel_alloc(r->pipelines, sizeof at[0]);
-    for (uint32_t t = 0; t < tokens; t++) {
-        const uint32_t p = pipeline(t, blocks), items = token_items(r, t, combine);
-        if (items) token_add(r, list->item + list->first[p] + at[p], t, combine);
-        at[p] += items;
-    }
-    free(at);
-}
-
-void nh_lists_make(struct nh_rank *r)
-{
-    list_make(r, &r->token, false);
-    list_make(r, &r->row, true);
-}
 
 /* ---- what both kernels share ---- */
 
@@ -92,7 +36,7 @@ static void pass(struct nh_stage *s)
 /* Takes the stage's next item.  If there is none, the stage is finished. */
 static enum worker_step stage_next(struct nh_stage *s, const struct nh_list *list)
 {
-    s->number += NH_STAGES;
+    s->number += list->stages;
     s->target = 0;
     s->state = 0;
     s->passed = false;
@@ -102,9 +46,9 @@ static enum worker_step stage_next(struct nh_stage *s, const struct nh_list *lis
 }
 
 /* Charges the stage's first item for what the block does before its first item. */
-static void block_start(struct nh_stage *s)
+static void block_start(struct nh_stage *s, const struct nh_list *list)
 {
-    if (s->number < NH_STAGES) ht_scan_here(&s->worker, SITE_NCCL_HT_START, 1, 0);
+    if (s->number < list->stages) ht_scan_here(&s->worker, SITE_NCCL_HT_START, 1, 0);
 }
 
 static void row_fetch(struct nh_stage *s, uint8_t site, uint64_t read_bytes)
@@ -114,19 +58,42 @@ static void row_fetch(struct nh_stage *s, uint8_t site, uint64_t read_bytes)
                     .kind = FABRIC_WORK_COPY, .rows = 1, .warps = 1, .read_bytes = read_bytes, .site = site });
 }
 
+/* Whether the puts of a chunk have come from a node.  If not, the stage need not be stepped before. */
+static bool chunk_came(struct nh_stage *s, bool combine, uint32_t node, uint32_t chunk)
+{
+    if (nh_chunk_came(s->rank, combine, node, chunk)) return true;
+    fabric_watch(&s->worker, nh_word_chunk(s->rank, combine, node, chunk), 1, moe_word_make(s->rank->ht.epoch, 1));
+    return false;
+}
+
+/* Lets a stage watch the words of the chunks that its pipeline takes. */
+static void chunks_watch(struct nh_stage *s, const struct nh_list *list, bool combine)
+{
+    const struct nh_rank *r = s->rank;
+    for (uint32_t i = list->first[s->pipeline], last = UINT32_MAX; i < list->first[s->pipeline + 1]; i++) {
+        const struct nh_item *item = &list->item[i];
+        const uint32_t chunk = item->token / NH_CHUNK;
+        if (chunk == last || (combine && item->node != r->ht.g.node)) continue;
+        for (uint32_t n = 1; n < r->ht.g.nodes; n++)
+            fabric_watch(&s->worker, nh_word_chunk(r, combine, nh_node_before(r, n), chunk), 1, 0);
+        last = chunk;
+    }
+}
+
 static void stages_launch(struct nh_rank *r, const struct nh_list *list, const struct worker_role *role, uint32_t warps,
-                          bool waits)
+                          bool combine)
 {
     r->finished = fabric_load(r->ht.base.fabric, nh_word_finished(r));
     for (uint32_t p = 0; p < r->pipelines; p++) {
         r->turned[p] = fabric_load(r->ht.base.fabric, nh_word_turn(r, p));
-        const uint32_t stages = moe_min(list->first[p + 1] - list->first[p], NH_STAGES);
+        const uint32_t stages = moe_min(list->first[p + 1] - list->first[p], list->stages);
         for (uint32_t i = 0; i < stages; i++) {
             struct nh_stage *s = &r->stage[p * NH_STAGES + i];
             *s = (struct nh_stage){ .rank = r, .pipeline = p, .number = i };
             ht_kernel_add(&r->ht, &s->worker, role, p / NH_PIPELINES, warps);
             fabric_watch(&s->worker, nh_word_turn(r, p), 1, 0);
-            if (waits) fabric_watch(&s->worker, nh_word_open(r), 1, moe_word_make(r->ht.epoch, 1));
+            if (combine) fabric_watch(&s->worker, nh_word_open(r), 1, moe_word_make(r->ht.epoch, 1));
+            if (r->ht.g.nodes > 1) chunks_watch(s, list, combine);
         }
         r->finished += stages;
     }
@@ -136,33 +103,34 @@ static void stages_launch(struct nh_rank *r, const struct nh_list *list, const s
 
 enum send_state { SEND_LOOK, SEND_LOAD, SEND_STORE, SEND_STORED };
 
+/* Where a token that another node has put lies. */
+static const uint8_t *far_at(const struct nh_rank *r, const struct nh_item *item)
+{
+    const uint64_t row = nh_row_of(r, item->node, item->token / NH_CHUNK * NH_CHUNK + item->from);
+    return r->ht.base.fabric->heap + r->map.far + row * r->ht.dispatch_slot.stored;
+}
+
 static void token_fill(const void *context, uint8_t *slot)
 {
     const struct nh_stage *s = context;
     const struct ht_rank *h = &s->rank->ht;
-    const struct ht_slot *form = &h->dispatch_slot;
-    const uint32_t token = item_of(s, &s->rank->token)->token;
-    memset(slot, 0, form->bytes);
-    memcpy(slot, h->t.x + (size_t)token * form->row_bytes, form->row_bytes);
-    memcpy(slot + form->scale, h->t.scales + (size_t)token * form->scale_bytes, form->scale_bytes);
-    for (uint32_t j = 0; j < h->g.topk; j++) {
-        const int32_t expert = ht_expert(h, h->g.rank, token * h->g.topk + j);
-        const float *weight = &h->t.weights[(size_t)token * h->g.topk + j];
-        if (expert >= 0) memcpy(slot + form->weight + (size_t)expert * sizeof *weight, weight, sizeof *weight);
-    }
+    const struct nh_item *item = item_of(s, &s->rank->token);
+    if (item->kind == NH_FAR) memcpy(slot, far_at(s->rank, item), h->dispatch_slot.bytes);
+    else nh_token_pack(s->rank, item->token, h->g.node, 1, slot);
 }
 
-/* Stores the token to all ranks that need it.  False: step again. */
+/* Stores the token to all ranks of the node that need it.  False: step again. */
 static bool token_store(struct nh_stage *s)
 {
     const struct nh_rank *r = s->rank;
     const struct ht_slot *form = &r->ht.dispatch_slot;
-    const uint32_t token = item_of(s, &r->token)->token;
-    for (s->target = nh_target_next(r, token, s->target); s->target < r->ht.g.ranks;
-         s->target = nh_target_next(r, token, s->target + 1)) {
-        const struct fabric_write write = { .target_offset = r->map.in + nh_place(r, token, s->target) * form->stored,
+    const struct nh_item *item = item_of(s, &r->token);
+    const uint32_t *place = nh_places(r, item->node, item->token);
+    for (s->target = nh_target_next(r, item->node, item->token, s->target); s->target < r->ht.g.local;
+         s->target = nh_target_next(r, item->node, item->token, s->target + 1)) {
+        const struct fabric_write write = { .target_offset = r->map.in + (uint64_t)place[s->target] * form->stored,
                                             .charge_bytes = form->bytes,
-                                            .peer = (uint16_t)s->target,
+                                            .peer = (uint16_t)nh_neighbour(r, s->target),
                                             .warps = 1,
                                             .site = SITE_NCCL_HT_STORE,
                                             .fill = form->stored ? token_fill : NULL,
@@ -184,12 +152,13 @@ static enum worker_step send_step(struct fabric_worker *w)
 {
     struct nh_stage *s = fabric_container_of(w, struct nh_stage, worker);
     const struct nh_rank *r = s->rank;
-    const uint32_t token = item_of(s, &r->token)->token;
+    const struct nh_item *item = item_of(s, &r->token);
     if (s->state == SEND_LOOK) {
         if (!stage_free(s)) return WORKER_WAIT;
+        if (item->kind == NH_FAR && !chunk_came(s, false, item->node, item->token / NH_CHUNK)) return WORKER_WAIT;
         s->state = SEND_LOAD;
-        block_start(s);
-        if (token % NH_MAP_LOAD == 0 || s->number == 0) ht_scan_here(w, SITE_NCCL_HT_MAP_READ, 1, NH_MAP_LOAD);
+        block_start(s, &r->token);
+        if (item->token % NH_MAP_LOAD == 0 || s->number == 0) ht_scan_here(w, SITE_NCCL_HT_MAP_READ, 1, NH_MAP_LOAD);
         return WORKER_MORE;
     }
     if (s->state == SEND_LOAD) {
@@ -211,47 +180,66 @@ static enum worker_step send_step(struct fabric_worker *w)
 
 enum sum_state { SUM_OPEN, SUM_FETCH, SUM_ADD, SUM_STORE, SUM_STORED };
 
-/* Where a row of combine lies on this rank: its own rows among the experts' output, others in the pipeline's buffers.
- */
+static uint64_t place_of(const struct nh_rank *r, const struct nh_item *item)
+{
+    return nh_places(r, item->node, item->token)[item->from];
+}
+
+/* Where a row of combine lies on this rank: its own rows among the experts' output, other nodes' where they were put,
+ * others in the pipeline's buffers. */
 static uint8_t *row_here(const struct nh_stage *s, uint32_t number)
 {
     const struct nh_rank *r = s->rank;
     const struct nh_item *item = r->row.item + r->row.first[s->pipeline] + number;
     const uint64_t stored = r->ht.combine_slot.stored;
     uint8_t *heap = r->ht.base.fabric->heap;
-    if (item->rank == r->ht.g.rank) return heap + r->map.out + nh_place(r, item->token, item->rank) * stored;
+    if (item->kind == NH_FAR) return heap + r->map.back + nh_row_of(r, item->from, item->token) * stored;
+    if (item->from == r->ht.g.self) return heap + r->map.out + place_of(r, item) * stored;
     return heap + r->map.came + ((uint64_t)s->pipeline * r->buffers + number % r->buffers) * stored;
+}
+
+static bool same_token(const struct nh_item *a, const struct nh_item *b)
+{
+    return a->token == b->token && a->node == b->node;
 }
 
 static bool first_of(const struct nh_stage *s)
 {
     const struct nh_item *item = item_of(s, &s->rank->row);
-    return s->number == 0 || item[-1].token != item->token;
+    return s->number == 0 || !same_token(item - 1, item);
 }
 
 static bool last_of(const struct nh_stage *s)
 {
     const struct nh_list *list = &s->rank->row;
     const struct nh_item *item = item_of(s, list);
-    return item + 1 == list->item + list->first[s->pipeline + 1] || item[1].token != item->token;
+    return item + 1 == list->item + list->first[s->pipeline + 1] || !same_token(item + 1, item);
 }
 
 static void sum_run(void *context, uint64_t argument)
 {
     const struct nh_stage *s = context;
-    const struct nh_item *item = item_of(s, &s->rank->row);
-    const uint8_t *row[HT_TOPK_MAX];
+    struct nh_rank *r = s->rank;
+    const struct nh_item *item = item_of(s, &r->row);
+    const uint8_t *row[HT_TOPK_MAX + HT_NODES_MAX];
     uint32_t count = 0;
     (void)argument;
-    for (uint32_t n = s->number + 1; n-- > 0 && (item - (s->number - n))->token == item->token;) count++;
-    if (item->rank == NH_NONE) count = 0;
+    while (count <= s->number && same_token(item - count, item)) count++;
+    if (item->kind == NH_NONE) count = 0;
     for (uint32_t i = 0; i < count; i++) row[i] = row_here(s, s->number + 1 - count + i);
-    ht_token_combine(&s->rank->ht, item->token, row, count);
+    if (item->node == r->ht.g.node) {
+        ht_token_combine(&r->ht, item->token, row, count);
+        return;
+    }
+    const uint64_t at = nh_row_of(r, item->node, item->token) * r->ht.combine_slot.stored;
+    ht_slots_reduce(&r->ht, row, count, r->ht.base.fabric->heap + r->map.red + at);
 }
 
-/* Adds the row to its token's sum in registers; after the last row, rounds the sum into shared memory. */
+/* Adds the row to its token's sum in registers; after the last row, rounds the sum into shared memory.  Before the
+ * first row, the adding warps look for themselves whether the node has rows of the token. */
 static void row_add(struct nh_stage *s, bool last)
 {
+    if (first_of(s)) ht_scan_here(&s->worker, SITE_NCCL_HT_NODE_LOOK, 1, 0);
     fabric_work(&s->worker, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN,
                                                    .rows = 1,
                                                    .site = last ? SITE_NCCL_HT_ADD_LAST : SITE_NCCL_HT_ADD,
@@ -275,122 +263,59 @@ static bool row_load(struct nh_stage *s)
     const struct nh_rank *r = s->rank;
     const struct nh_item *item = item_of(s, &r->row);
     const struct ht_slot *form = &r->ht.combine_slot;
-    struct fabric_read read = { .source_offset = r->map.out,
-                                .target = row_here(s, s->number),
-                                .charge_bytes = form->bytes,
-                                .size_bytes = form->stored,
-                                .peer = (uint16_t)item->rank,
-                                .warps = 1,
-                                .site = SITE_NCCL_HT_PULL };
-    if (item->rank == NH_NONE) return true;
-    if (item->rank == r->ht.g.rank) return row_fetch(s, SITE_NCCL_HT_FETCH, form->bytes), true;
-    read.source_offset += nh_place(r, item->token, item->rank) * form->stored;
+    if (item->kind == NH_NONE) return true;
+    if (item->kind == NH_FAR || item->from == r->ht.g.self) return row_fetch(s, SITE_NCCL_HT_FETCH, form->bytes), true;
+    const struct fabric_read read = { .source_offset = r->map.out + place_of(r, item) * form->stored,
+                                      .target = row_here(s, s->number),
+                                      .charge_bytes = form->bytes,
+                                      .size_bytes = form->stored,
+                                      .peer = (uint16_t)nh_neighbour(r, item->from),
+                                      .warps = 1,
+                                      .site = SITE_NCCL_HT_PULL };
     return fabric_get(&s->worker, &read) == 0;
+}
+
+/* Whether the stage's row may be loaded.  A pipeline awaits the puts of all nodes before it begins with a chunk of own
+ * tokens. */
+static bool row_ready(struct nh_stage *s)
+{
+    const struct nh_rank *r = s->rank;
+    const struct nh_item *item = item_of(s, &r->row);
+    if (!nh_is_open(r)) return false;
+    if (item->node != r->ht.g.node) return true;
+    for (; s->target + 1 < r->ht.g.nodes; s->target++)
+        if (!chunk_came(s, true, nh_node_before(r, s->target + 1), item->token / NH_CHUNK)) return false;
+    return true;
 }
 
 static enum worker_step sum_step(struct fabric_worker *w)
 {
     struct nh_stage *s = fabric_container_of(w, struct nh_stage, worker);
     const struct nh_rank *r = s->rank;
-    if (s->state == SUM_OPEN) {
-        if (!nh_is_open(r)) return WORKER_WAIT;
-        s->state = SUM_FETCH;
-        block_start(s);
-        if (first_of(s)) ht_scan_here(w, SITE_NCCL_HT_PLACES_READ, 1, 0);
-        return WORKER_MORE;
-    }
-    if (s->state == SUM_FETCH) {
-        if (!row_load(s)) return WORKER_WAIT;
-        s->state = SUM_ADD;
-        return WORKER_MORE;
-    }
     const bool last = last_of(s);
-    if (s->state == SUM_ADD) {
+    switch ((enum sum_state)s->state) {
+    case SUM_OPEN:
+        if (!row_ready(s)) return WORKER_WAIT;
+        block_start(s, &r->row);
+        if (first_of(s)) ht_scan_here(w, SITE_NCCL_HT_PLACES_READ, 1, 0);
+        break;
+    case SUM_FETCH:
+        if (!row_load(s)) return WORKER_WAIT;
+        break;
+    case SUM_ADD:
         if (!passed(s, s->number)) return WORKER_WAIT;
         row_add(s, last);
         pass(s);
-        s->state = last ? SUM_STORE : SUM_STORED;
-        return WORKER_MORE;
+        if (!last) s->state = SUM_STORE;
+        break;
+    case SUM_STORE: sum_store(s); break;
+    case SUM_STORED:
+        if (last && item_of(s, &r->row)->node != r->ht.g.node)
+            fabric_signal_add(w, nh_word_made(r, s->pipeline / NH_PIPELINES), 1, SITE_NCCL_HT_SHARED_ADD);
+        return stage_next(s, &r->row);
     }
-    if (s->state == SUM_STORE) {
-        sum_store(s);
-        s->state = SUM_STORED;
-        return WORKER_MORE;
-    }
-    return stage_next(s, &r->row);
-}
-
-/* ---- the barriers ---- */
-
-enum gate_state { GATE_WORK, GATE_TELL, GATE_LOOK };
-
-/* Tells all ranks, this one included.  The library adds to a counter of the node's first rank, and all ranks look
- * there: here each rank has a word for each, and afterwards looks at the first rank once. */
-static bool gate_tell(struct nh_gate *k)
-{
-    const struct nh_rank *r = k->rank;
-    for (; k->next < r->ht.g.ranks; k->next++) {
-        const struct fabric_signal signal = { .value = moe_word_make(r->ht.epoch, 1),
-                                              .word = r->ht.g.rank,
-                                              .peer = (uint16_t)k->next,
-                                              .site = k->next == 0 ? SITE_NCCL_HT_TELL : SITE_NONE };
-        if (fabric_signal(&k->worker, &signal)) return false;
-    }
-    return true;
-}
-
-static bool gate_come(struct nh_gate *k)
-{
-    const struct nh_rank *r = k->rank;
-    while (k->come < r->ht.g.ranks && ht_word_reached(k->worker.fabric, k->come, moe_word_make(r->ht.epoch, 1)))
-        k->come++;
-    return k->come == r->ht.g.ranks;
-}
-
-static bool gate_behind(const struct nh_gate *k)
-{
-    return k->combine || fabric_load(k->worker.fabric, nh_word_finished(k->rank)) == k->rank->finished;
-}
-
-static enum worker_step gate_step(struct fabric_worker *w)
-{
-    struct nh_gate *k = fabric_container_of(w, struct nh_gate, worker);
-    const struct nh_rank *r = k->rank;
-    const struct fabric_signal open = { .value = moe_word_make(r->ht.epoch, 1),
-                                        .word = nh_word_open(r),
-                                        .peer = (uint16_t)r->ht.g.rank,
-                                        .site = SITE_NCCL_HT_TELL };
-    switch ((enum gate_state)k->state) {
-    case GATE_WORK: /* reads which value to await; at dispatch's end the blocks have a barrier of the grid */
-        if (!gate_behind(k)) return WORKER_WAIT;
-        ht_scan_here(w, k->combine ? SITE_NCCL_HT_HEAD_READ : SITE_NCCL_HT_TAIL_READ, 1, 0);
-        k->state = GATE_TELL;
-        return WORKER_MORE;
-    case GATE_TELL:
-        if (!gate_tell(k) || !gate_come(k)) return WORKER_WAIT;
-        k->state = GATE_LOOK;
-        if (r->ht.g.rank) ht_scan_here(w, SITE_NCCL_HT_LOOK, 1, 0);
-        return WORKER_MORE;
-    case GATE_LOOK: /* after the look, a fence */ return fabric_signal(w, &open) ? WORKER_WAIT : WORKER_DONE;
-    }
-    return WORKER_DONE;
-}
-
-static void gate_describe(const struct fabric_worker *w, char *text, size_t text_size)
-{
-    const struct nh_gate *k = fabric_container_of(w, struct nh_gate, worker);
-    if (k->state == GATE_WORK) snprintf(text, text_size, "the end of nccl-ht's dispatch waits for its own blocks");
-    else snprintf(text, text_size, "nccl-ht's barrier waits for rank %u", k->come);
-}
-
-static const struct worker_role gate_role = { .step = gate_step, .describe = gate_describe };
-
-static void gate_launch(struct nh_rank *r, bool combine)
-{
-    r->gate = (struct nh_gate){ .rank = r, .combine = combine };
-    ht_kernel_add(&r->ht, &r->gate.worker, &gate_role, 0, 1);
-    fabric_watch(&r->gate.worker, 0, r->ht.g.ranks, 0);
-    if (!combine) fabric_watch(&r->gate.worker, nh_word_finished(r), 1, r->finished);
+    s->state++;
+    return WORKER_MORE;
 }
 
 /* ---- launch ---- */
@@ -398,11 +323,17 @@ static void gate_launch(struct nh_rank *r, bool combine)
 static void stage_describe(const struct fabric_worker *w, char *text, size_t text_size)
 {
     const struct nh_stage *s = fabric_container_of(w, struct nh_stage, worker);
-    if (s->rank->gate.combine && !nh_is_open(s->rank))
+    const struct nh_rank *r = s->rank;
+    const bool combine = r->gate.combine;
+    const struct nh_item *item = item_of(s, combine ? &r->row : &r->token);
+    const bool waits = combine ? item->node == r->ht.g.node && s->target + 1 < r->ht.g.nodes : item->kind == NH_FAR;
+    const uint32_t node = combine ? nh_node_before(r, s->target + 1) : item->node, chunk = item->token / NH_CHUNK;
+    if (combine && !nh_is_open(r))
         snprintf(text, text_size, "nccl-ht's block %u waits for the kernel to open", s->pipeline / NH_PIPELINES);
-    else
-        snprintf(text, text_size, "nccl-ht's pipeline %u waits for its turn or for room to rank %u", s->pipeline,
-                 s->target);
+    else if (s->state == 0 && waits && !nh_chunk_came(r, combine, node, chunk))
+        snprintf(text, text_size, "nccl-ht's pipeline %u waits for chunk %u of rank %u", s->pipeline, chunk,
+                 nh_rail(r, node));
+    else snprintf(text, text_size, "nccl-ht's pipeline %u waits for its turn", s->pipeline);
 }
 
 static const struct worker_role send_role = { .step = send_step, .describe = stage_describe };
@@ -411,11 +342,13 @@ static const struct worker_role sum_role = { .step = sum_step, .describe = stage
 void nh_dispatch_launch(struct nh_rank *r)
 {
     stages_launch(r, &r->token, &send_role, 1, false);
-    gate_launch(r, false);
+    if (r->ht.g.nodes > 1) nh_putters_launch(r, false);
+    nh_gate_launch(r, false);
 }
 
 void nh_combine_launch(struct nh_rank *r)
 {
-    stages_launch(r, &r->row, &sum_role, NH_SUM_WARPS, true);
-    gate_launch(r, true);
+    stages_launch(r, &r->row, &sum_role, r->sum_warps, true);
+    if (r->ht.g.nodes > 1) nh_putters_launch(r, true);
+    nh_gate_launch(r, true);
 }

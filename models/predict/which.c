@@ -47,6 +47,8 @@ static const struct which_backend table[] = {
     { "deepep-v2", "v2", WHICH_NVIDIA, "gdaki", MLX5 },
     { "deepep-v2-direct", "v2", WHICH_NVIDIA, "gdaki", MLX5 },
     { "deepep-v2", "v2", WHICH_NVIDIA, "gin-proxy", MLX5 },
+    { "nccl-ep-ht", "nccl-ht", WHICH_NVIDIA, "gdaki", MLX5 },
+    { "nccl-ep-ht", "nccl-ht", WHICH_NVIDIA, "gin-proxy", MLX5 },
     { "nixl-ep-ll", "ll", WHICH_NVIDIA, "nixl", MLX5 },
     { "nixl-ep-normal", "normal", WHICH_NVIDIA, "nixl", MLX5 },
     { "uccl-ll", "ll", WHICH_BOTH, "uccl", MLX5 | BNXT_RE | IONIC },
@@ -143,12 +145,12 @@ bool which_begin(struct which *w, GError **error)
             kernel[asked++] = w->backend[i].kernel;
     if (asked) return case_kernels_take(&w->base, kernel, error);
     if (good)
-        error_input(
-            error,
-            "expected --kernel ll, normal, v2, ag-rs, mori, mori-ll, pplx, nccl-ll or (within a node) one-sided, "
-            "two-sided or nccl-ht and a --backend that posts for it (ibgda, gdaki, gin-proxy, nixl, uccl, uccl-efa, "
-            "fabric-lib, fabric-lib-efa or, for ag-rs, nccl), found %s and %s",
-            w->base.kernel ? w->base.kernel : "none", w->base.backend ? w->base.backend : "none");
+        error_input(error,
+                    "expected --kernel ll, normal, v2, ag-rs, mori, mori-ll, pplx, nccl-ll, nccl-ht or (within a node) "
+                    "one-sided "
+                    "or two-sided and a --backend that posts for it (ibgda, gdaki, gin-proxy, nixl, uccl, uccl-efa, "
+                    "fabric-lib, fabric-lib-efa or, for ag-rs, nccl), found %s and %s",
+                    w->base.kernel ? w->base.kernel : "none", w->base.backend ? w->base.backend : "none");
     return false;
 }
 

@@ -1,0 +1,159 @@
+/* moe_nccl_ht_items.c - NCCL EP's high throughput: the places of rows, the order in which pipelines take tokens and
+ * rows, and a token as it is sent (PROTOCOLS.md 1.19).  Knows no worker. */
+#include "models/moe/moe_nccl_ht.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- places ---- */
+
+/* Gives a rank's tokens their places on the ranks of this node.  count[] has, for each of these, the rows of lower
+ * ranks so far. */
+static void tokens_place(struct nh_rank *r, uint32_t source, uint32_t *count)
+{
+    const struct ht_geometry *g = &r->ht.g;
+    const struct routing_rank *row = &r->ht.base.routing->rank[source];
+    uint32_t *place = r->place + (size_t)(source / g->local) * r->ht.base.options->tokens_max * g->local;
+    for (uint32_t t = 0; t < row->tokens; t++, place += g->local)
+        for (uint32_t j = 0; j < g->topk; j++) {
+            const uint32_t n = (uint32_t)row->experts[t * g->topk + j] / g->local_experts - nh_neighbour(r, 0);
+            if (row->experts[t * g->topk + j] >= 0 && n < g->local && place[n] == NH_NO_PLACE) place[n] = count[n]++;
+        }
+}
+
+/* The library's kernel finds places in a map of all ranks' choices. */
+static void places_make(struct nh_rank *r)
+{
+    const struct ht_geometry *g = &r->ht.g;
+    const uint64_t places = (uint64_t)g->nodes * r->ht.base.options->tokens_max * g->local;
+    r->place = kernel_keep(r, places, sizeof r->place[0]);
+    memset(r->place, 0xff, places * sizeof r->place[0]);
+    uint32_t *count = kernel_alloc(g->local, sizeof count[0]);
+    for (uint32_t source = 0; source < g->ranks; source++) {
+        if (source % g->local == g->self) tokens_place(r, source, count);
+        else
+            for (uint32_t n = 0; n < g->local; n++)
+                count[n] += ht_tokens_between(&r->ht, source, nh_neighbour(r, n), 1);
+        r->ht.recv_before[source + 1] = count[g->self];
+    }
+    free(count);
+}
+
+/* ---- lists ---- */
+
+/* A list that is being made, in two passes: first items are counted, then written. */
+struct making {
+    struct nh_rank *rank;
+    struct nh_list *list;
+    uint32_t *end; /* [pipelines] where each pipeline's next item goes; NULL in the first pass */
+};
+
+static void item_add(const struct making *m, uint32_t pipeline, struct nh_item item)
+{
+    if (m->end) m->list->item[m->end[pipeline]++] = item;
+    else m->list->first[pipeline + 1]++;
+}
+
+static void list_make(struct nh_rank *r, struct nh_list *list, uint32_t stages, void (*pass)(const struct making *m))
+{
+    struct making m = { .rank = r, .list = list };
+    list->stages = stages;
+    list->first = kernel_keep(r, r->pipelines + 1, sizeof list->first[0]);
+    pass(&m);
+    for (uint32_t p = 0; p < r->pipelines; p++) list->first[p + 1] += list->first[p];
+    list->item = kernel_keep(r, list->first[r->pipelines], sizeof list->item[0]);
+    m.end = kernel_alloc(r->pipelines, sizeof m.end[0]);
+    for (uint32_t p = 0; p < r->pipelines; p++) m.end[p] = list->first[p];
+    pass(&m);
+    free(m.end);
+}
+
+static uint32_t chunk_end(const struct nh_rank *r, uint32_t node, uint32_t chunk)
+{
+    return moe_min((chunk + 1) * NH_CHUNK, nh_tokens(r, node));
+}
+
+/* Chunks go to blocks in rotation, and a block's chunks to its pipelines in rotation.  A pipeline takes the chunk of
+ * its own node, then those of the same number of the nodes before it. */
+static void dispatch_pass(const struct making *m)
+{
+    const struct nh_rank *r = m->rank;
+    const uint32_t blocks = nh_blocks(r);
+    for (uint32_t c = 0; c < nh_chunks(r); c++)
+        for (uint32_t n = 0; n < r->ht.g.nodes; n++) {
+            const uint32_t node = nh_node_before(r, n),
+                           pipeline = c % blocks * NH_PIPELINES + c / blocks % NH_PIPELINES;
+            uint16_t number = 0;
+            for (uint32_t t = c * NH_CHUNK; t < chunk_end(r, node, c); t++)
+                if (nh_needed(r, node, t))
+                    item_add(m, pipeline, (struct nh_item){ t, (uint8_t)node, n ? NH_FAR : NH_NEAR, number++ });
+        }
+}
+
+/* Adds the rows that this node has of a token.  Returns their number. */
+static uint32_t near_add(const struct making *m, uint32_t pipeline, uint32_t node, uint32_t token)
+{
+    const struct nh_rank *r = m->rank;
+    uint32_t rows = 0;
+    for (uint32_t from = nh_target_next(r, node, token, 0); from < r->ht.g.local;
+         from = nh_target_next(r, node, token, from + 1), rows++)
+        item_add(m, pipeline, (struct nh_item){ token, (uint8_t)node, NH_NEAR, (uint16_t)from });
+    return rows;
+}
+
+static void own_add(const struct making *m, uint32_t pipeline, uint32_t token)
+{
+    const struct nh_rank *r = m->rank;
+    uint32_t rows = near_add(m, pipeline, r->ht.g.node, token);
+    for (uint32_t n = 1; n < r->ht.g.nodes; n++) {
+        const uint32_t node = nh_node_before(r, n);
+        if (!nh_goes_to_node(r, token, node)) continue;
+        item_add(m, pipeline, (struct nh_item){ token, (uint8_t)r->ht.g.node, NH_FAR, (uint16_t)node });
+        rows++;
+    }
+    if (!rows) item_add(m, pipeline, (struct nh_item){ token, (uint8_t)r->ht.g.node, NH_NONE, 0 });
+}
+
+/* The groups of each chunk of own tokens go to blocks in rotation.  Within a node a group's tokens go to pipelines in
+ * rotation.  Between nodes the first pipeline has them all, and the second sums the rows of other nodes' tokens, whose
+ * chunks go to blocks in rotation. */
+static void combine_pass(const struct making *m)
+{
+    const struct nh_rank *r = m->rank;
+    const uint32_t blocks = nh_blocks(r), others = r->ht.g.nodes - 1;
+    for (uint32_t t = 0; t < r->ht.g.tokens; t++) {
+        const uint32_t block = t % NH_CHUNK / NH_GROUP % blocks;
+        own_add(m, block * NH_PIPELINES + (others ? 0 : t % NH_GROUP % NH_PIPELINES), t);
+    }
+    for (uint32_t i = 0; i < others * nh_chunks(r); i++) {
+        const uint32_t node = nh_node_after(r, i % others), c = i / others;
+        for (uint32_t t = c * NH_CHUNK; t < chunk_end(r, node, c); t++)
+            near_add(m, i % blocks * NH_PIPELINES + 1, node, t);
+    }
+}
+
+void nh_lists_make(struct nh_rank *r)
+{
+    places_make(r);
+    list_make(r, &r->token, NH_STAGES, dispatch_pass);
+    list_make(r, &r->row, r->ht.g.nodes > 1 ? NH_STAGES_FAR : NH_STAGES, combine_pass);
+}
+
+/* ---- tokens ---- */
+
+void nh_token_pack(const struct nh_rank *r, uint32_t token, uint32_t node, uint32_t nodes, uint8_t *slot)
+{
+    const struct ht_rank *h = &r->ht;
+    const struct ht_slot *form = &h->dispatch_slot;
+    const uint32_t experts = h->g.local * h->g.local_experts;
+    memset(slot, 0, form->weight + (size_t)4 * nodes * experts);
+    memcpy(slot, h->t.x + (size_t)token * form->row_bytes, form->row_bytes);
+    memcpy(slot + form->scale, h->t.scales + (size_t)token * form->scale_bytes, form->scale_bytes);
+    for (uint32_t j = 0; j < h->g.topk; j++) {
+        const int32_t expert = ht_expert(h, h->g.rank, token * h->g.topk + j);
+        const uint32_t place = (uint32_t)expert - node * experts;
+        const float *weight = &h->t.weights[(size_t)token * h->g.topk + j];
+        if (expert >= 0 && place < nodes * experts)
+            memcpy(slot + form->weight + (size_t)place * sizeof *weight, weight, sizeof *weight);
+    }
+}
