@@ -73,7 +73,8 @@ struct ll_receiver {
     uint32_t expert : 22; /* the group's number */
     bool tell : 1, receive : 1;
     bool alone : 1;  /* the kernel receives without sending */
-    bool looked : 1; /* the count's word in the host's memory is being read, or has been */
+    bool looked : 1; /* the count's word in the host's memory is being read, or has been; NCCL EP: the count has come */
+    bool arrived : 1; /* NCCL EP: all counts of the source have come */
     uint16_t local_expert, source;
 };
 struct ll_returner {

@@ -272,7 +272,11 @@ static enum worker_step receiver_step(struct fabric_worker *w)
         return WORKER_MORE;
     }
     if (fabric_load(w->fabric, nccl_ll_word_arrived(r, v->source)) < n->arrived_target) return WORKER_WAIT;
-    looks_wait(v, SITE_NCCL_EP_LL_ARRIVED, &n->arrived);
+    if (!v->arrived) {
+        looks_wait(v, SITE_NCCL_EP_LL_ARRIVED, &n->arrived);
+        v->arrived = true;
+        return WORKER_MORE;
+    }
     items_receive(v);
     return WORKER_DONE;
 }
