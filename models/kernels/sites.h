@@ -204,6 +204,7 @@ struct site_given {
     X(NCCL_HT_START) \
     X(NCCL_HT_MAP_READ) \
     X(NCCL_HT_LOAD) \
+    X(NCCL_HT_ASK) \
     X(NCCL_HT_STORE) \
     X(NCCL_HT_TAIL_READ) \
     X(NCCL_HT_TELL) \

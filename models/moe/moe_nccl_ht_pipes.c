@@ -101,7 +101,7 @@ static void stages_launch(struct nh_rank *r, const struct nh_list *list, const s
 
 /* ---- dispatch ---- */
 
-enum send_state { SEND_LOOK, SEND_LOAD, SEND_STORE, SEND_STORED };
+enum send_state { SEND_LOOK, SEND_LOAD, SEND_ASK, SEND_STORE, SEND_STORED };
 
 /* Where a token that another node has put lies. */
 static const uint8_t *far_at(const struct nh_rank *r, const struct nh_item *item)
@@ -153,27 +153,26 @@ static enum worker_step send_step(struct fabric_worker *w)
     struct nh_stage *s = fabric_container_of(w, struct nh_stage, worker);
     const struct nh_rank *r = s->rank;
     const struct nh_item *item = item_of(s, &r->token);
-    if (s->state == SEND_LOOK) {
+    switch ((enum send_state)s->state) {
+    case SEND_LOOK:
         if (!stage_free(s)) return WORKER_WAIT;
         if (item->kind == NH_FAR && !chunk_came(s, false, item->node, item->token / NH_CHUNK)) return WORKER_WAIT;
-        s->state = SEND_LOAD;
         block_start(s, &r->token);
         if (item->token % NH_MAP_LOAD == 0 || s->number == 0) ht_scan_here(w, SITE_NCCL_HT_MAP_READ, 1, NH_MAP_LOAD);
-        return WORKER_MORE;
-    }
-    if (s->state == SEND_LOAD) {
-        s->state = SEND_STORE;
-        row_fetch(s, SITE_NCCL_HT_LOAD, r->ht.dispatch_slot.bytes);
-        return WORKER_MORE;
-    }
-    if (s->state == SEND_STORE) {
+        break;
+    case SEND_LOAD: row_fetch(s, SITE_NCCL_HT_LOAD, r->ht.dispatch_slot.bytes); break;
+    case SEND_ASK:
         if (!passed(s, s->number)) return WORKER_WAIT;
+        ht_scan_here(w, SITE_NCCL_HT_ASK, 1, 0);
+        break;
+    case SEND_STORE:
         if (!s->passed) pass(s);
         if (!token_store(s)) return WORKER_WAIT;
-        s->state = SEND_STORED;
-        return WORKER_MORE;
+        break;
+    case SEND_STORED: return stage_next(s, &r->token);
     }
-    return stage_next(s, &r->token);
+    s->state++;
+    return WORKER_MORE;
 }
 
 /* ---- combine ---- */
