@@ -197,6 +197,8 @@ static bool issue_parse(const struct case_options *c, const struct cluster *clus
     for (uint32_t i = 0; c->issue && i < G_N_ELEMENTS(names); i++)
         if (strcmp(names[i], c->issue) == 0) o->issue = (enum coll_issue)i;
     if (o->issue == COLL_BY_KERNEL) return true;
+    if (o->issue == COLL_BY_COPY && c->nvlink_disabled)
+        return error_input(error, "disable-nvlink: a copy engine's messages are within a node here");
     if (o->kernel == COLL_ALLGATHER && o->issue == COLL_BY_COPY) return calls_known(cluster, c->issue, error);
     if (o->kernel == COLL_ALLTOALLV && o->issue == COLL_BY_NCCL)
         return !c->nvlink_disabled || error_input(error, "disable-nvlink: NCCL's messages are within a node here");

@@ -152,6 +152,8 @@ $EPTWIN simulate ${h20% --num-ranks 2} --kernel allgather --issue copy; echo "st
 simulate ll --issue copy
 $EPTWIN simulate $h20 --kernel p2p --issue nccl --messages 7; echo "status $?"
 $EPTWIN simulate $h20 --ranks-per-node 1 --kernel p2p --issue copy; echo "status $?"
+$EPTWIN simulate $h20 --disable-nvlink --kernel p2p --issue copy; echo "status $?"
+$EPTWIN simulate $h20 --disable-nvlink --kernel allgather --algorithm ring --issue copy; echo "status $?"
 $EPTWIN replay --ranks 3 --kernel alltoallv --matrix rank.txt; echo "status $?"
 $EPTWIN replay --ranks 2 --kernel alltoallv --matrix small.txt; echo "status $?"
 # A size without a unit is bytes.
