@@ -51,10 +51,11 @@ static bool nic_fault(const struct fault_target *t, const char *where, const cha
     const uint32_t number = graph_find(g, where);
     const struct part *part = number == UINT32_MAX ? NULL : graph_part(g, number);
     if (!part || !g->nics || (part->kind != PART_GPU && part->kind != PART_NIC))
-        return error_input(error,
-                           "fault: nic: expected a GPU as n0.g0 or a NIC as n0.nic0 of %u nodes with %u GPUs and %u "
-                           "NICs, found \"%s\"",
-                           g->nodes, g->gpus, g->nics, fault);
+        return error_input(
+            error,
+            "fault: nic: expected a GPU as n0.g0 or a NIC as n0.nic0 (nodes: %u, GPUs of each: %u, NICs of "
+            "each: %u), found \"%s\"",
+            g->nodes, g->gpus, g->nics, fault);
     const uint32_t node = part->node;
     uint32_t count = g->ports, first = (number - graph_nic(g, node, 0)) * g->ports;
     if (part->kind == PART_GPU) first = graph_gpu_ports(g, number - graph_gpu(g, node, 0), &count);

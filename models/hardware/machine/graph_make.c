@@ -321,10 +321,11 @@ static bool written_add(struct graph *g, const struct cluster_link *written, GEr
         end[i] = strlen(name[i]) < PART_NAME_BYTES ? end_find(g, name[i]) : UINT32_MAX;
         const enum part_kind kind = end[i] == UINT32_MAX ? PART_KINDS : graph_part(g, end[i])->kind;
         if (kind == PART_PORT || kind == PART_SWITCH) continue;
-        return error_input(error,
-                           "%s: [links]: expected a port as n0.nic0.p0 of %u nodes with %u NICs of %u ports, or a "
-                           "switch's name, found \"%s\"",
-                           written->place, g->nodes, g->nics, g->ports, name[i]);
+        return error_input(
+            error,
+            "%s: [links]: expected a port as n0.nic0.p0 (nodes: %u, NICs of each: %u, ports of a NIC: %u), "
+            "or a switch's name, found \"%s\"",
+            written->place, g->nodes, g->nics, g->ports, name[i]);
     }
     if (end[0] == end[1] || graph_link_between(g, end[0], end[1]) != UINT32_MAX)
         return error_input(error, "%s: [links]: expected two parts that are not joined yet, found %s and %s",
