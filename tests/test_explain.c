@@ -28,6 +28,9 @@ TEST("names")
     name_is("void uccl::internode_ll::dispatch<true, false, 7168>(void*)", "ll", "dispatch", 0, 7168, false);
     name_is("void deep_ep::internode_ll::dispatch<true, 4096>(void*)", "ll", "dispatch", 0, 4096, false);
     name_is("void deep_ep::internode_ll::combine<7168, 9, 3>(void*)", "ll", "combine", 0, 7168, false);
+    name_is("void nccl_ep::internode_ll::dispatch<false, false, 7168, (ncclEpLayout_t)1, true>(void*)", NULL,
+            "dispatch", 0, 7168, false);
+    name_is("nccl_ep_jit_ht_dispatch_kernel", NULL, "dispatch", 0, 0, false);
     name_is("void deep_ep::elastic::hybrid_dispatch_impl<true, false, 24>(void*)", "v2", "dispatch", 0, 0, false);
     name_is("dispatch_copy_epilogue_impl<1>(void*)", "v2", "dispatch_copy", 0, 0, false);
     name_is("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", NULL, "allreduce", 0, 0,

@@ -18,6 +18,10 @@ static const struct known {
     enum argument says;
     int place; /* the index (from 0) of the template argument that has the fact `says` */
 } known[] = {
+    { "nccl_ep::internode_ll::dispatch", "NCCL EP", NULL, "dispatch", ARGUMENT_HIDDEN, 1 },
+    { "nccl_ep::internode_ll::combine", "NCCL EP", NULL, "combine", ARGUMENT_HIDDEN, 1 },
+    { "*nccl_ep_jit_ht_dispatch", "NCCL EP", NULL, "dispatch", ARGUMENT_NONE, 0 },
+    { "*nccl_ep_jit_ht_combine", "NCCL EP", NULL, "combine", ARGUMENT_NONE, 0 },
     { "internode_ll::dispatch", "DeepEP", "ll", "dispatch", ARGUMENT_HIDDEN, 1 },
     { "internode_ll::combine", "DeepEP", "ll", "combine", ARGUMENT_HIDDEN, 1 },
     { "internode_ll::clean_low_latency_buffer", "DeepEP", "ll", "clean", ARGUMENT_NONE, 0 },
