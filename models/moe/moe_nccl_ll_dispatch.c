@@ -288,6 +288,8 @@ static const struct worker_role receiver_role = { .step = receiver_step,
 static void receive_prepare(struct ll_rank *r)
 {
     memset(r->range_count, 0, r->g.experts * sizeof r->range_count[0]);
+    /* Of a token at most one message comes, however often it is read; as for moe_ll.c, as many as are sent. */
+    r->receive_row.size[2] = (uint64_t)r->g.tokens_max * moe_min(r->g.topk, r->g.ranks) * r->g.message_bytes;
     r->nccl->arrived_target += r->g.local_experts;
 }
 
