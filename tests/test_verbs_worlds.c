@@ -55,6 +55,10 @@ TEST("low latency")
          "32", "num-topk", "8", "routing", "zipf:1.2", "dtype", "bf16", "num-sms", "4");
     CASE("kernel", "ll", "num-ranks", "8", "ranks-per-node", "2", "num-tokens", "12", "hidden", "512", "num-experts",
          "64", "num-topk", "8", "routing", "hot-rank:0.3", "data", "random", "num-sms", "4");
+    CASE("kernel", "nccl-ll", "num-ranks", "4", "ranks-per-node", "2", "num-tokens", "24", "hidden", "512",
+         "num-experts", "32", "num-topk", "8", "data", "random", "num-sms", "4");
+    CASE("kernel", "nccl-ll", "num-ranks", "4", "ranks-per-node", "1", "num-tokens", "24", "hidden", "512",
+         "num-experts", "32", "num-topk", "8", "dtype", "bf16", "expand", "true", "num-sms", "4");
 }
 
 TEST("internode")
