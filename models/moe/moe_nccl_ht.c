@@ -269,6 +269,7 @@ const struct moe_family moe_family_nccl_ht = {
                  .traffic = nh_traffic,
                  .outputs = ht_outputs,
                  .check = ht_check,
+                 .steps = moe_hybrid_ep_steps,
                  .begins_loop = nh_begins_loop },
     .refuse = nh_refuse,
 };
