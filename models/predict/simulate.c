@@ -137,7 +137,7 @@ static bool run_init(struct run *run, const struct case_options *c, const struct
     const bool by_nic = case_peers_by_rdma(c);
     const bool rdma = by_nic ? o->ranks > 1 : o->ranks > o->ranks_per_node;
     if (rdma && !graph_node_nics(run->cluster, 1))
-        return error_input(error, "%s: ranks of several nodes need a [nic] and a [network] section",
+        return error_input(error, "%s: ranks of several nodes, or without NVLink, need a [nic] and a [network] section",
                            run->cluster->path);
     const uint32_t together = MIN(o->ranks, o->ranks_per_node), joined = MAX(run->cluster->nvlink.gpus, 1);
     if (!run->cluster->host.cores && !by_nic && together > joined)

@@ -163,7 +163,8 @@ static bool world_make(struct step_run *run, GError **error)
         return error_input(error, "backend: expected one that `eptwin cluster backends` lists, found \"%s\"",
                            c->backend);
     if ((case_peers_by_rdma(c) ? job->ranks > 1 : job->ranks > job->ranks_per_node) && !graph_node_nics(cluster, 1))
-        return error_input(error, "%s: ranks of several nodes need a [nic] and a [network] section", cluster->path);
+        return error_input(error, "%s: ranks of several nodes, or without NVLink, need a [nic] and a [network] section",
+                           cluster->path);
     const uint32_t together = MIN(job->ranks, job->ranks_per_node), joined = MAX(cluster->nvlink.gpus, 1);
     if (!c->nvlink_disabled && !cluster->host.cores && together > joined)
         return error_input(error,
