@@ -197,8 +197,8 @@ TEST("turns that repeat")
         "repeat 40 { repeat 300 { load 512, use, alu 105, chain 16, store 256, store 4 by 4 }, fence }",
         "repeat 3000 { bulk-read 1, bulk-in 2048, bulk-wait, bulk-out 2048 }, bulk-read 0",
         "repeat 900 { load 2048 by 1024 from l2, store 512 to shared, use }, repeat 2000 { chain 3, load 128, use }",
-        "first 1 { repeat 2000 { bulk-left 2, chain 25, bulk-in 7168 } },"
-        " others 1 { repeat 2000 { bulk-wait, load 1792 from shared, use, alu 40, store 512 } }",
+        ("first 1 { repeat 2000 { bulk-left 2, chain 25, bulk-in 7168 } },"
+         " others 1 { repeat 2000 { bulk-wait, load 1792 from shared, use, alu 40, store 512 } }"),
         "first 2 { repeat 5000 { load 512, use } }, others 2 { repeat 3000 { alu 7, chain 5 } }, bulk-out 512",
     };
     static const uint32_t shapes[][2] = { { 1, 1 }, { 1, 3 }, { 1, 24 }, { 4, 1 }, { 8, 4 }, { 32, 2 } };
