@@ -319,6 +319,7 @@ float ht_weight(const struct ht_rank *h, uint32_t rank, uint32_t token, uint32_t
 void ht_inputs_make(struct ht_rank *h);     /* makes rows, weights and biases, once */
 void ht_tensors_recv(struct ht_rank *h);    /* makes room for the rows that will come; top-k indices behind these rows
                                              * are -1 */
+void ht_experts_count(struct ht_rank *h);   /* counts the rows that each expert has got */
 void ht_tensors_combine(struct ht_rank *h); /* makes combine's input, and room for its output */
 void ht_slot_pack(const struct ht_rank *h, uint32_t token, uint32_t expert_first, const void *meta, uint8_t *slot);
 void ht_slot_unpack(struct ht_rank *h, const uint8_t *slot, uint32_t expert_first, uint32_t row);

@@ -285,8 +285,7 @@ static void combine_check(const struct ht_rank *h, struct check_report *report)
     /* Without rounded scales, constant rows become 448 in FP8 and come back exactly.  With rounded scales they do so up
      * to 16, because FP8 holds these numbers exactly. */
     const bool exact = o->data == MOE_DATA_CONSTANT && (!o->round_scale || h->g.rank <= 16);
-    /* Rounded to BF16 twice, as a node's sum and as the sum, numbers that are alike differ by (2 * 2^-9)^2 / 2 at most.
-     */
+    /* A node's sum is rounded to BF16, and then the sum.  Where all numbers are alike, both make (2 * 2^-9)^2 / 2. */
     const bool twice = o->family == MOE_V2 || (o->family == MOE_NCCL_HT && h->g.nodes > 1);
     const double limit = o->dtype == MOE_FP8 && !exact ? fp8_limit : twice ? 1e-5 : 5e-6;
     const double value = check_diff_value(&diff);

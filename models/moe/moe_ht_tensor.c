@@ -108,6 +108,16 @@ void ht_tensors_recv(struct ht_rank *h)
         h->t.recv_index[i] = -1;
 }
 
+void ht_experts_count(struct ht_rank *h)
+{
+    const struct ht_geometry *g = &h->g;
+    memset(h->expert_counts, 0, g->local_experts * sizeof h->expert_counts[0]);
+    for (uint64_t i = 0; i < (uint64_t)ht_recv_rows(h) * g->topk; i++)
+        if (h->t.recv_index[i] >= 0) h->expert_counts[h->t.recv_index[i]]++;
+    for (uint32_t e = 0; e < g->local_experts; e++)
+        h->expert_counts[e] = (uint32_t)moe_align(h->expert_counts[e], h->base.options->expert_alignment);
+}
+
 void ht_tensors_combine(struct ht_rank *h)
 {
     struct ht_tensors *t = &h->t;

@@ -20,7 +20,7 @@ void moe_hybrid_ep_steps(const struct kernel_rank *rank, uint32_t phase, struct 
     const bool scaled = dispatch && o->dtype == MOE_FP8;
     const uint64_t token_bytes =
         scaled ? o->hidden + SCALE_BYTES * (uint64_t)(o->hidden / VALUES_A_SCALE) : 2 * (uint64_t)o->hidden;
-    const uint32_t local = moe_min(o->ranks, o->ranks_per_node), tensors = scaled ? 3 : 2;
+    const uint32_t local = moe_local(o), tensors = scaled ? 3 : 2;
     const uint64_t tokens = r->routing->rank[r->fabric->rank].tokens;
     struct kernel_traffic traffic;
     kernel_rank_traffic(rank, phase, &traffic);

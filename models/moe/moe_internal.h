@@ -77,6 +77,12 @@ static inline uint64_t moe_align(uint64_t n, uint64_t to) { return (n + to - 1) 
 static inline uint32_t moe_min(uint32_t a, uint32_t b) { return a < b ? a : b; }
 static inline uint32_t moe_ceiling(uint32_t n, uint32_t by) { return (n + by - 1) / by; }
 
+/* Shared memory of an SM, 227 KB: the most that a block may take on the GPUs that the libraries compile for. */
+enum { MOE_SHARED_BYTES = 232448 };
+
+/* How many ranks a node has. */
+static inline uint32_t moe_local(const struct moe_options *o) { return moe_min(o->ranks, o->ranks_per_node); }
+
 /* The most rows that a rank may have for another. */
 static inline uint64_t moe_rows_most(const struct moe_options *o)
 {

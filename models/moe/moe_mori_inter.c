@@ -23,7 +23,6 @@
 #include <string.h>
 #include "models/moe/formats.h"
 #include "models/moe/moe_mori.h"
-#include "models/moe/moe_one_sided.h"
 
 enum {
     MI_CHUNK = 64, /* the most tokens of a put; each has a lane */
@@ -1051,7 +1050,7 @@ static void rows_view(struct mi_rank *r)
         }
     }
     h->recv_before[h->g.ranks] = row;
-    os_experts_count(h);
+    ht_experts_count(h);
     ht_tensors_combine(h);
     for (uint32_t i = 0; i < row; i++)
         ht_slot_pack_combine(h, i, heap_at(r, r->map.made, r->row_place[i], h->combine_slot.stored));

@@ -1,12 +1,10 @@
-/* moe_nccl_ht.c - NCCL EP's high-throughput kernels (PROTOCOLS.md 1.19): limits, memory map, the kernel
- * that finds the places of rows, phases and tensors.
+/* moe_nccl_ht.c - NCCL EP's high-throughput kernels (PROTOCOLS.md 1.19): limits, memory map, the kernel that finds the
+ * places of rows, phases and tensors.
  *
- * The kernels were taken from DeepEP's Hybrid-EP.  The layout is flat: a token has one row on each rank that needs it.
- */
+ * A token has one row on each rank that needs it: the layout is flat. */
 #include "models/moe/moe_nccl_ht.h"
 
 #include <string.h>
-#include "models/moe/moe_one_sided.h"
 
 enum nh_phase { NH_LAYOUT, NH_DISPATCH, NH_COMBINE };
 static const char *const phase_names[] = { "layout", "dispatch", "combine", NULL };
@@ -15,8 +13,7 @@ static struct nh_rank *rank_of(struct kernel_rank *rank) { return (struct nh_ran
 
 /* ---- limits and memory ---- */
 
-static uint32_t local_of(const struct moe_options *o) { return moe_min(o->ranks, o->ranks_per_node); }
-static uint32_t nodes_of(const struct moe_options *o) { return o->ranks / local_of(o); }
+static uint32_t nodes_of(const struct moe_options *o) { return o->ranks / moe_local(o); }
 static uint32_t experts_near(const struct moe_options *o) { return o->experts / nodes_of(o); }
 
 /* Makes the slots.  A token comes with a probability for each expert of the node; in FP8 also with scales. */
@@ -41,7 +38,7 @@ static uint64_t shared_bytes(const struct moe_options *o)
     slots_make(o, false, &dispatch, &combine);
     const uint64_t stage =
         moe_align(dispatch.row_bytes, 128) + moe_align(4ull * experts_near(o), 16) + dispatch.scale_bytes;
-    return NH_PIPELINES * (NH_STAGES * (stage + 16) + 2 * moe_align(4ull * NH_CHUNK * local_of(o), 128));
+    return NH_PIPELINES * (NH_STAGES * (stage + 16) + 2 * moe_align(4ull * NH_CHUNK * moe_local(o), 128));
 }
 
 static const char *nh_refuse(const struct moe_options *o, char *text, size_t text_size)
@@ -55,9 +52,9 @@ static const char *nh_refuse(const struct moe_options *o, char *text, size_t tex
     if (o->dtype == MOE_FP8 && o->hidden % 512)
         KERNEL_REFUSE("hidden: nccl-ht takes a multiple of 512 in FP8, found %u", o->hidden);
     const uint64_t sums = 2ull * NH_SUM_STAGES * o->hidden, stages = shared_bytes(o);
-    if (sums > NH_SHARED_BYTES || stages > NH_SHARED_BYTES)
+    if (sums > MOE_SHARED_BYTES || stages > MOE_SHARED_BYTES)
         KERNEL_REFUSE("hidden: nccl-ht's blocks have %d B of shared memory, %u values and %u experts take %llu",
-                      NH_SHARED_BYTES, o->hidden, o->experts, (unsigned long long)(sums > stages ? sums : stages));
+                      MOE_SHARED_BYTES, o->hidden, o->experts, (unsigned long long)(sums > stages ? sums : stages));
     return ht_refuse(o, text, text_size);
 }
 
@@ -112,7 +109,7 @@ static void nh_needs(const struct kernel_job *job, bool payload, struct fabric_n
     struct nh_map map;
     map_make(o, payload, &map);
     *needs = (struct fabric_needs){ .heap_bytes = map.end,
-                                    .word_count = local_of(o) + 2 + pipelines_of(o) + o->num_sms + chunks,
+                                    .word_count = moe_local(o) + 2 + pipelines_of(o) + o->num_sms + chunks,
                                     .queue_count = (uint16_t)(nodes > 1 ? pipelines_of(o) : 1),
                                     .queue_depth = NH_DEPTH,
                                     .touched_bytes = touched_bytes(o) };
@@ -195,7 +192,7 @@ static void rows_turn(struct nh_rank *r)
             row_unpack(h, heap + r->map.in + (uint64_t)row * h->dispatch_slot.stored, source, t, row);
             row++;
         }
-    os_experts_count(h);
+    ht_experts_count(h);
     ht_tensors_combine(h);
     for (row = 0; row < ht_recv_rows(h); row++)
         ht_slot_pack_combine(h, row, heap + r->map.out + (uint64_t)row * h->combine_slot.stored);

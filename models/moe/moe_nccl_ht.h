@@ -24,10 +24,9 @@
 #include "models/moe/moe_ht.h"
 
 enum {
-    NH_SHARED_BYTES = 232448, /* shared memory of an SM */
-    NH_TOKENS_MAX = 8192,     /* of a rank */
-    NH_PIPELINES = 2,         /* of a block; each SM has one block */
-    NH_STAGES = 6,            /* of a pipeline; combine between nodes has NH_STAGES_FAR */
+    NH_TOKENS_MAX = 8192, /* of a rank */
+    NH_PIPELINES = 2,     /* of a block; each SM has one block */
+    NH_STAGES = 6,        /* of a pipeline; combine between nodes has NH_STAGES_FAR */
     NH_STAGES_FAR = 4,
     NH_IN_FLIGHT = 4, /* dispatch: tokens whose stores may be under way when the pipeline goes on */
     NH_CHUNK = 64,    /* tokens of a chunk */
@@ -47,10 +46,10 @@ struct nh_rank;
 /* What goes through a pipeline: in dispatch a token; in combine a row of a token. */
 struct nh_item {
     uint32_t token;
-    uint8_t node; /* whose token it is: that of the rank of this node with the same place as this one */
-    uint8_t kind; /* enum nh_kind */
-    uint16_t
-        from; /* dispatch: the token's place in its chunk of far; combine: the row's rank in the node, or its node */
+    uint8_t node;  /* whose token it is: that of the rank of this node with the same place as this one */
+    uint8_t kind;  /* enum nh_kind */
+    uint16_t from; /* dispatch: the token's place in its chunk of far; combine: the row's rank in the node, or its
+                    * node */
 };
 enum nh_kind { NH_NEAR, NH_FAR, NH_NONE }; /* a row of this node; one that other nodes have put; no row */
 

@@ -417,16 +417,6 @@ void os_counts_read(struct os_rank *r)
         r->ht.recv_before[source + 1] = r->ht.recv_before[source] + count_from(r, source);
 }
 
-void os_experts_count(struct ht_rank *h)
-{
-    const struct ht_geometry *g = &h->g;
-    memset(h->expert_counts, 0, g->local_experts * sizeof h->expert_counts[0]);
-    for (uint64_t i = 0; i < (uint64_t)ht_recv_rows(h) * g->topk; i++)
-        if (h->t.recv_index[i] >= 0) h->expert_counts[h->t.recv_index[i]]++;
-    for (uint32_t e = 0; e < g->local_experts; e++)
-        h->expert_counts[e] = (uint32_t)moe_align(h->expert_counts[e], h->base.options->expert_alignment);
-}
-
 /* Gives the experts the rows that have come: unpacks each row's slot, and counts the rows of each expert. */
 void os_rows_view(struct os_rank *r)
 {
@@ -439,7 +429,7 @@ void os_rows_view(struct os_rank *r)
             ht_slot_unpack(h, h->base.fabric->heap + r->map.in + at * h->dispatch_slot.stored,
                            g->rank * g->local_experts, row);
         }
-    os_experts_count(h);
+    ht_experts_count(h);
 }
 
 /* Packs the experts' results into `made`.  With zero-copy this is where combine reads them. */

@@ -83,9 +83,7 @@ void os_counts_read(struct os_rank *r);
 void os_rows_view(struct os_rank *r);
 void os_rows_give(struct os_rank *r);
 void os_traffic_of(const struct os_rank *r, enum os_phase phase, struct kernel_traffic *traffic);
-/* Other kernels within a node use these two functions, too.  os_limits_refuse() checks the limits that all these
- * kernels have; its text calls the kernels `name`.  os_experts_count() counts the rows that each expert has got. */
+/* Checks the limits that other kernels within a node have, too.  Its text calls the kernels `name`. */
 const char *os_limits_refuse(const struct moe_options *o, const char *name, char *text, size_t text_size);
-void os_experts_count(struct ht_rank *h);
 
 #endif

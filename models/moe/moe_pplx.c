@@ -38,7 +38,7 @@ static struct pp_rank *rank_of(struct kernel_rank *rank) { return (struct pp_ran
 
 static const char *pp_refuse(const struct moe_options *o, char *text, size_t text_size)
 {
-    const uint32_t local = moe_min(o->ranks, o->ranks_per_node);
+    const uint32_t local = moe_local(o);
     if (local > PP_LOCAL_MAX || o->ranks / local > HT_NODES_MAX)
         KERNEL_REFUSE("num-ranks: pplx's kernels reach %d nodes of %d ranks here, found %u of %u", HT_NODES_MAX,
                       PP_LOCAL_MAX, o->ranks / local, local);

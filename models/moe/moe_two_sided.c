@@ -24,12 +24,12 @@
 
 enum {
     TS_LINE_BYTES = 128,
-    TS_LINES_FLAGGED = 15,          /* lines of data whose flags take one more line */
-    TS_ENTRIES = 4,                 /* entries of a FIFO */
-    TS_ENTRY_LINES = 2048,          /* lines of an entry: 256 KiB */
-    TS_PEERS_MOST = 8,              /* the most peers of a block */
-    TS_SHARED_BYTES = 232448 - 256, /* shared memory of a block, without its warps' barriers */
-    TS_COUNT_WARPS = 32,            /* warps of a block that counts tokens; a token has eight threads */
+    TS_LINES_FLAGGED = 15,                    /* lines of data whose flags take one more line */
+    TS_ENTRIES = 4,                           /* entries of a FIFO */
+    TS_ENTRY_LINES = 2048,                    /* lines of an entry: 256 KiB */
+    TS_PEERS_MOST = 8,                        /* the most peers of a block */
+    TS_SHARED_BYTES = MOE_SHARED_BYTES - 256, /* shared memory of a block, without its warps' barriers */
+    TS_COUNT_WARPS = 32,                      /* warps of a block that counts tokens; a token has eight threads */
     TS_COUNT_TOKENS = 128,
     TS_HEARD_MOST = 4, /* the most peers that a block of prepare hears from, with 128 threads each */
     TS_MOVE_WARPS = 16,
@@ -513,7 +513,7 @@ static struct kernel_launch *ts_launch(struct kernel_rank *rank, uint32_t phase)
         rows_launch(r, true);
         break;
     case TS_DISPATCH_SANITIZE:
-        if (payload) os_experts_count(h);
+        if (payload) ht_experts_count(h);
         /* fall through */
     case TS_PREPARE_SUM:
     case TS_PREPARE_MOVE:

@@ -8,10 +8,7 @@
 #include <string.h>
 
 /* How many ranks the kernels count as one node.  In direct mode these are all ranks, whichever links connect them. */
-static uint32_t local_of(const struct moe_options *o)
-{
-    return o->direct ? o->ranks : moe_min(o->ranks, o->ranks_per_node);
-}
+static uint32_t local_of(const struct moe_options *o) { return o->direct ? o->ranks : moe_local(o); }
 static bool hybrid(const struct moe_options *o) { return o->ranks > local_of(o); }
 /* Whether the mode is direct and NVLink does not reach all ranks. */
 static bool direct_far(const struct moe_options *o) { return o->direct && o->ranks > o->ranks_per_node; }
@@ -128,7 +125,7 @@ static void position_make(struct v2_rank *r)
  * other_warps of the V2_WARPS_MAX warps. */
 static uint32_t warps_of(uint32_t token_bytes, uint32_t other_bytes, uint32_t other_warps)
 {
-    return moe_min((V2_SHARED_BYTES - other_bytes) / token_bytes, V2_WARPS_MAX - other_warps);
+    return moe_min((MOE_SHARED_BYTES - other_bytes) / token_bytes, V2_WARPS_MAX - other_warps);
 }
 
 static void warps_make(struct v2_rank *r)
@@ -272,7 +269,7 @@ static double groups_expected(double experts, double groups, uint32_t k)
 uint32_t moe_v2_sms(const struct moe_options *o, double rdma_gbs, double nvl_gbs)
 {
     static const double sm_read_gbs = 200, sm_write_gbs = 50, slack = 1.25;
-    const double local = moe_min(o->ranks, o->ranks_per_node), nodes = o->ranks / (double)local_of(o);
+    const double local = moe_local(o), nodes = o->ranks / (double)local_of(o);
     const double to_nodes = groups_expected(o->experts, nodes, o->topk);
     const double to_ranks = groups_expected(o->experts, o->ranks, o->topk);
     const double rdma = to_nodes * (nodes - 1) / nodes;

@@ -30,8 +30,7 @@
 #include "models/moe/moe_ht.h"
 
 enum {
-    V2_SHARED_BYTES = 232448, /* shared memory of an SM, 227 KB, all of which every kernel takes */
-    V2_SHARED_ALIGN = 32,     /* alignment of a token's parts in memory */
+    V2_SHARED_ALIGN = 32, /* alignment of a token's parts in memory */
     V2_NOTIFY_WARPS = 4,
     V2_WARPS_MAX = 32,
     V2_CHANNELS = 4,   /* hybrid: channels of an SM */
