@@ -418,6 +418,20 @@ void moe_test_runs_hash_alike(struct moe_options o, const char *output)
     }
 }
 
+void moe_test_faults(const struct moe_options *options, const struct moe_fault *fault, size_t faults)
+{
+    g_autoptr(moe_group) group = moe_group_drawn(options, DRAW_UNIFORM, 3, 50);
+    CU_ASSERT_TRUE_FATAL(moe_group_run(group, 1, false));
+    moe_group_expect(group, 2, 0);
+    for (size_t i = 0; i < faults; i++) {
+        uint8_t *byte = moe_group_output(group, 2, fault[i].name, NULL);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(byte);
+        *byte += 1;
+        moe_group_expect(group, 2, fault[i].check);
+        *byte -= 1;
+    }
+}
+
 void moe_test_refused(const struct moe_options *o, const char *begin)
 {
     char text[256] = "";

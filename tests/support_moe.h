@@ -86,6 +86,12 @@ void moe_test_routings_in_turns(moe_options_draw *draw, uint64_t seeds);
 /* Tests check 12: many runs with different orders of events must give equal outputs, and a changed bit of the named
  * output must be noticed. */
 void moe_test_runs_hash_alike(struct moe_options options, const char *output);
+/* Tests that a byte of rank 2's output `name` that is too large by one fails this check, for each fault. */
+struct moe_fault {
+    const char *name;
+    int check;
+};
+void moe_test_faults(const struct moe_options *options, const struct moe_fault *fault, size_t faults);
 /* Tests that one iteration of 64 tokens of 7168 values within a node stores bytes_a_copy bytes for each rank that a
  * token goes to, and puts none. */
 void moe_test_stored_bytes(const struct moe_options *options, uint64_t bytes_a_copy);

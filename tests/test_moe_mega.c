@@ -37,22 +37,13 @@ TEST("runs hash alike")
     moe_test_runs_hash_alike(o, "combined_x");
 }
 
-/* Changes one bit, in a row of the pool or in a sum. */
 TEST("faults are found")
 {
+    static const struct moe_fault fault[] = { { "recv_x", 2 }, { "combined_x", 9 } };
     struct moe_options o = moe_options_small(MOE_MEGA, 4, 4);
     o.dtype = MOE_FP8;
     o.hidden = 256;
-    g_autoptr(moe_group) group = moe_group_drawn(&o, DRAW_UNIFORM, 3, 50);
-    CU_ASSERT_TRUE_FATAL(moe_group_run(group, 1, false));
-    moe_group_expect(group, 2, 0);
-    uint8_t *row = moe_group_output(group, 2, "recv_x", NULL), *sum = moe_group_output(group, 2, "combined_x", NULL);
-    CU_ASSERT_TRUE_FATAL(row && sum);
-    *row ^= 1;
-    moe_group_expect(group, 2, 2);
-    *row ^= 1;
-    *sum ^= 1;
-    moe_group_expect(group, 2, 9);
+    moe_test_faults(&o, fault, sizeof fault / sizeof fault[0]);
 }
 
 TEST("refusals")

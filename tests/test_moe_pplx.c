@@ -70,23 +70,11 @@ TEST("bytes on the wire")
 
 TEST("runs hash alike") { moe_test_runs_hash_alike(moe_options_small(MOE_PPLX, 4, 2), "combined_x"); }
 
-/* Changes one byte, in a row, in a count or in a sum. */
 TEST("faults are found")
 {
-    static const struct {
-        const char *name;
-        int check;
-    } fault[] = { { "recv_x", 2 }, { "expert_counts", 3 }, { "combined_x", 9 } };
+    static const struct moe_fault fault[] = { { "recv_x", 2 }, { "expert_counts", 3 }, { "combined_x", 9 } };
     const struct moe_options o = moe_options_small(MOE_PPLX, 4, 2);
-    g_autoptr(moe_group) group = moe_group_drawn(&o, DRAW_UNIFORM, 3, 50);
-    CU_ASSERT_TRUE_FATAL(moe_group_run(group, 1, false));
-    moe_group_expect(group, 2, 0);
-    for (size_t i = 0; i < sizeof fault / sizeof fault[0]; i++) {
-        uint8_t *byte = MADE(moe_group_output(group, 2, fault[i].name, NULL));
-        *byte += 1; /* a count that is too large by one; no row is then missing */
-        moe_group_expect(group, 2, fault[i].check);
-        *byte -= 1;
-    }
+    moe_test_faults(&o, fault, sizeof fault / sizeof fault[0]);
 }
 
 TEST("refusals")
