@@ -493,6 +493,12 @@ int ht_barrier_missing(const struct fabric *f, const struct ht_barrier *b, uint3
     return -1;
 }
 
+void ht_barrier_describe(char *text, size_t text_size, const char *who, int missing, const char *barrier)
+{
+    if (missing < 0) snprintf(text, text_size, "%s has met all ranks in %s", who, barrier);
+    else snprintf(text, text_size, "%s waits for rank %d in %s", who, missing, barrier);
+}
+
 bool ht_barrier_step(struct fabric_worker *w, struct ht_barrier *b, uint32_t epoch)
 {
     const bool first = b->round == 1;

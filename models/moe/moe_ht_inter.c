@@ -350,11 +350,9 @@ static void notify_describe(const struct fabric_worker *w, char *text, size_t te
     const uint32_t epoch = n->rank->ht.epoch, queues = inter_queues(n->rank->ht.base.options);
     const int rdma = ht_sync_missing(&n->rdma), nvl = ht_barrier_missing(w->fabric, &n->nvl, epoch);
     switch (*n->program) {
-    case NOTIFY_BARRIER:
-        snprintf(text, text_size, "notify waits for rank %d in a barrier", rdma >= 0 ? rdma : nvl);
-        break;
-    case NOTIFY_RDMA_BARRIER: snprintf(text, text_size, "notify waits for rank %d in a network barrier", rdma); break;
-    case NOTIFY_NVL_BARRIER: snprintf(text, text_size, "notify waits for rank %d in an NVLink barrier", nvl); break;
+    case NOTIFY_BARRIER: ht_barrier_describe(text, text_size, "notify", rdma >= 0 ? rdma : nvl, "a barrier"); break;
+    case NOTIFY_RDMA_BARRIER: ht_barrier_describe(text, text_size, "notify", rdma, "a network barrier"); break;
+    case NOTIFY_NVL_BARRIER: ht_barrier_describe(text, text_size, "notify", nvl, "an NVLink barrier"); break;
     case NOTIFY_QUIET:
         snprintf(text, text_size, "notify waits for QP %u to rank %u to be quiet", n->next % queues,
                  inter_rail(n->rank, n->next / queues));

@@ -157,8 +157,10 @@ static void notify_describe(const struct fabric_worker *w, char *text, size_t te
 {
     const struct intra_notify *n = fabric_container_of(w, struct intra_notify, worker);
     const int missing = ht_barrier_missing(w->fabric, &n->barrier, n->rank->ht.epoch);
+    char barrier[32];
+    snprintf(barrier, sizeof barrier, "barrier %u", n->barrier.round);
     if (*n->program == NOTIFY_EXCHANGE) snprintf(text, text_size, "notify has no room for counts to rank %u", n->peer);
-    else snprintf(text, text_size, "notify waits for rank %d in barrier %u", missing, n->barrier.round);
+    else ht_barrier_describe(text, text_size, "notify", missing, barrier);
 }
 
 static const struct worker_role notify_role = { .step = notify_step, .describe = notify_describe };

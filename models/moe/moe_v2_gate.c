@@ -145,17 +145,16 @@ static void gate_describe(const struct fabric_worker *w, char *text, size_t text
     const struct v2_rank *r = k->rank;
     const int nvl = ht_barrier_missing(w->fabric, &k->nvl, r->ht.epoch);
     const int rdma = ht_barrier_missing(w->fabric, &k->rdma, r->ht.epoch);
-    const char *end = k->stage <= GATE_COME ? "begin" : "end";
+    const char *end = k->stage <= GATE_COME ? "the begin of the kernel" : "the end of the kernel";
     const bool barrier = k->stage != GATE_CLOSE || (k->kind != V2_COMBINE_OUT && nvl >= 0);
-    if (k->stage == GATE_WORKERS) snprintf(text, text_size, "the end of the kernel waits for its own workers");
-    else if (k->stage == GATE_FLUSH) snprintf(text, text_size, "the end of the kernel waits for its puts");
-    else if (barrier)
-        snprintf(text, text_size, "the %s of the kernel waits for rank %d in a barrier", end, nvl >= 0 ? nvl : rdma);
+    if (k->stage == GATE_WORKERS) snprintf(text, text_size, "%s waits for its own workers", end);
+    else if (k->stage == GATE_FLUSH) snprintf(text, text_size, "%s waits for its puts", end);
+    else if (barrier) ht_barrier_describe(text, text_size, end, nvl >= 0 ? nvl : rdma, "a barrier");
     else if (!k->from_count || (k->kind != V2_COMBINE_OUT && !self_arrived(k)))
-        snprintf(text, text_size, "the end of the kernel waits for its own stores");
+        snprintf(text, text_size, "%s waits for its own stores", end);
     else {
         const uint32_t channel = k->next / k->from_count, from = k->next % k->from_count;
-        snprintf(text, text_size, "the end of the kernel waits for channel %u of rank %u", channel,
+        snprintf(text, text_size, "%s waits for channel %u of rank %u", end, channel,
                  k->kind < V2_OUT ? v2_neighbour(r, from) : v2_rail(r, from));
     }
 }

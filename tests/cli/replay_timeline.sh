@@ -2,7 +2,8 @@
 # with what they are for, arrows from signals to the waits that they end.  It is of one more iteration, and leaves the
 # record as it is.
 . source/tests/left.sh
-small="--num-tokens 16 --hidden 512 --num-topk 4 --num-experts 8 --repeat 2 --warmup 1"
+# Many tokens and experts: with few, every signal may come before its wait on some machine.
+small="--num-tokens 128 --hidden 512 --num-topk 4 --num-experts 64 --repeat 2 --warmup 1"
 cat >look.py <<'P'
 import json, re, sys
 def read(path):
