@@ -1,7 +1,7 @@
 /* case.c - the table of options of a case, for command lines and CSV columns.
  *
  * Knows names, types, ranges and defaults.  Knows no routing, no protocol and no world. */
-#include "models/case.h"
+#include "models/case_family.h"
 
 #include <assert.h>
 #include <stddef.h>
@@ -195,8 +195,8 @@ static const struct field field_table[] = {
           "Drawn routing: that many places of each rank go to no expert (public low-latency test: 10)"),
     TEXT("cluster", cluster, FILES, "FILE", "The cluster to predict for"),
     TEXT("backend", backend, 0, "NAME",
-         "Who posts to NICs, of those that eptwin cluster backends lists (default: as the cluster file says; v2 on "
-         "ConnectX: gdaki; NCCL's rings and trees: nccl)"),
+         "Who posts to NICs, of those that eptwin cluster backends lists (default: as the cluster file says; v2, "
+         "nccl-ll, nccl-ht on ConnectX: gdaki; pplx: fabric-lib; NCCL's rings and trees: nccl)"),
     TEXT("deepep", deepep, MAKES, "WHICH",
          "Which DeepEP, if not the newest: a commit (a84a248), its date (2025-04-16), or before- and one of " DEEPEPS),
     TEXT("loops", loops, FILES, "FILE", "Loops of another build of the kernels: lines for eptwin kernel's"),
@@ -488,6 +488,7 @@ static bool choice_set(struct case_options *c, const struct field *f, const char
 static bool field_set(struct case_options *c, const struct field *f, const char *text, GError **error)
 {
     guint64 seed;
+    struct case_options alone = { 0 };
     switch (f->type) {
     case FIELD_COUNT: return count_set(c, f, text, error);
     case FIELD_FLAG: return flag_set(c, f, text, error);
@@ -503,7 +504,9 @@ static bool field_set(struct case_options *c, const struct field *f, const char 
                                 "a commit of DeepEP's main branch up to dd758ca, a date from 2025-02-25 on, or "
                                 "[before-] and one of " DEEPEPS,
                                 text, error);
-        *field_text(c, f) = g_intern_string(text);
+        *field_text(&alone, f) = g_intern_string(text);
+        if (!case_masking_fill(&alone, &(struct moe_options){ 0 }, error)) return false;
+        *field_text(c, f) = *field_text(&alone, f);
         return true;
     }
     g_assert_not_reached();

@@ -17,6 +17,9 @@ struct case_family {
     const char *(*rate_metric)(const struct case_options *c);
 };
 
+/* Reads mask-timeout and fail into o, which is else left as it is. */
+bool case_masking_fill(const struct case_options *c, struct moe_options *o, GError **error);
+
 /* Whether the kernel is NCCL's rings or trees. */
 bool case_by_nccl(const struct case_options *c);
 

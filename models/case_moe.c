@@ -128,7 +128,7 @@ static bool failures_parse(const char *text, struct moe_options *o, GError **err
     return true;
 }
 
-static bool masking_fill(const struct case_options *c, struct moe_options *o, GError **error)
+bool case_masking_fill(const struct case_options *c, struct moe_options *o, GError **error)
 {
     static const uint64_t most_ps = 3600 * PS_PER_S;
     uint64_t timeout_ps = 0;
@@ -147,7 +147,7 @@ bool case_moe_options(const struct case_options *c, const struct routing *routin
     const struct case_options resolved = case_resolved(c);
     options_fill(&resolved, routing, device_sms, options);
     assert(options->tokens_max > 0 && options->num_sms > 0);
-    if (!masking_fill(c, options, error)) return false;
+    if (!case_masking_fill(c, options, error)) return false;
     if (device_sms && options->num_sms > device_sms)
         return error_input(error, "num-sms: expected at most the GPU's %u, found %u", device_sms, options->num_sms);
     const bool low_latency = options->family == MOE_LOW_LATENCY || options->family == MOE_NCCL_LL;

@@ -71,6 +71,7 @@ static void print_help(FILE *out)
         fprintf(out, "%-13s %s\n              %s\n", commands[i].name, commands[i].purpose, commands[i].example);
     fputs("\n"
           "Predict first, replay next, compare last; both write the same kind of file.\n"
+          "Of an option that is given twice the last value counts, unless its help says that it may be repeated.\n"
           "Exit status: 0 success, 1 the run failed, 2 bad input.\n",
           out);
 }

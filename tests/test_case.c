@@ -49,9 +49,9 @@ static bool set_fails(const char *name, const char *text, const char *message)
 /* Every option takes a value of its kind and gives it back as text. */
 TEST("every option reads back")
 {
-    static const char *const values[] = { "3",      "true",      "0",     "ll",   "bf16",      "random",
-                                          "stream", "ring",      "host",  "copy", "some text", "7",
-                                          "1",      "hybrid-ep", "ibgda", "2.28", "2026-04",   "cold" };
+    static const char *const values[] = { "3",     "true", "0",       "ll",        "bf16", "random", "stream",
+                                          "ring",  "host", "copy",    "some text", "7",    "1",      "hybrid-ep",
+                                          "ibgda", "2.28", "2026-04", "cold",      "5us",  "1@clean" };
     struct case_options c = case_with(NULL);
     uint32_t count = 0;
     for (uint32_t i = 0; case_option_name(i); i++, count++) {
@@ -80,9 +80,10 @@ static bool makes_no_case(const char *name)
 /* Sets the option to a valid value other than the one in `c`. */
 static void set_other(struct case_options *c, uint32_t option)
 {
-    static const char *const values[] = { "3",         "true",  "5",    "normal", "ll",        "bf16", "random",
-                                          "stream",    "ring",  "host", "copy",   "some text", "7",    "1",
-                                          "hybrid-ep", "ibgda", "v2",   "2.28",   "2026-04",   "cold" };
+    static const char *const values[] = { "3",       "true",   "5",         "normal", "ll",   "bf16",
+                                          "random",  "stream", "ring",      "host",   "copy", "some text",
+                                          "7",       "1",      "hybrid-ep", "ibgda",  "v2",   "2.28",
+                                          "2026-04", "cold",   "5us",       "1@clean" };
     g_autofree char *before = case_option_text(c, option);
     for (uint32_t v = 0; v < G_N_ELEMENTS(values); v++) {
         if (g_strcmp0(before, values[v]) != 0 && case_set(c, case_option_name(option), values[v], NULL)) return;
@@ -290,6 +291,29 @@ static uint32_t experts_valid(const struct routing *routing, uint32_t rank)
     return valid;
 }
 
+/* Kernels whose library posts in another way than the cluster's own post in that way, unless the user says who posts.
+ */
+TEST("who posts by default")
+{
+    static const struct {
+        const char *kernel, *cluster, *backend;
+    } cases[] = {
+        { "ll", "h800-cx7", NULL },           { "v2", "h800-cx7", "gdaki" },       { "nccl-ll", "h800-cx7", "gdaki" },
+        { "nccl-ht", "h100-cx7", "gdaki" },   { "nccl-ht", "p5en", NULL },         { "pplx", "h800-cx7", "fabric-lib" },
+        { "pplx", "p5en", "fabric-lib-efa" }, { "ag-rs", "mi300x-thor2", "nccl" },
+    };
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+        g_autoptr(cluster) cluster = cluster_load(cases[i].cluster, NULL);
+        struct case_options c = case_with("kernel", cases[i].kernel, NULL);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(cluster);
+        case_cluster_settle(&c, cluster);
+        CU_ASSERT_EQUAL(g_strcmp0(c.backend, cases[i].backend), 0);
+        set_all(&c, "backend", "gin-proxy", NULL);
+        case_cluster_settle(&c, cluster);
+        CU_ASSERT_STRING_EQUAL(c.backend, "gin-proxy");
+    }
+}
+
 /* Defaults that change with the number of ranks are noted, and other defaults are not. */
 TEST("notes about defaults")
 {
@@ -392,9 +416,9 @@ TEST("same routing or not")
         { "masked-places", "10" },
     };
     static const char *const indifferent[][2] = {
-        { "num-sms", "20" },      { "nvl-chunk", "3" }, { "hidden", "2048" },    { "dtype", "bf16" },
-        { "cached", "1" },        { "cluster", "c" },   { "num-tokens", "128" }, { "routing", "uniform" },
-        { "hook", "1" },          { "data", "random" }, { "mask-timeout", "5" }, { "disable-nvlink", "1" },
+        { "num-sms", "20" },      { "nvl-chunk", "3" }, { "hidden", "2048" },      { "dtype", "bf16" },
+        { "cached", "1" },        { "cluster", "c" },   { "num-tokens", "128" },   { "routing", "uniform" },
+        { "hook", "1" },          { "data", "random" }, { "mask-timeout", "5us" }, { "disable-nvlink", "1" },
         { "fail", "1@dispatch" },
     };
     struct case_options plain = case_with(NULL);

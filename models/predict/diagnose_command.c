@@ -68,6 +68,7 @@ static bool options_parse(struct diagnose_options *o, int argc, char **argv, GEr
                                        .topics = topics };
     case_topics(&o->base, topics + 1);
     if (!command_line_parse(&line, argc, argv, &o->paths, error)) return false;
+    if (o->list && *o->paths) return error_input(error, "--list: expected no table with it, found '%s'", *o->paths);
     if (!o->list && g_strv_length(o->paths) != 1)
         return error_input(error,
                            "expected one table of measurements, as in: eptwin diagnose measured.csv --cluster FILE");

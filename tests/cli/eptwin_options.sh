@@ -21,7 +21,8 @@ for words in 'sweep --top x' 'simulate --cluster' 'sweep --top 99999999999' 'com
              'simulate --kernel allgather --num-ranks 8 --cluster h200 --size 064' \
              'simulate --num-ranks 2 --cluster h200 --tokens-per-rank 8|08' 'cluster new --gpu h200 --nic 08x400G' \
              'simulate --num-ranks 2 --cluster h200 --routing zipf:0x1' 'simulate --num-ranks 2 --cluster h200 --seed 07' \
-             'simulate --num-ranks 2 --cluster h200 --output='; do
+             'simulate --num-ranks 2 --cluster h200 --output=' 'diagnose --list x.csv' \
+             'which --num-ranks 8 --cluster h200 --mask-timeout 3' 'which --num-ranks 8 --cluster h200 --fail 1'; do
     $EPTWIN $words; echo "status $?"
 done
 echo '# help that cannot be written'
