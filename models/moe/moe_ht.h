@@ -222,8 +222,8 @@ void ht_barrier_begin(struct ht_barrier *b);
 bool ht_barrier_step(struct fabric_worker *w, struct ht_barrier *b, uint32_t epoch);
 /* The first rank that has not reached the round, or -1. */
 int ht_barrier_missing(const struct fabric *f, const struct ht_barrier *b, uint32_t epoch);
-/* Writes that `who` waits in a barrier: for rank `missing`, or for nobody any more if it is -1.  On a live link the last
- * rank may come after the step that did not see it. */
+/* Writes that `who` waits in a barrier: for rank `missing`, or for nobody any more if it is -1.  On a live link the
+ * last rank may come after the step that did not see it. */
 void ht_barrier_describe(char *text, size_t text_size, const char *who, int missing, const char *barrier);
 /* Takes part in a barrier by dissemination, as NVSHMEM makes it between nodes.  In round k, from 0 on, a warp signals
  * the rank 2^k places after this one, and awaits the signal of the rank 2^k places before it.  True once all ranks have
