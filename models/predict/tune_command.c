@@ -356,9 +356,7 @@ static bool standard_find(struct tune *t, GError **error)
     if (isfinite(t->standard_us[DISPATCH]) && isfinite(t->standard_us[COMBINE])) return true;
     static const char *const both[] = { "dispatch", "combine", NULL };
     g_autoptr(record) record = record_new();
-    if (simulate_phases(&t->base, t->cluster, &t->load, both, record, error))
-        error_input(error, "expected kernels with phases dispatch and combine, found others");
-    return false;
+    return simulate_phases(&t->base, t->cluster, &t->load, both, record, error); /* says why it fails */
 }
 
 static void search(struct tune *t, struct setting chosen[PHASES])
@@ -509,10 +507,8 @@ static bool kernels_check(struct arguments *a, struct tune *t, GError **error)
                     g_array_index(a->plan.names, struct sweep_name, 0).name);
     else if (a->limit) error_input(error, "--limit: expected --net or --work with it, found neither");
     else if (!t->base.cluster) error_input(error, "--cluster: expected a cluster file, found none");
-    else if (!kernel || strcmp(kernel, "ll") == 0)
-        error_input(
-            error, "--kernel: expected normal or v2, found %s: the low-latency kernels take all SMs and have no chunks",
-            kernel ? kernel : "none, which is ll");
+    else if (!kernel || (!t->v2 && strcmp(kernel, "normal") != 0))
+        error_input(error, "--kernel: expected normal or v2, found %s", kernel ? kernel : "none, which is ll");
     else return sweep_plan_settle(&a->plan, error);
     return false;
 }
