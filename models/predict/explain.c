@@ -379,6 +379,7 @@ static void call_split(const struct explain *e, const struct explain_wire *w, GH
     if (wire_us < 0 && call->is.kernel) wire_us = predicted_us(w->cached, call->phase, own->rank);
     c->late_rank = -1;
     c->us[EXPLAIN_LAUNCH] = launch_gap(own, call);
+    c->beyond_us = MAX(wire_us - rest, 0);
     part_take(c, EXPLAIN_WIRE, &rest, wire_us);
     part_take(c, EXPLAIN_WAITING, &rest, late_us);
     if (late >= 0 && c->us[EXPLAIN_WAITING] > 0) {

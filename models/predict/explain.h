@@ -48,6 +48,7 @@ struct explain_rank {
 struct explain_call {
     uint32_t rank, call; /* an index of explain->ranks, and an index of that rank's calls */
     double us[EXPLAIN_PARTS];
+    double beyond_us;  /* by how much the predicted wire is longer than the kernel; 0: it is not */
     int32_t late_rank; /* the last rank to come, for which the call waited; -1: none, or not known */
     enum explain_late why;
     enum explain_beside beside; /* the kind of kernel that ran longest at the same time */

@@ -7,7 +7,11 @@
 enum { LAYERS_SHOWN = 40, LAYER_ROWS_MAX = 4096 };
 
 /* the least share that is worth a sentence */
-#define SAID_LEAST 0.05
+#define SAID_LEAST   0.05
+/* the least excess of the predicted wire that is worth one: predictions are off by less in the middle */
+#define BEYOND_LEAST 0.1
+
+#define ANOTHER_CASE "another case (tokens, hidden, top-k, dtype, routing)"
 
 static uint32_t layers_count(const struct explain *e)
 {
@@ -187,11 +191,23 @@ static void unpredicted_say(const struct explain *e, double all, GString *out)
                                library, us / all * 100);
 }
 
+static void wire_say(const struct explain *e, double all, double wire, GString *out)
+{
+    double beyond = 0;
+    for (guint i = 0; i < e->calls->len; i++) beyond += g_array_index(e->calls, struct explain_call, i).beyond_us;
+    g_string_append_printf(out, "\nWire, %.0f %%: what the kernels would take alone, with all ranks at their start.\n",
+                           wire / all * 100);
+    if (beyond > BEYOND_LEAST * wire)
+        g_string_append_printf(out,
+                               "But their wire was predicted %.1f times as long as they took: " ANOTHER_CASE
+                               ", or links faster than the cluster file says.\n",
+                               1 + beyond / wire);
+}
+
 static void sentences_append(const struct explain *e, const double us[EXPLAIN_PARTS], double all, GString *out)
 {
     const double least = SAID_LEAST * all;
-    g_string_append_printf(out, "\nWire, %.0f %%: what the kernels would take alone, with all ranks at their start.\n",
-                           us[EXPLAIN_WIRE] / all * 100);
+    wire_say(e, all, us[EXPLAIN_WIRE], out);
     unpredicted_say(e, all, out);
     if (us[EXPLAIN_WAITING] > least) waiting_say(e, all, us[EXPLAIN_WAITING], out);
     if (us[EXPLAIN_CONTENTION] > least) contention_say(e, all, us[EXPLAIN_CONTENTION], out);
@@ -219,9 +235,9 @@ static void sentences_append(const struct explain *e, const double us[EXPLAIN_PA
         g_string_append_printf(out, "most on rank %d, whose own transfers take longer: look at its NIC and links.\n",
                                g_array_index(e->ranks, struct explain_rank, r).rank);
     else
-        g_string_append(out, "kernels take longer than predicted without others beside them: links slower than the "
-                             "cluster file says, or another case (tokens, hidden, top-k, dtype, routing).  `eptwin "
-                             "import` and `eptwin diagnose` tell which.\n");
+        g_string_append(out,
+                        "kernels take longer than predicted without others beside them: links slower than the "
+                        "cluster file says, or " ANOTHER_CASE ".  `eptwin import` and `eptwin diagnose` tell which.\n");
 }
 
 static void head_append(const struct explain *e, double all, GString *out)

@@ -5,6 +5,7 @@ grep -E '^(communication|dispatch),all,|^combine_layer7,all,' split.csv
 grep -c 'Where the time of communication kernels went' page.html
 
 # A profile of one GPU that meets nobody, and one of two devices; what is not said is the user's to say.
+"$EPTWIN" explain-trace $files/nsys.sqlite --cluster h100-cx7 --num-tokens 4096 | sed -n '/^Wire/,$p' # more tokens than ran
 "$EPTWIN" explain-trace $files/nsys.sqlite --cluster h100-cx7 --num-tokens 64 --format json --output split.json | sed -n '1,6p'
 grep -c '"split_wire_us"' split.json
 
