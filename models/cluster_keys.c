@@ -217,7 +217,8 @@ static const struct cluster_key keys[] = {
     KEY("node", "pcie-switches", KIND_COUNT, true, node.pcie_switches,
         "PCIe switches over which GPUs and NICs are dealt in order.  Default: none."),
     RATE("node", "pcie-rate", LINKS, true, node.pcie_rate_bps,
-         "A GPU's or a NIC's PCIe link, one direction.  Default: never the limit."),
+         "A GPU's or a NIC's PCIe link, one direction.  Default: never the limit; ranks of one NIC reach each other "
+         "by its line."),
     RATE("node", "root-rate", LINKS, true, node.root_rate_bps, "Through a root complex.  Default: pcie-rate."),
     RATE("node", "socket-rate", LINKS, true, node.socket_rate_bps,
          "Across sockets, all GPUs and NICs together.  Default: root-rate."),

@@ -1764,6 +1764,11 @@ TEST("shared NIC")
                                      * 2000 + delivery 1000 + poll and step 110 */
     CU_ASSERT(took(s, 2, 6323200)); /* 3.2 sooner than rank 3 */
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_NIC_TX].bytes, 20064);
+    stage_renew(&s, 2, 1);
+    s->cluster.nic.gpus_per_nic = 2;
+    PLAY(s, 0, 1, PUTS(1, 10000), SIGNALS(1, 1));
+    PLAY(s, 1, 1, WAITS(1));
+    stage_takes(s, 1, 5323200); /* what the two send each other takes the line's time, as between NICs */
 }
 
 /* QPs of one rank take turns, too, however many bytes one of them has.  Each QP keeps its order. */

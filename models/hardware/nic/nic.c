@@ -9,7 +9,8 @@
  * NIC keeps the order.  Within a part of a world, a quantum's links are all planned when it is sent.  Between parts,
  * they are planned when the window ends.  A doorbell is not an event: a port keeps the coming doorbells by time and
  * reads them when it is free.  Two ranks may share a port.  Their messages to each other turn round inside the NIC and
- * use PCIe, but neither the port's line nor the network.  The QPs of such messages take turns among themselves.
+ * use PCIe, but neither the port's line nor the network.  The QPs of such messages take turns among themselves.  If the
+ * cluster does not say PCIe's rate, they go by the line as all others, or nothing would be their limit.
  * Posting is in nic_doorbell.c, and what happens to requests that arrive is in nic_receive.c. */
 #include "models/hardware/nic/nic_internal.h"
 #include "models/hardware/world/world_timeline.h"
@@ -47,7 +48,7 @@ static void passage_find(struct nic *nic, const struct request *r, struct passag
             key = (key >> 32) + nic_qp_more(w, qp_at(w, r->qp))->sprayed++;
     }
     p->count = 0;
-    if (from != to) network_way(w->network, from, to, key, p);
+    if (!turns_round(w, r)) network_way(w->network, from, to, key, p);
     const struct network_local *local = &w->rank[r->target].local[peer_port_choose(w, r)];
     assert(p->count + local->in_count <= PASSAGE_LINKS_MAX);
     for (uint32_t i = 0; i < local->in_count; i++) p->link[p->count++] = local->in[i];
@@ -124,15 +125,15 @@ static uint64_t passage_go(struct world *w, const struct request *r, const struc
 
 /* Sends a quantum's bytes over their only way, if its links need no planning (ways_straight).  Returns when the last
  * byte is at the peer. */
-static uint64_t straight_go(const struct world *w, uint32_t from, const struct request *r, uint32_t size,
-                            uint64_t head_ps, uint64_t tail_ps)
+static uint64_t straight_go(const struct world *w, const struct request *r, uint32_t size, uint64_t head_ps,
+                            uint64_t tail_ps)
 {
     const struct network *n = w->network;
     const struct world_rank *target = &w->rank[r->target];
     const uint32_t port = peer_port_choose(w, r), to = target->nic[port];
     const struct network_local *local = &target->local[port];
     struct crossing c = { head_ps, tail_ps };
-    if (from != to) link_cross(&n->link[n->port[to].in], size, &c);
+    if (!turns_round(w, r)) link_cross(&n->link[n->port[to].in], size, &c);
     for (uint32_t i = 0; i < local->in_count; i++) link_cross(&n->link[local->in[i]], size, &c);
     return c.tail_ps;
 }
@@ -243,7 +244,7 @@ static void quantum_send(struct nic *nic, struct request *r, const struct passag
     mail->lands = false;
     if (held_ps) mail->there_ps = later(held_ps, there_ps);
     else if (!nic_mails(nic))
-        mail->there_ps = w->ways_straight ? straight_go(w, nic->number, r, size, head_ps, there_ps)
+        mail->there_ps = w->ways_straight ? straight_go(w, r, size, head_ps, there_ps)
                                           : passage_go(w, r, p, size, head_ps, there_ps);
     mail->last = early_bytes + size == r->wire_bytes;
     assert(early_bytes + size <= r->wire_bytes && mail->there_ps >= now);
@@ -389,7 +390,7 @@ void nic_turns_init(struct world *whole)
 {
     if (!whole->boxes || whole->relay || whole->peer_way || whole->dcqcn.parameters || whole->options.timeline) return;
     for (uint32_t p = 0; p < whole->parts; p++)
-        if (whole->part[p]->ports_shared) return;
+        if (whole->part[p]->ports_turn) return;
     if (!reads_apart(whole)) return;
     for (uint32_t i = 0; i < whole->nic_count; i++) whole->nic[i].apart = true;
 }
@@ -424,8 +425,8 @@ uint64_t nic_turns_next_ps(const struct world *w)
 static void mail_way(const struct world *w, struct mail *m)
 {
     const struct request *r = mail_request(m);
-    if (w->ways_straight) { /* mail never goes to the port that sends it (nic_mails()) */
-        m->there_ps = straight_go(w, UINT32_MAX, r, m->size_bytes, m->head_ps, m->there_ps);
+    if (w->ways_straight) {
+        m->there_ps = straight_go(w, r, m->size_bytes, m->head_ps, m->there_ps);
         return;
     }
     struct world *from = w->rank[r->source].world;

@@ -119,7 +119,7 @@ static inline const struct network_local *local_out(const struct world *w, const
 /* Whether a request goes to the port that sends it. */
 static inline bool turns_round(const struct world *w, const struct request *r)
 {
-    return w->ports_shared && port_out(w, r) == port_to(w, r);
+    return w->ports_turn && port_out(w, r) == port_to(w, r);
 }
 
 static inline struct nic *nic_of(const struct world *w, const struct request *r)

@@ -315,7 +315,7 @@ struct world {
     struct port *pair_link; /* [nodes][GPUs][GPUs] where each pair of GPUs has a link of its own (xGMI); else NULL */
     rate_q20 pair;          /* rate of such a link, one direction */
     struct relay *relay;    /* [nic_count], where cross-rail traffic goes by NVLink; else NULL */
-    bool ports_shared;      /* several ranks use one port of a NIC */
+    bool ports_turn;        /* several ranks use one port of a NIC, and PCIe's links take what they send each other */
     bool ways_differ;       /* what is sent later may arrive earlier */
     bool ways_straight;     /* there is one way between two ports, over links that never lack room and mark nothing */
     uint32_t quantum_bytes; /* 0: whole messages */
