@@ -355,16 +355,17 @@ TEST("options out of range are named")
         const char *field;
     } cases[10];
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) cases[i].o = good;
-    cases[0].o.ranks = 0, cases[0].field = "ranks";
-    cases[1].o.experts = 18, cases[1].field = "experts";
-    cases[2].o.topk = 17, cases[2].field = "topk";
-    cases[3].o.groups = 3, cases[3].o.topk_groups = 1, cases[3].field = "groups";
-    cases[4].o.groups = 8, cases[4].o.topk_groups = 1, cases[4].field = "topk_groups";
+    cases[0].o.ranks = 0, cases[0].field = "num-ranks: ";
+    cases[1].o.experts = 18, cases[1].field = "num-experts: ";
+    cases[2].o.topk = 17, cases[2].field = "num-topk: ";
+    cases[3].o.groups = 3, cases[3].o.topk_groups = 1,
+    cases[3].field = "num-experts: expected a multiple of the 3 groups";
+    cases[4].o.groups = 8, cases[4].o.topk_groups = 1, cases[4].field = "num-topk-groups: ";
     cases[5].o.correlation = NAN, cases[5].field = "correlation";
     cases[6].o.distribution = "zipf", cases[6].field = "routing: expected zipf:VALUE";
     cases[7].o.distribution = "zipf:x", cases[7].field = "zipf:x";
     cases[8].o.distribution = "imbalance:90", cases[8].field = "imbalance of at most";
-    cases[9].o.distribution = "ring", cases[9].o.topk = 5, cases[9].field = "topk";
+    cases[9].o.distribution = "ring", cases[9].o.topk = 5, cases[9].field = "num-topk: ";
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
         struct routing routing = { 0 };
         g_autoptr(GError) error = NULL;
@@ -476,7 +477,7 @@ TEST("impossible traffic is refused")
         { "0|0;0|5", false, "row 1 column 1: expected at most 4" },
         { "0|9;0|0", true, "row 0 column 1: expected at most 8" },
         { "8|1;0|0", true, "row 0: expected a sum of at most 8" },
-        { "1|0|0;0|0|0;0|0|0", false, "experts: expected a multiple" },
+        { "1|0|0;0|0|0;0|0|0", false, "num-experts: expected a multiple" },
         { "4294967296|0;0|0", false, "row 0 column 0" },
     };
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {

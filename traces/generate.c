@@ -101,24 +101,25 @@ static bool option_refuse(GError **error, const char *field, const char *expecte
 static bool options_check(const struct generator *g, GError **error)
 {
     const struct routing_options *const o = g->options;
-    if (o->ranks < 1 || o->ranks > ROUTING_RANKS_MAX) return option_refuse(error, "ranks", "1 to 1048576", o->ranks);
+    if (o->ranks < 1 || o->ranks > ROUTING_RANKS_MAX)
+        return option_refuse(error, "num-ranks", "1 to 1048576", o->ranks);
     if (o->experts < 1 || o->experts > ROUTING_EXPERTS_MAX || o->experts % o->ranks)
-        return option_refuse(error, "experts", "a multiple of the ranks, at most 1048576", o->experts);
+        return option_refuse(error, "num-experts", "a multiple of the ranks, at most 1048576", o->experts);
     if (o->topk < 1 || o->topk > ROUTING_TOPK_MAX || o->topk > o->experts)
-        return option_refuse(error, "topk", "1 to 256, and no more than experts", o->topk);
+        return option_refuse(error, "num-topk", "1 to 256, and no more than experts", o->topk);
     if (o->groups && o->topk_groups && o->experts % o->groups)
-        return option_refuse(error, "groups", "a divisor of the experts", o->groups);
+        return error_input(error, "num-experts: expected a multiple of the %u groups, found %u", o->groups, o->experts);
     if (o->groups && o->topk_groups > o->groups)
-        return option_refuse(error, "topk_groups", "no more than groups", o->topk_groups);
+        return option_refuse(error, "num-topk-groups", "no more than groups", o->topk_groups);
     if (o->groups && o->topk_groups && (uint64_t)o->experts / o->groups * o->topk_groups < o->topk)
-        return option_refuse(error, "topk_groups", "groups that hold topk experts together", o->topk_groups);
+        return option_refuse(error, "num-topk-groups", "groups that hold num-topk experts together", o->topk_groups);
     if (!(o->correlation >= 0 && o->correlation <= 1))
         return error_input(error, "correlation: expected 0 to 1, found %g", o->correlation);
     if ((is_dealt(g->shape) || g->shape == SHAPE_STRIDED) && (uint64_t)o->ranks * o->tokens > POWER_LAW_TOKENS_MAX)
-        return option_refuse(error, "tokens", "at most 2147483647 of all ranks with this routing", o->tokens);
+        return option_refuse(error, "num-tokens", "at most 2147483647 of all ranks with this routing", o->tokens);
     const bool one_rank = g->shape == SHAPE_HOT_RANK || g->shape == SHAPE_LOCAL || g->shape == SHAPE_RING;
     if (one_rank && g->local_experts < o->topk)
-        return option_refuse(error, "topk", "no more than the experts of one rank with this routing", o->topk);
+        return option_refuse(error, "num-topk", "no more than the experts of one rank with this routing", o->topk);
     return true;
 }
 

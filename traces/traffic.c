@@ -152,9 +152,9 @@ static bool traffic_check(const struct traffic_options *o, uint32_t ranks, GErro
     const char *field = NULL, *expected = NULL;
     uint32_t found = 0;
     if (o->experts < 1 || o->experts > ROUTING_EXPERTS_MAX || o->experts % ranks) {
-        field = "experts", expected = "a multiple of the ranks", found = o->experts;
+        field = "num-experts", expected = "a multiple of the ranks", found = o->experts;
     } else if (o->topk < 1 || o->topk > ROUTING_TOPK_MAX || o->topk > o->experts) {
-        field = "topk", expected = "1 to 256, and no more than experts", found = o->topk;
+        field = "num-topk", expected = "1 to 256, and no more than experts", found = o->topk;
     }
     if (field) error_input(error, "%s: expected %s, found %u", field, expected, found);
     return !field;
