@@ -48,7 +48,11 @@ const char *coll_options_refuse(const struct coll_options *o, const struct edges
     const struct coll_kernel_ops *ops = ops_of(o);
     if (o->rows && ops != &coll_ring_gather && ops != &coll_reducescatter && ops != &coll_ag_rs)
         KERNEL_REFUSE("size: expected sizes by rank only of reducescatter and allgather by ring");
-    return ops->refuse(o, edges, text, text_size);
+    if (o->kernel == COLL_ALLTOALLV && edges->ranks != o->ranks)
+        KERNEL_REFUSE("matrix: expected num-ranks %u endpoints, found %u", o->ranks, edges->ranks);
+    if (o->kernel == COLL_ALLGATHER && ops != &coll_ring_gather && !o->size_bytes)
+        KERNEL_REFUSE("size: expected a block of at least 1 byte, found 0");
+    return ops->refuse ? ops->refuse(o, edges, text, text_size) : NULL;
 }
 
 /* ---- phases ---- */
@@ -165,7 +169,7 @@ static struct kernel_rank *rank_new(const struct kernel_job *job, struct fabric 
     r->fabric = fabric;
     r->compute_length.size[0] = o->compute_ps;
     r->compute = kernel_keep(r, o->compute_sms, sizeof r->compute[0]);
-    r->ops->init(r);
+    if (r->ops->init) r->ops->init(r);
     return &r->kernel;
 }
 
@@ -174,21 +178,20 @@ static struct kernel_rank *rank_new(const struct kernel_job *job, struct fabric 
 static struct kernel_launch *rank_launch(struct kernel_rank *rank, uint32_t phase)
 {
     struct coll_rank *r = rank_of(rank);
-    uint32_t own;
-    const enum part part = part_of(r->options, phase, &own);
+    const enum part part = part_of(r->options, phase, &r->phase);
     r->launch.phase = job_phase_name(rank->job, phase);
     r->launch.worker_count = 0;
     r->launch.site = SITE_NONE;
     if (phase == 0) r->iteration++;
-    if (part == PART_KERNEL && own == 0 && r->fabric->payload) r->ops->fill(r);
-    if ((part == PART_KERNEL || part == PART_OVERLAP) && own == 0) r->turn++;
+    if (part == PART_KERNEL && r->phase == 0 && r->fabric->payload) r->ops->fill(r);
+    if ((part == PART_KERNEL || part == PART_OVERLAP) && r->phase == 0) r->turn++;
     switch (part) {
     case PART_SYNC:
     case PART_OVERLAP_SYNC: coll_sync_launch(r); break;
     case PART_COMPUTE: compute_launch(r); break;
-    case PART_KERNEL: r->ops->launch(r, own); break;
+    case PART_KERNEL: r->ops->launch(r); break;
     case PART_OVERLAP:
-        r->ops->launch(r, own);
+        r->ops->launch(r);
         compute_launch(r);
         break;
     }

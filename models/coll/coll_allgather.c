@@ -57,14 +57,6 @@ static uint32_t word_peer(const struct gather_rank *r, uint32_t peer, uint32_t w
     return COLL_WORDS + r->nodes + peer * r->base.options->num_sms + worker;
 }
 
-static const char *gather_refuse(const struct coll_options *o, const struct edges *edges, char *text, size_t text_size)
-{
-    (void)edges;
-    if (o->size_bytes) return NULL;
-    snprintf(text, text_size, "size: expected a block of at least 1 byte, found 0");
-    return text;
-}
-
 static void gather_needs(const struct coll_job *job, bool payload, struct fabric_needs *needs)
 {
     const struct coll_options *o = &job->options;
@@ -76,16 +68,14 @@ static void gather_needs(const struct coll_job *job, bool payload, struct fabric
     needs->heap_bytes = payload ? coll_gather_offset(o, o->ranks) : 0;
 }
 
-/* Fills in where the rank is.  If NVLink is disabled, every rank is a node of its own. */
 static void gather_init(struct coll_rank *base)
 {
     struct gather_rank *r = of(base);
     const struct fabric *f = base->fabric;
-    const uint32_t rpn = f->nvlink_disabled ? 1 : (uint32_t)coll_min(f->ranks_per_node, f->rank_count);
-    r->nodes = f->rank_count / rpn;
-    r->node = f->rank / rpn;
-    r->place = f->rank % rpn;
-    r->peers = rpn;
+    r->peers = coll_peers(f);
+    r->nodes = f->rank_count / r->peers;
+    r->node = f->rank / r->peers;
+    r->place = f->rank % r->peers;
     r->copier = kernel_keep(base, base->options->num_sms, sizeof r->copier[0]);
 }
 
@@ -96,26 +86,12 @@ void coll_gather_fill(struct coll_rank *base)
                       f->rank, 0, base->iteration);
 }
 
-/* Returns a write of the bytes [begin, end) of a block to a peer.  A block has the same offset on every rank. */
-static struct fabric_write block_write(const struct coll_rank *base, uint16_t peer, uint32_t block, uint64_t begin,
-                                       uint64_t end)
-{
-    const struct fabric *f = base->fabric;
-    const uint64_t offset = f->payload ? coll_gather_offset(base->options, block) + begin : 0;
-    assert(block < f->rank_count && begin <= end && end <= base->options->size_bytes);
-    return (struct fabric_write){ .target_offset = offset,
-                                  .charge_bytes = end - begin,
-                                  .peer = peer,
-                                  .data = f->heap + offset,
-                                  .size_bytes = f->payload ? (uint32_t)(end - begin) : 0 };
-}
-
+/* Stores the bytes [begin, end) of a block to a peer.  A block has the same offset on every rank. */
 static int block_store(struct coll_rank *base, struct fabric_worker *w, uint16_t peer, uint32_t block, uint64_t begin,
                        uint64_t end, uint64_t *stored)
 {
-    const struct fabric *f = base->fabric;
     const uint64_t offset = coll_gather_offset(base->options, block) + begin;
-    const int rc = coll_store_some(w, peer, f->payload ? f->heap + offset : NULL, offset, end - begin, stored);
+    const int rc = coll_store_some(w, offset, peer, offset, end - begin, stored);
     return rc == 0 && *stored < end - begin ? -EINPROGRESS : rc;
 }
 
@@ -142,10 +118,12 @@ static uint16_t putter_target(const struct gather_rank *r, uint32_t number, uint
 static int putter_post(struct gather_rank *r)
 {
     const struct coll_options *o = r->base.options;
+    const struct fabric *f = r->base.fabric;
     uint32_t piece;
     const uint16_t target = putter_target(r, r->putter.posted, &piece);
     const uint64_t begin = (uint64_t)piece * PIECE_BYTES, end = coll_min(begin + PIECE_BYTES, o->size_bytes);
-    const struct fabric_write write = block_write(&r->base, target, r->base.fabric->rank, begin, end);
+    const uint64_t offset = coll_gather_offset(o, f->rank) + begin;
+    const struct fabric_write write = coll_write(f, offset, target, offset, end - begin, SITE_NONE);
     const struct fabric_signal signal = {
         .value = (uint64_t)(r->base.turn - 1) * pieces_of(o) + piece + 1,
         .word = word_node(r->node),
@@ -275,10 +253,9 @@ static const struct worker_role copier_role = { .step = copier_step, .describe =
 
 /* ---- a rank ---- */
 
-static void gather_launch(struct coll_rank *base, uint32_t phase)
+static void gather_launch(struct coll_rank *base)
 {
     struct gather_rank *r = of(base);
-    (void)phase;
     const uint64_t blocks = (uint64_t)r->base.turn * r->nodes;
     const uint64_t pieces = (uint64_t)r->base.turn * pieces_of(r->base.options);
     r->putter = (struct putter){ 0 };
@@ -330,7 +307,6 @@ const struct coll_kernel_ops coll_allgather = {
     .phase = (const char *const[]){ "allgather", NULL },
     .overlap = (const char *const[]){ "allgather_overlap" },
     .rank_bytes = sizeof(struct gather_rank),
-    .refuse = gather_refuse,
     .needs = gather_needs,
     .init = gather_init,
     .fill = coll_gather_fill,

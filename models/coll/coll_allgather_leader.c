@@ -48,13 +48,11 @@ static const char *leader_refuse(const struct coll_options *o, const struct edge
 {
     (void)edges;
     const uint32_t peers = (uint32_t)coll_min(o->ranks, o->ranks_per_node);
-    if (!o->size_bytes) snprintf(text, text_size, "size: expected a block of at least 1 byte, found 0");
-    else if (o->issue != COLL_BY_COPY) snprintf(text, text_size, "issue: expected copy with algorithm leader");
-    else if (span_bytes(o, peers) > UINT32_MAX)
-        snprintf(text, text_size, "size: expected less than 4 GiB of all blocks of a node, found %llu B",
-                 (unsigned long long)span_bytes(o, peers));
-    else return NULL;
-    return text;
+    if (o->issue != COLL_BY_COPY) KERNEL_REFUSE("issue: expected copy with algorithm leader");
+    if (span_bytes(o, peers) > UINT32_MAX)
+        KERNEL_REFUSE("size: expected less than 4 GiB of all blocks of a node, found %llu B",
+                      (unsigned long long)span_bytes(o, peers));
+    return NULL;
 }
 
 static void leader_needs(const struct coll_job *job, bool payload, struct fabric_needs *needs)
@@ -64,12 +62,11 @@ static void leader_needs(const struct coll_job *job, bool payload, struct fabric
     needs->heap_bytes = payload ? coll_gather_offset(&job->options, job->options.ranks) : 0;
 }
 
-/* Fills in where the rank is.  If NVLink is disabled, every rank is a node of its own. */
 static void leader_init(struct coll_rank *base)
 {
     struct leader_rank *r = of(base);
     const struct fabric *f = base->fabric;
-    r->peers = f->nvlink_disabled ? 1 : (uint32_t)coll_min(f->ranks_per_node, f->rank_count);
+    r->peers = coll_peers(f);
     r->nodes = f->rank_count / r->peers;
     r->node = f->rank / r->peers;
     r->leader = (uint16_t)(r->node * r->peers);
@@ -106,14 +103,9 @@ static void own_copy(struct leader_rank *r, uint64_t size_bytes)
 
 static int block_copy(struct leader_rank *r, uint32_t block, uint16_t peer)
 {
-    const struct fabric *f = r->base.fabric;
-    const uint64_t offset = f->payload ? coll_gather_offset(r->base.options, block) : 0;
-    const struct fabric_write write = { .target_offset = offset,
-                                        .charge_bytes = r->base.options->size_bytes,
-                                        .peer = peer,
-                                        .data = f->heap + offset,
-                                        .size_bytes = f->payload ? (uint32_t)r->base.options->size_bytes : 0,
-                                        .site = SITE_STREAM_COPY };
+    const struct coll_options *o = r->base.options;
+    const uint64_t offset = coll_gather_offset(o, block);
+    const struct fabric_write write = coll_write(r->base.fabric, offset, peer, offset, o->size_bytes, SITE_STREAM_COPY);
     return fabric_store(&r->worker, &write);
 }
 
@@ -240,10 +232,9 @@ static void leader_describe(const struct fabric_worker *w, char *text, size_t te
 
 static const struct worker_role leader_role = { .step = leader_step, .describe = leader_describe };
 
-static void leader_launch(struct coll_rank *base, uint32_t phase)
+static void leader_launch(struct coll_rank *base)
 {
     struct leader_rank *r = of(base);
-    (void)phase;
     r->part = GIVE;
     r->done = 0;
     r->in_kernel = false;

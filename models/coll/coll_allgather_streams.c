@@ -39,10 +39,8 @@ static struct streams_rank *of(const struct coll_rank *r) { return fabric_contai
 static const char *streams_refuse(const struct coll_options *o, const struct edges *edges, char *text, size_t text_size)
 {
     (void)edges;
-    if (o->algorithm == COLL_RING && o->ranks <= o->ranks_per_node && o->size_bytes) return NULL;
-    if (!o->size_bytes) snprintf(text, text_size, "size: expected a block of at least 1 byte, found 0");
-    else snprintf(text, text_size, "issue: copy: expected algorithm ring within a node, found another");
-    return text;
+    if (o->algorithm == COLL_RING && o->ranks <= o->ranks_per_node) return NULL;
+    KERNEL_REFUSE("issue: copy: expected algorithm ring within a node, found another");
 }
 
 static void streams_needs(const struct coll_job *job, bool payload, struct fabric_needs *needs)
@@ -51,8 +49,6 @@ static void streams_needs(const struct coll_job *job, bool payload, struct fabri
     needs->queue_depth = 1;
     needs->heap_bytes = payload ? coll_gather_offset(&job->options, job->options.ranks) : 0;
 }
-
-static void streams_init(struct coll_rank *base) { (void)base; }
 
 static uint64_t value_of(const struct coll_rank *base, uint32_t step)
 {
@@ -81,14 +77,8 @@ static int word_await(struct stream *s, uint32_t word, uint64_t value)
 static int block_copy(struct stream *s, const struct coll_rank *base, uint32_t step, uint16_t next)
 {
     const struct fabric *f = base->fabric;
-    const uint32_t block = (f->rank + f->rank_count - step) % f->rank_count;
-    const uint64_t offset = f->payload ? coll_gather_offset(base->options, block) : 0;
-    const struct fabric_write write = { .target_offset = offset,
-                                        .charge_bytes = base->options->size_bytes,
-                                        .peer = next,
-                                        .data = f->heap + offset,
-                                        .size_bytes = f->payload ? (uint32_t)base->options->size_bytes : 0,
-                                        .site = SITE_STREAM_COPY };
+    const uint64_t offset = coll_gather_offset(base->options, (f->rank + f->rank_count - step) % f->rank_count);
+    const struct fabric_write write = coll_write(f, offset, next, offset, base->options->size_bytes, SITE_STREAM_COPY);
     return fabric_store(&s->worker, &write);
 }
 
@@ -160,10 +150,9 @@ static const struct worker_role second_role = { .step = second_step, .describe =
 
 static const struct worker_role first_role = { .step = first_step, .describe = streams_describe };
 
-static void streams_launch(struct coll_rank *base, uint32_t phase)
+static void streams_launch(struct coll_rank *base)
 {
     struct streams_rank *r = of(base);
-    (void)phase;
     r->first = r->second = (struct stream){ 0 };
     coll_worker_add(base, &r->first.worker, &first_role, 0, STREAM_WARPS);
     coll_worker_add(base, &r->second.worker, &second_role, 1, STREAM_WARPS);
@@ -184,7 +173,6 @@ const struct coll_kernel_ops coll_allgather_streams = {
     .rank_bytes = sizeof(struct streams_rank),
     .refuse = streams_refuse,
     .needs = streams_needs,
-    .init = streams_init,
     .fill = coll_gather_fill,
     .launch = streams_launch,
     .traffic = streams_traffic,

@@ -61,14 +61,8 @@ static int stream_post(struct stream *s, const struct edges *e)
 {
     const struct fabric *f = s->worker.fabric;
     const uint16_t target = e->target[s->next];
-    const uint32_t size_bytes = e->size_bytes[s->next];
-    const struct fabric_write write = {
-        .target_offset = f->payload ? received_offset(e, target) + e->target_offset[s->next] : 0,
-        .charge_bytes = size_bytes,
-        .peer = target,
-        .data = f->payload ? f->heap + s->offset : NULL,
-        .size_bytes = f->payload ? size_bytes : 0,
-    };
+    const uint64_t to = received_offset(e, target) + e->target_offset[s->next];
+    const struct fabric_write write = coll_write(f, s->offset, target, to, e->size_bytes[s->next], SITE_NONE);
     const struct fabric_signal signal = { .value = 1, .word = WORD_RDMA, .peer = target, .add = true };
     return fabric_put(&s->worker, &write, &signal);
 }
@@ -175,16 +169,14 @@ static uint32_t storer_part(const struct storer *s, const struct edges *e)
 
 static int storer_message(struct storer *s, const struct edges *e)
 {
-    const struct fabric *f = s->worker.fabric;
     const uint16_t target = e->target[s->next];
     const uint64_t size_bytes = e->size_bytes[s->next];
     const uint32_t parts = parts_of(s->rank->base.options, (uint32_t)size_bytes), part = storer_part(s, e);
     if (part == parts) return 0;
     assert(part < parts && parts <= s->rank->base.options->num_sms);
     const uint64_t begin = size_bytes * part / parts, end = size_bytes * (part + 1) / parts;
-    const uint64_t to = f->payload ? received_offset(e, target) + e->target_offset[s->next] + begin : 0;
-    const int rc = coll_store_some(&s->worker, target, f->payload ? f->heap + s->offset + begin : NULL, to, end - begin,
-                                   &s->stored);
+    const uint64_t to = received_offset(e, target) + e->target_offset[s->next] + begin;
+    const int rc = coll_store_some(&s->worker, s->offset + begin, target, to, end - begin, &s->stored);
     if (rc || s->stored < end - begin) return rc ? rc : -EINPROGRESS;
     const struct fabric_signal signal = { .value = 1, .word = WORD_STORED, .peer = target, .add = true };
     return fabric_signal(&s->worker, &signal);
@@ -220,13 +212,6 @@ static void storer_describe(const struct fabric_worker *w, char *text, size_t te
 static const struct worker_role storer_role = { .step = storer_step, .describe = storer_describe };
 
 /* ---- a rank ---- */
-
-static const char *alltoallv_refuse(const struct coll_options *o, const struct edges *e, char *text, size_t text_size)
-{
-    if (e->ranks == o->ranks) return NULL;
-    snprintf(text, text_size, "matrix: expected num-ranks %u endpoints, found %u", o->ranks, e->ranks);
-    return text;
-}
 
 static void alltoallv_needs(const struct coll_job *job, bool payload, struct fabric_needs *needs)
 {
@@ -278,11 +263,10 @@ static bool stores_any(const struct alltoallv_rank *r)
     return false;
 }
 
-static void alltoallv_launch(struct coll_rank *base, uint32_t phase)
+static void alltoallv_launch(struct coll_rank *base)
 {
     struct alltoallv_rank *r = of(base);
     const uint32_t first = r->edges->first[base->fabric->rank];
-    (void)phase;
     r->stream = (struct stream){ .next = first, .end = r->edges->first[base->fabric->rank + 1], .done = first };
     coll_worker_add(base, &r->stream.worker, &stream_role, 0, 1);
     for (uint32_t kind = 0; kind < 2; kind++)
@@ -333,7 +317,6 @@ const struct coll_kernel_ops coll_alltoallv = {
     .phase = (const char *const[]){ "alltoallv", NULL },
     .overlap = (const char *const[]){ "alltoallv_overlap" },
     .rank_bytes = sizeof(struct alltoallv_rank),
-    .refuse = alltoallv_refuse,
     .needs = alltoallv_needs,
     .init = alltoallv_init,
     .fill = coll_messages_fill,

@@ -13,12 +13,13 @@ struct coll_kernel_ops {
     const char *const *phase;   /* names of the kernel's phases; NULL after the last */
     const char *const *overlap; /* the names while arithmetic runs; NULL: the kernel never runs beside it */
     size_t rank_bytes;          /* size of the kernel's rank struct, which begins with a struct coll_rank */
+    /* What the kernel refuses besides coll_options_refuse(); NULL: nothing. */
     const char *(*refuse)(const struct coll_options *o, const struct edges *edges, char *text, size_t text_size);
     void (*needs)(const struct coll_job *job, bool payload, struct fabric_needs *needs);
-    void (*init)(struct coll_rank *r);
-    void (*fill)(struct coll_rank *r);                   /* makes this iteration's inputs, at a time when no rank reads
-                                                          * or writes them */
-    void (*launch)(struct coll_rank *r, uint32_t phase); /* adds the workers of a phase */
+    void (*init)(struct coll_rank *r);   /* NULL: zeroed memory is right */
+    void (*fill)(struct coll_rank *r);   /* makes this iteration's inputs, at a time when no rank reads or writes
+                                          * them */
+    void (*launch)(struct coll_rank *r); /* adds the workers of r->phase */
     void (*traffic)(const struct coll_rank *r, uint32_t phase, struct kernel_traffic *traffic);
     uint32_t (*outputs)(struct coll_rank *r, struct kernel_tensor *tensor, uint32_t max);
     uint32_t (*check)(const struct coll_rank *r, char *text, size_t text_size);
@@ -51,6 +52,7 @@ struct coll_rank {
     const struct coll_options *options;
     const struct coll_job *job;
     struct fabric *fabric;
+    uint32_t phase;     /* of the kernel's own phases, the one that was launched last */
     uint32_t iteration; /* from 1 */
     uint32_t turn;      /* how often the kernel's phases were launched: once an iteration, twice if they also run with
                          * arithmetic */
@@ -100,16 +102,26 @@ uint64_t coll_pattern_check(const uint8_t *data, uint64_t size_bytes, uint32_t r
  * if none differs. */
 uint64_t coll_sum_check(const struct coll_rank *r, const uint8_t *found, uint64_t size_bytes, uint32_t place);
 
-/* Stores the next bytes of source, at most COLL_CHUNK_BYTES, from *done on, and advances *done.  source is NULL if
- * there is no payload.  Does nothing if all size_bytes are stored. */
-int coll_store_some(struct fabric_worker *w, uint16_t peer, const uint8_t *source, uint64_t target_offset,
-                    uint64_t size_bytes, uint64_t *done);
+/* A write of bytes from one place of this rank's heap to a place of the peer's. */
+struct fabric_write coll_write(const struct fabric *f, uint64_t from, uint16_t peer, uint64_t to, uint64_t size_bytes,
+                               enum site site);
+/* Stores the next bytes, at most COLL_CHUNK_BYTES, of those that coll_write() writes, from *done on, and advances
+ * *done.  Does nothing if all size_bytes are stored. */
+int coll_store_some(struct fabric_worker *w, uint64_t from, uint16_t peer, uint64_t to, uint64_t size_bytes,
+                    uint64_t *done);
 
 /* The step of a worker whose store or put returned rc, and which has more to do. */
 static inline enum worker_step coll_step_of(int rc)
 {
     assert(rc == 0 || rc == -EAGAIN || rc == -EINPROGRESS);
     return rc == -EAGAIN ? WORKER_WAIT : WORKER_MORE;
+}
+
+/* How many ranks a node of the fabric has.  If NVLink is disabled, every rank is a node of its own. */
+static inline uint32_t coll_peers(const struct fabric *f)
+{
+    const uint32_t most = f->ranks_per_node < f->rank_count ? f->ranks_per_node : f->rank_count;
+    return f->nvlink_disabled ? 1 : most;
 }
 
 static inline uint64_t coll_min(uint64_t a, uint64_t b) { return a < b ? a : b; }

@@ -125,14 +125,13 @@ static void nccl_needs(const struct coll_job *job, bool payload, struct fabric_n
     needs->heap_bytes = payload ? last->heap_end : 0;
 }
 
-/* Fills in the rank.  If NVLink is disabled, every rank is a node of its own. */
 static void nccl_init(struct coll_rank *base)
 {
     struct nccl_rank *r = of(base);
     const struct fabric *f = base->fabric;
     operations_make(base->options, r->op,
                     kernel_keep(base, OPERATIONS, works_most(base->options) * sizeof(struct nccl_work)));
-    r->peers = f->nvlink_disabled ? 1 : (uint32_t)coll_min(f->ranks_per_node, f->rank_count);
+    r->peers = coll_peers(f);
     r->nodes = f->rank_count / r->peers;
     for (uint32_t i = 0; i < operations_of(base->options); i++)
         r->block[i] = kernel_keep(base, r->op[i].plan->channels, BLOCKS_A_CHANNEL * sizeof r->block[i][0]);
@@ -181,9 +180,10 @@ static void block_launch(struct nccl_rank *r, uint32_t phase, uint32_t channel, 
     if (!b->done) nccl_block_add(b, warps_of(b));
 }
 
-static void nccl_launch(struct coll_rank *base, uint32_t phase)
+static void nccl_launch(struct coll_rank *base)
 {
     struct nccl_rank *r = of(base);
+    const uint32_t phase = base->phase;
     const struct nccl_plan *p = r->op[phase].plan;
     base->launch.site = SITE_NCCL_KERNEL;
     for (uint32_t c = 0; c < p->channels; c++) {

@@ -225,7 +225,6 @@ static const struct worker_role half_role = { .step = half_step, .describe = hal
 
 static const char *messages_refuse(const struct coll_options *o, const struct edges *e, char *text, size_t text_size)
 {
-    if (e->ranks != o->ranks) KERNEL_REFUSE("matrix: expected num-ranks %u endpoints, found %u", o->ranks, e->ranks);
     if (o->ranks > o->ranks_per_node)
         KERNEL_REFUSE("issue: expected nccl within a node, found %u nodes", o->ranks / o->ranks_per_node);
     for (uint32_t s = 0; s < e->ranks; s++)
@@ -342,10 +341,9 @@ static void messages_init(struct coll_rank *base)
     for (uint32_t i = 0; i < 4; i++) r->given[i / 2][i % 2] = (struct site_given){ .size = { 1, 0, i % 2, r->places } };
 }
 
-static void messages_launch(struct coll_rank *base, uint32_t phase)
+static void messages_launch(struct coll_rank *base)
 {
     struct messages_rank *r = of(base);
-    (void)phase;
     base->launch.site = SITE_NCCL_KERNEL;
     for (uint32_t i = 0; i < r->halves; i++) {
         struct half *h = &r->half[i];

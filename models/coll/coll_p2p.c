@@ -34,11 +34,10 @@ struct p2p_rank {
     struct coll_rank base;
     struct fabric_worker worker;
     struct p2p_part *part; /* [num_sms] */
-    uint32_t phase;
-    uint32_t begun, done; /* how many messages have begun; how many are done.  put_signal: how many are sent; how many
-                           * are received */
-    uint64_t stored;      /* how many bytes of the current message are stored */
-    bool first;           /* this rank is the first one of its pair */
+    uint32_t begun, done;  /* how many messages have begun; how many are done.  put_signal: how many are sent; how many
+                            * are received */
+    uint64_t stored;       /* how many bytes of the current message are stored */
+    bool first;            /* this rank is the first one of its pair */
     uint16_t peer;
 };
 
@@ -49,11 +48,10 @@ static uint64_t block_offset(const struct coll_options *o, uint32_t block) { ret
 static const char *p2p_refuse(const struct coll_options *o, const struct edges *edges, char *text, size_t text_size)
 {
     (void)edges;
-    const bool pairs = o->ranks >= 2 && o->ranks % 2 == 0, near = o->ranks <= o->ranks_per_node;
-    if (pairs && (near || o->issue != COLL_BY_COPY)) return NULL;
-    if (pairs) snprintf(text, text_size, "issue: expected host or nccl between nodes, found copy");
-    else snprintf(text, text_size, "num-ranks: expected pairs for p2p, found %u", o->ranks);
-    return text;
+    if (o->ranks < 2 || o->ranks % 2) KERNEL_REFUSE("num-ranks: expected pairs for p2p, found %u", o->ranks);
+    if (o->ranks > o->ranks_per_node && o->issue == COLL_BY_COPY)
+        KERNEL_REFUSE("issue: expected host or nccl between nodes, found copy");
+    return NULL;
 }
 
 static void p2p_needs(const struct coll_job *job, bool payload, struct fabric_needs *needs)
@@ -96,18 +94,13 @@ static int message_put(struct p2p_rank *r, uint32_t block, const struct fabric_s
 {
     const struct coll_options *o = r->base.options;
     const struct fabric *f = r->base.fabric;
-    const uint8_t *source = f->payload ? f->heap : NULL;
-    const uint64_t target = f->payload ? block_offset(o, block) : 0;
+    const uint64_t to = block_offset(o, block);
     if (fabric_path(f, r->peer) == FABRIC_RDMA) {
-        const struct fabric_write write = { .target_offset = target,
-                                            .charge_bytes = o->size_bytes,
-                                            .peer = r->peer,
-                                            .site = o->issue == COLL_BY_HOST ? SITE_HOST_PUT : SITE_NONE,
-                                            .data = source,
-                                            .size_bytes = f->payload ? (uint32_t)o->size_bytes : 0 };
+        const enum site site = o->issue == COLL_BY_HOST ? SITE_HOST_PUT : SITE_NONE;
+        const struct fabric_write write = coll_write(f, 0, r->peer, to, o->size_bytes, site);
         return fabric_put(&r->worker, &write, signal);
     }
-    const int rc = coll_store_some(&r->worker, r->peer, source, target, o->size_bytes, &r->stored);
+    const int rc = coll_store_some(&r->worker, 0, r->peer, to, o->size_bytes, &r->stored);
     if (rc || r->stored < o->size_bytes) return rc ? rc : -EINPROGRESS;
     const int signalled = signal ? fabric_signal(&r->worker, signal) : 0;
     if (signalled == 0) r->stored = 0;
@@ -132,13 +125,8 @@ static enum worker_step copy_step(struct fabric_worker *w)
 {
     struct p2p_rank *r = fabric_container_of(w, struct p2p_rank, worker);
     const struct coll_options *o = r->base.options;
-    const struct fabric *f = w->fabric;
-    const struct fabric_write write = { .target_offset = f->payload ? block_offset(o, BLOCK_PUT) : 0,
-                                        .charge_bytes = o->size_bytes,
-                                        .peer = r->peer,
-                                        .data = f->payload ? f->heap : NULL,
-                                        .size_bytes = f->payload ? (uint32_t)o->size_bytes : 0,
-                                        .site = SITE_COPY_ENGINE };
+    const struct fabric_write write =
+        coll_write(w->fabric, 0, r->peer, block_offset(o, BLOCK_PUT), o->size_bytes, SITE_COPY_ENGINE);
     if (r->done) return WORKER_DONE;
     const int rc = fabric_store(w, &write);
     if (rc == 0) r->begun = r->done = 1;
@@ -149,13 +137,11 @@ static enum worker_step part_step(struct fabric_worker *w)
 {
     struct p2p_part *p = fabric_container_of(w, struct p2p_part, worker);
     const struct coll_options *o = p->rank->base.options;
-    const struct fabric *f = w->fabric;
     const uint64_t begin = o->size_bytes * w->index / o->num_sms, end = o->size_bytes * (w->index + 1) / o->num_sms;
-    const uint64_t to = f->payload ? block_offset(o, BLOCK_PUT) + begin : 0;
     assert(w->index < o->num_sms && p->stored <= end - begin);
     if (p->stored == end - begin) return WORKER_DONE;
-    return coll_step_of(
-        coll_store_some(w, p->rank->peer, f->payload ? f->heap + begin : NULL, to, end - begin, &p->stored));
+    const uint64_t to = block_offset(o, BLOCK_PUT) + begin;
+    return coll_step_of(coll_store_some(w, begin, p->rank->peer, to, end - begin, &p->stored));
 }
 
 static void part_describe(const struct fabric_worker *w, char *text, size_t text_size)
@@ -225,7 +211,7 @@ static enum worker_step stream_step(struct p2p_rank *r, bool get, uint32_t in_fl
     const uint32_t messages = r->base.options->messages;
     const uint64_t before = (uint64_t)(r->base.turn - 1) * messages;
     for (uint32_t posts = 0; r->done < messages;) {
-        const bool answered = is_answered(r->base.options, r->phase);
+        const bool answered = is_answered(r->base.options, r->base.phase);
         if (r->begun == messages || r->begun - r->done == in_flight) {
             if (answered && fabric_load(r->base.fabric, WORD_WINDOW) < before + r->begun) return WORKER_WAIT;
             const int rc = fabric_flush(&r->worker, r->peer, 0);
@@ -245,7 +231,7 @@ static enum worker_step p2p_step(struct fabric_worker *w)
 {
     struct p2p_rank *r = fabric_container_of(w, struct p2p_rank, worker);
     const uint32_t in_flight = r->base.options->in_flight;
-    switch (r->phase) {
+    switch (r->base.phase) {
     case PHASE_PUT: return stream_step(r, false, 1);
     case PHASE_PUT_SIGNAL: return round_step(r);
     case PHASE_GET: return stream_step(r, true, 1);
@@ -261,7 +247,7 @@ static const char *const overlap_name[] = { "put_overlap", "put_signal_overlap",
 static void p2p_describe(const struct fabric_worker *w, char *text, size_t text_size)
 {
     const struct p2p_rank *r = fabric_container_of(w, const struct p2p_rank, worker);
-    snprintf(text, text_size, "%s with rank %u: message %u begun, %u done, of %u", phase_name[r->phase], r->peer,
+    snprintf(text, text_size, "%s with rank %u: message %u begun, %u done, of %u", phase_name[r->base.phase], r->peer,
              r->begun, r->done, r->base.options->messages);
 }
 
@@ -271,10 +257,10 @@ static const struct worker_role copy_role = { .step = copy_step, .describe = p2p
 
 static const struct worker_role answer_role = { .step = answer_step, .describe = p2p_describe };
 
-static void p2p_launch(struct coll_rank *base, uint32_t phase)
+static void p2p_launch(struct coll_rank *base)
 {
     struct p2p_rank *r = of(base);
-    r->phase = phase;
+    const uint32_t phase = base->phase;
     r->begun = r->done = 0;
     r->stored = 0;
     if (phase && base->options->issue != COLL_BY_KERNEL) {

@@ -81,22 +81,27 @@ uint64_t coll_block_bytes(const struct coll_options *o)
 
 enum { LINE_BYTES = 128 };
 
+struct fabric_write coll_write(const struct fabric *f, uint64_t from, uint16_t peer, uint64_t to, uint64_t size_bytes,
+                               enum site site)
+{
+    struct fabric_write write = { .charge_bytes = size_bytes, .peer = peer, .site = (uint8_t)site };
+    if (f->payload) {
+        write.target_offset = to;
+        write.data = f->heap + from;
+        write.size_bytes = (uint32_t)size_bytes;
+    }
+    return write;
+}
+
 /* Each warp stores one piece of the chunk. */
-int coll_store_some(struct fabric_worker *w, uint16_t peer, const uint8_t *source, uint64_t target_offset,
-                    uint64_t size_bytes, uint64_t *done)
+int coll_store_some(struct fabric_worker *w, uint64_t from, uint16_t peer, uint64_t to, uint64_t size_bytes,
+                    uint64_t *done)
 {
     assert(*done <= size_bytes);
     const uint64_t chunk = coll_min(size_bytes - *done, COLL_CHUNK_BYTES);
     if (!chunk) return 0;
-    const struct fabric_write write = {
-        .target_offset = source ? target_offset + *done : 0,
-        .charge_bytes = chunk,
-        .peer = peer,
-        .data = source ? source + *done : NULL,
-        .size_bytes = source ? (uint32_t)chunk : 0,
-        .site = SITE_NCCL_STORE,
-        .rows = (uint8_t)coll_min(w->warps, (chunk + LINE_BYTES - 1) / LINE_BYTES),
-    };
+    struct fabric_write write = coll_write(w->fabric, from + *done, peer, to + *done, chunk, SITE_NCCL_STORE);
+    write.rows = (uint8_t)coll_min(w->warps, (chunk + LINE_BYTES - 1) / LINE_BYTES);
     const int rc = fabric_store(w, &write);
     if (rc == 0) *done += chunk;
     return rc;
