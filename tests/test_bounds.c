@@ -224,6 +224,30 @@ TEST("bounds, shares and sums of random cases")
     CU_ASSERT_TRUE(ran >= CASES / 2);
 }
 
+/* How often a cause is named, and how often it is not. */
+struct naming {
+    uint32_t named, others;
+};
+
+/* Predicts a case with and without a cause.  Where the cause is named, a phase without it must take less than `most` of
+ * its time; where it is not, more than `least`. */
+static void named_holds(struct naming *count, const char *with, const char *without, const char *cause, double most,
+                        double least)
+{
+    g_autoptr(record) whole = predicted(with);
+    g_autoptr(record) less = predicted(without);
+    g_autoptr(GPtrArray) phases = compare_phases(whole);
+    for (guint p = 0; p < phases->len; p++) {
+        const char *phase = g_ptr_array_index(phases, p), *bottleneck = word(whole, phase, "bottleneck");
+        const double ratio = number(less, phase, "time_us_max") / number(whole, phase, "time_us_max");
+        const bool named = strcmp(bottleneck, cause) == 0;
+        if (!*bottleneck) continue;
+        held(named ? ratio < most : ratio > least, with, phase, named ? "not the cause" : "the cause is not named");
+        count->named += named;
+        count->others += !named;
+    }
+}
+
 /* If ranks that begin late are named, the phase must take about half as long or less where all begin at once.  If they
  * are not, it must take more. */
 TEST("ranks that begin late")
@@ -233,25 +257,13 @@ TEST("ranks that begin late")
                                          "cluster=h200 kernel=one-sided num-ranks=8 num-tokens=64",
                                          "cluster=h100-cx7 kernel=normal cached=true num-ranks=16 num-tokens=64" };
     static const char *const arrivals[] = { "exp:100us", "uniform:400us", "uniform:10us" };
-    uint32_t late = 0, others = 0;
+    struct naming late = { 0 };
     for (size_t i = 0; i < G_N_ELEMENTS(cases) * G_N_ELEMENTS(arrivals); i++) {
         const char *text = cases[i / G_N_ELEMENTS(arrivals)], *arrival = arrivals[i % G_N_ELEMENTS(arrivals)];
         g_autofree char *delayed = g_strdup_printf("%s arrival=%s", text, arrival);
-        g_autoptr(record) at_once = predicted(text);
-        g_autoptr(record) apart = predicted(delayed);
-        g_autoptr(GPtrArray) phases = compare_phases(apart);
-        for (guint p = 0; p < phases->len; p++) {
-            const char *phase = g_ptr_array_index(phases, p);
-            const double ratio = number(at_once, phase, "time_us_max") / number(apart, phase, "time_us_max");
-            const bool named = strcmp(word(apart, phase, "bottleneck"), COMPARE_LATE) == 0;
-            if (!*word(apart, phase, "bottleneck")) continue;
-            held(named ? ratio < 0.6 : ratio > 0.4, delayed, phase,
-                 named ? "not late ranks" : "late ranks are not named");
-            late += named;
-            others += !named;
-        }
+        named_holds(&late, delayed, text, COMPARE_LATE, 0.6, 0.4);
     }
-    CU_ASSERT(late >= 8 && others >= 8);
+    CU_ASSERT(late.named >= 8 && late.others >= 8);
 }
 
 /* A kernel that meets no other rank is as long, and bound by the same part, whenever its rank begins. */
@@ -293,26 +305,15 @@ TEST("the timeout of ranks that do not answer")
                                          "cluster=h200 num-ranks=8 num-tokens=128 fail=2@combine launch=stream",
                                          "cluster=h200 num-ranks=8 num-tokens=128 fail=2@combine launch=loop" };
     static const unsigned timeouts_us[] = { 1000, 400, 200 }; /* half of less masks ranks that live */
-    uint32_t timeout = 0, others = 0;
+    struct naming timeout = { 0 };
     for (size_t i = 0; i < G_N_ELEMENTS(cases) * G_N_ELEMENTS(timeouts_us); i++) {
         const char *at = cases[i / G_N_ELEMENTS(timeouts_us)];
         const unsigned us = timeouts_us[i % G_N_ELEMENTS(timeouts_us)];
         g_autofree char *text = g_strdup_printf("%s mask-timeout=%uus", at, us);
         g_autofree char *less = g_strdup_printf("%s mask-timeout=%uus", at, us / 2);
-        g_autoptr(record) whole = predicted(text);
-        g_autoptr(record) half = predicted(less);
-        g_autoptr(GPtrArray) phases = compare_phases(whole);
-        for (guint p = 0; p < phases->len; p++) {
-            const char *phase = g_ptr_array_index(phases, p);
-            const double ratio = number(half, phase, "time_us_max") / number(whole, phase, "time_us_max");
-            const bool named = strcmp(word(whole, phase, "bottleneck"), COMPARE_TIMEOUT) == 0;
-            held(named ? ratio < 0.76 : ratio > 0.7, text, phase,
-                 named ? "not the timeout" : "the timeout is not named");
-            timeout += named;
-            others += !named;
-        }
+        named_holds(&timeout, text, less, COMPARE_TIMEOUT, 0.76, 0.7);
     }
-    CU_ASSERT(timeout >= 8 && others >= 8);
+    CU_ASSERT(timeout.named >= 8 && timeout.others >= 8);
 }
 
 /* Whether `part` is the planted one, under any of the names that results give it. */

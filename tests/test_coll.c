@@ -299,22 +299,22 @@ TEST("what is refused")
 /* Returns the time of a phase's slowest rank.  A kernel takes 1 us to launch.  support_cluster's NIC moves 10 GB/s.  In
  * addition, a put takes 100 ns to post, 100 ns for the doorbell, 1 us to fetch, 1 us in the network, 1 us to deliver,
  * 100 ns to poll, and 10 ns a step. */
-static uint64_t phase_ps(const struct coll_job *job, const struct cluster *cluster, const char *name)
+static double phase_us(const struct coll_options *o, const struct edges *edges, const struct cluster *cluster,
+                       const char *name)
 {
+    const struct coll_job job = job_make(o, edges);
     struct job_sim sim;
     uint64_t time_ps = 0;
-    job_sim_init(&sim, &job->job, cluster, false, false);
-    for (uint32_t phase = 0; phase < kernel_phase_count(&job->job); phase++) {
+    job_sim_init(&sim, &job.job, cluster, false, false);
+    for (uint32_t phase = 0; phase < kernel_phase_count(&job.job); phase++) {
         job_sim_run(&sim, phase);
-        for (uint32_t r = 0; r < job->job.ranks; r++)
-            if (strcmp(kernel_phase_name(&job->job, phase), name) == 0 && sim.time_ps[r] > time_ps)
+        for (uint32_t r = 0; r < o->ranks; r++)
+            if (strcmp(kernel_phase_name(&job.job, phase), name) == 0 && sim.time_ps[r] > time_ps)
                 time_ps = sim.time_ps[r];
     }
     job_sim_clear(&sim);
-    return time_ps;
+    return (double)time_ps / (double)PS_PER_US;
 }
-
-static double us(uint64_t ps) { return (double)ps / (double)PS_PER_US; }
 
 /* Two ranks of one node.  The leader's host waits after its copy, after the barrier of leaders, after the gets and
  * after the copies to the other rank.  The other rank's host waits once more at the end.  That makes five waits.  Eight
@@ -327,18 +327,17 @@ TEST("times of a leader's all-gather")
     o.algorithm = COLL_LEADER;
     o.issue = COLL_BY_COPY;
     o.size_bytes = 64;
-    const struct coll_job job = job_make(&o, NULL);
     cluster.calls.copy_rate_bps = 800000000000;
     cluster.calls.copy_ps = 2 * PS_PER_US;
-    const double least = us(phase_ps(&job, &cluster, "allgather"));
+    const double least = phase_us(&o, NULL, &cluster, "allgather");
     cluster.calls.wait_ps = 3 * PS_PER_US;
-    CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&job, &cluster, "allgather")), least + 5 * 3, 0.001);
+    CU_ASSERT_DOUBLE_EQUAL(phase_us(&o, NULL, &cluster, "allgather"), least + 5 * 3, 0.001);
     cluster.calls.copy_ps = 3 * PS_PER_US;
-    CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&job, &cluster, "allgather")), least + 5 * 3 + 8, 0.001);
+    CU_ASSERT_DOUBLE_EQUAL(phase_us(&o, NULL, &cluster, "allgather"), least + 5 * 3 + 8, 0.001);
     /* Calls delay three copies: a rank's own block to the leader, and two to the other rank.  One of these waits 3 us
      * anyway. */
     cluster.calls.copy_peer_call_ps = 5 * PS_PER_US;
-    CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&job, &cluster, "allgather")), least + 5 * 3 + 8 + 5 + 2 * 5 - 3, 0.1);
+    CU_ASSERT_DOUBLE_EQUAL(phase_us(&o, NULL, &cluster, "allgather"), least + 5 * 3 + 8 + 5 + 2 * 5 - 3, 0.1);
 }
 
 TEST("times of puts and gets")
@@ -347,19 +346,16 @@ TEST("times of puts and gets")
     struct coll_options o = options_of(COLL_P2P, 2, 1);
     o.size_bytes = 100000; /* 10 us on the wire */
     o.messages = 1;
-    const struct coll_job one = job_make(&o, NULL);
-    o.messages = 64;
-    o.in_flight = 64;
-    const struct coll_job many = job_make(&o, NULL);
     /* A put takes launch, post and doorbell, fetch, network, the bytes, delivery, and the network for the
      * acknowledgement. */
-    CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&one, &cluster, "put")), 1 + 0.2 + 1 + 1 + 10 + 1 + 1, 1.3);
+    CU_ASSERT_DOUBLE_EQUAL(phase_us(&o, NULL, &cluster, "put"), 1 + 0.2 + 1 + 1 + 10 + 1 + 1, 1.3);
     /* A get takes launch, post and doorbell, fetch and network for the question; then the peer's fetch, network, the
      * bytes and delivery for the answer. */
-    CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&one, &cluster, "get")), 1 + 0.2 + 1 + 1 + 1 + 1 + 10 + 1, 1.3);
+    CU_ASSERT_DOUBLE_EQUAL(phase_us(&o, NULL, &cluster, "get"), 1 + 0.2 + 1 + 1 + 1 + 1 + 10 + 1, 1.3);
     /* A stream takes the time of all its bytes in turn.  The other times above count once, for the first message. */
-    CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&many, &cluster, "put_stream")), 640 + 5.2, 6);
-    CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&many, &cluster, "get_stream")), 640 + 6.2, 6);
+    o.messages = o.in_flight = 64;
+    CU_ASSERT_DOUBLE_EQUAL(phase_us(&o, NULL, &cluster, "put_stream"), 640 + 5.2, 6);
+    CU_ASSERT_DOUBLE_EQUAL(phase_us(&o, NULL, &cluster, "get_stream"), 640 + 6.2, 6);
 }
 
 /* A get within a node takes in proportion to its bytes, however many. */
@@ -369,11 +365,9 @@ TEST("times of long gets")
     struct coll_options o = options_of(COLL_P2P, 2, 2);
     o.messages = 1;
     o.size_bytes = 16 << 20;
-    const struct coll_job short_one = job_make(&o, NULL);
+    const double short_us = phase_us(&o, NULL, &cluster, "get");
     o.size_bytes = 256 << 20;
-    const struct coll_job long_one = job_make(&o, NULL);
-    const double short_us = us(phase_ps(&short_one, &cluster, "get"));
-    CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&long_one, &cluster, "get")) / short_us, 16, 0.05);
+    CU_ASSERT_DOUBLE_EQUAL(phase_us(&o, NULL, &cluster, "get") / short_us, 16, 0.05);
 }
 
 /* Eight pieces of 512 KiB between two nodes.  Where two may be in flight, there are four bursts.  Each waits until the
@@ -385,12 +379,10 @@ TEST("bursts of an all-gather")
     o.algorithm = COLL_HYBRID;
     o.size_bytes = 4 << 20;
     o.in_flight = 8;
-    const struct coll_job one = job_make(&o, NULL);
-    o.in_flight = 2;
-    const struct coll_job four = job_make(&o, NULL);
     cluster.network.latency_ps = 100 * PS_PER_US;
-    const double one_us = us(phase_ps(&one, &cluster, "allgather"));
-    CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&four, &cluster, "allgather")) - one_us, 3 * 203, 50);
+    const double one_us = phase_us(&o, NULL, &cluster, "allgather");
+    o.in_flight = 2;
+    CU_ASSERT_DOUBLE_EQUAL(phase_us(&o, NULL, &cluster, "allgather") - one_us, 3 * 203, 50);
 }
 
 /* Eight GPUs with a link for each pair.  Rings that all go from each rank to the next use one link of a GPU.  Eight
@@ -404,11 +396,9 @@ TEST("rings in a mesh")
     o.size_bytes = 4 << 20;
     o.protocol = COLL_SIMPLE;
     o.num_sms = o.nccl.channels = 8;
-    const struct coll_job next = job_make(&o, NULL);
+    const double next_us = phase_us(&o, NULL, &cluster, "reducescatter");
     o.nccl.mesh = true;
-    const struct coll_job mesh = job_make(&o, NULL);
-    const double next_us = us(phase_ps(&next, &cluster, "reducescatter"));
-    CU_ASSERT_DOUBLE_EQUAL(next_us / us(phase_ps(&mesh, &cluster, "reducescatter")), 4, 0.4);
+    CU_ASSERT_DOUBLE_EQUAL(next_us / phase_us(&o, NULL, &cluster, "reducescatter"), 4, 0.4);
 }
 
 /* Each of seven workers begins with another peer, so a GPU sends by all its links: 29.4 MB at 100 GB/s. */
@@ -421,8 +411,7 @@ TEST("the hybrid all-gather in a mesh")
     o.algorithm = COLL_HYBRID;
     o.size_bytes = 4 << 20;
     o.num_sms = 7;
-    const struct coll_job job = job_make(&o, NULL);
-    CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&job, &cluster, "allgather")), 294, 40);
+    CU_ASSERT_DOUBLE_EQUAL(phase_us(&o, NULL, &cluster, "allgather"), 294, 40);
 }
 
 /* MPI's peer answers each window of messages.  The next window is sent after the answer, which travels like a signal
@@ -433,17 +422,16 @@ TEST("windows of MPI")
     struct coll_options o = options_of(COLL_P2P, 2, 1);
     o.size_bytes = 1000;
     o.messages = o.in_flight = 64;
+    const double puts_us = phase_us(&o, NULL, &cluster, "put_stream");
     const struct coll_job puts = job_make(&o, NULL);
-    o.process = true;
-    const struct coll_job one = job_make(&o, NULL);
-    o.in_flight = 16;
-    const struct coll_job four = job_make(&o, NULL);
-    const double one_us = us(phase_ps(&one, &cluster, "put_stream")),
-                 four_us = us(phase_ps(&four, &cluster, "put_stream"));
-    CU_ASSERT_DOUBLE_EQUAL(one_us - us(phase_ps(&puts, &cluster, "put_stream")), 0.2 + 1 + 1 + 1 - 1, 1);
-    CU_ASSERT_DOUBLE_EQUAL(four_us - one_us, 3 * 2 * (1 + 1 + 1 + 0.2), 3);
-    CU_ASSERT_EQUAL(kernel_called(&one.job, 1), KERNEL_PROCESS);
     CU_ASSERT_EQUAL(kernel_called(&puts.job, 1), KERNEL_BARE);
+    o.process = true;
+    const double one_us = phase_us(&o, NULL, &cluster, "put_stream");
+    const struct coll_job one = job_make(&o, NULL);
+    CU_ASSERT_EQUAL(kernel_called(&one.job, 1), KERNEL_PROCESS);
+    o.in_flight = 16;
+    CU_ASSERT_DOUBLE_EQUAL(one_us - puts_us, 0.2 + 1 + 1 + 1 - 1, 1);
+    CU_ASSERT_DOUBLE_EQUAL(phase_us(&o, NULL, &cluster, "put_stream") - one_us, 3 * 2 * (1 + 1 + 1 + 0.2), 3);
 }
 
 /* NCCL's sockets send a message of 4 B before each message.  The queue pair sends that message first. */
@@ -454,18 +442,17 @@ TEST("sockets and flags")
     o.algorithm = COLL_TREE;
     o.protocol = COLL_LL;
     o.size_bytes = 1000;
-    const struct coll_job plain = job_make(&o, NULL);
+    const double plain_us = phase_us(&o, NULL, &cluster, "allreduce");
     o.sockets = true;
-    const struct coll_job sockets = job_make(&o, NULL);
-    const double plain_us = us(phase_ps(&plain, &cluster, "allreduce"));
-    const double more_us = us(phase_ps(&sockets, &cluster, "allreduce")) - plain_us;
+    const double more_us = phase_us(&o, NULL, &cluster, "allreduce") - plain_us;
     CU_ASSERT_DOUBLE_EQUAL(more_us, 2 * 0.2, 0.2); /* a post and a doorbell, once up the tree and once down */
     /* With LL's flags a message has 2000 B.  If ask_bytes is less, the message is asked for.  Its announcement takes 1
      * us and the question 1 us, once up the tree and once down. */
+    o.sockets = false;
     cluster.nic.ask_bytes = 2100;
-    CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&plain, &cluster, "allreduce")), plain_us, 0.001);
+    CU_ASSERT_DOUBLE_EQUAL(phase_us(&o, NULL, &cluster, "allreduce"), plain_us, 0.001);
     cluster.nic.ask_bytes = 1900;
-    CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&plain, &cluster, "allreduce")) - plain_us, 2 * 2, 0.5);
+    CU_ASSERT_DOUBLE_EQUAL(phase_us(&o, NULL, &cluster, "allreduce") - plain_us, 2 * 2, 0.5);
 }
 
 /* Arithmetic on an SM that also stores takes time from the stores.  On another SM it takes none. */
@@ -477,13 +464,11 @@ TEST("arithmetic beside")
     o.compute_ps = 500 * PS_PER_US;
     o.compute_sm_first = 8;
     o.compute_sms = 2;
-    const struct coll_job apart = job_make(&o, NULL);
+    const double alone = phase_us(&o, NULL, &cluster, "allgather");
+    CU_ASSERT_DOUBLE_EQUAL(phase_us(&o, NULL, &cluster, "compute"), 501, 0.1); /* launch 1 us + arithmetic 500 us */
+    CU_ASSERT_DOUBLE_EQUAL(phase_us(&o, NULL, &cluster, "allgather_overlap"), alone > 501 ? alone : 501, 2);
     o.compute_sm_first = 0;
-    const struct coll_job together = job_make(&o, NULL);
-    const double alone = us(phase_ps(&apart, &cluster, "allgather"));
-    CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&apart, &cluster, "compute")), 501, 0.1); /* launch 1 us + arithmetic 500 us */
-    CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&apart, &cluster, "allgather_overlap")), alone > 501 ? alone : 501, 2);
-    CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&together, &cluster, "allgather_overlap")), alone + 500, 10);
+    CU_ASSERT_DOUBLE_EQUAL(phase_us(&o, NULL, &cluster, "allgather_overlap"), alone + 500, 10);
 }
 
 /* Each endpoint has one port of 50 GB/s, and the latency between any two is 1 us.  The time must not be below the
@@ -510,8 +495,7 @@ TEST("bounds of all-to-allv")
         if (loads[i].bound_us > 0) CU_ASSERT_DOUBLE_EQUAL(bound_us, loads[i].bound_us, 1e-6);
         struct coll_options o = options_of(COLL_ALLTOALLV, loads[i].ranks, 1);
         o.in_flight = 64;
-        const struct coll_job job = job_make(&o, &edges);
-        const double took_us = us(phase_ps(&job, cluster, "alltoallv"));
+        const double took_us = phase_us(&o, &edges, cluster, "alltoallv");
         if (took_us > 1.02 * bound_us + 1) printf("\n      %s: %g us, bound %g\n", loads[i].spec, took_us, bound_us);
         CU_ASSERT(took_us >= bound_us && took_us <= 1.02 * bound_us + 1);
     }

@@ -34,10 +34,7 @@ static void run_suite(const struct cluster *cluster, uint32_t rank_count, uint32
         .ranks_per_node = ranks_per_node,
         .nvlink_disabled = nvlink_disabled,
         .payload = true,
-        .needs = { .heap_bytes = CONFORMANCE_HEAP_BYTES,
-                   .word_count = CONFORMANCE_WORDS,
-                   .queue_count = CONFORMANCE_QUEUES,
-                   .queue_depth = CONFORMANCE_DEPTH },
+        .needs = CONFORMANCE_NEEDS,
     };
     struct sim_world sim = { .world = world_new(cluster, &options), .rank_count = rank_count };
     CU_ASSERT_PTR_NOT_NULL_FATAL(sim.world);

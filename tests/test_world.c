@@ -21,7 +21,7 @@
 #include "tests/unit.h"
 
 enum { WORKERS_MAX = 64, OPERATIONS_MAX = 8, RANKS_MAX = 8, WORDS = 16 };
-enum verb { END, REST, STORE, PUT, PUT_SIGNAL, SIGNAL, ADD, TOUCH, WAIT, FLUSH, COPY, STAGE, SUM, CAST, LOOK };
+enum verb { END, REST, STORE, PUT, PUT_SIGNAL, SIGNAL, ADD, TOUCH, WAIT, FLUSH, COPY, SUM, CAST, LOOK };
 
 struct operation {
     enum verb verb;
@@ -104,28 +104,13 @@ static bool operation_play(struct player *p, const struct operation *o)
         .value = 1, .word = o->word, .peer = o->peer, .queue = o->queue, .warps = o->warps, .site = site
     };
     const struct fabric_work work = {
-        .kind = FABRIC_WORK_COPY,
+        .kind = o->verb == SUM    ? FABRIC_WORK_REDUCE
+                : o->verb == CAST ? FABRIC_WORK_CAST
+                                  : FABRIC_WORK_COPY,
         .warps = o->warps,
         .rows = o->rows,
         .read_bytes = o->size_bytes,
-        .write_bytes = o->places * o->size_bytes,
-        .site = site,
-    };
-    const struct fabric_work sum = {
-        .kind = FABRIC_WORK_REDUCE,
-        .warps = o->warps,
-        .rows = o->rows,
-        .read_bytes = o->size_bytes,
-        .write_bytes = o->size_bytes / 2,
-        .site = site,
-    };
-    const struct fabric_work cast = {
-        .kind = FABRIC_WORK_CAST, .rows = o->rows, .read_bytes = o->size_bytes, .site = site
-    };
-    const struct fabric_work stage = {
-        .kind = FABRIC_WORK_COPY,
-        .rows = 1,
-        .read_bytes = o->size_bytes,
+        .write_bytes = o->verb == SUM ? o->size_bytes / 2 : o->places * o->size_bytes,
         .site = site,
     };
     switch (o->verb) {
@@ -137,10 +122,9 @@ static bool operation_play(struct player *p, const struct operation *o)
     case TOUCH: fabric_signal_add(&p->worker, o->word, 0, SITE_NONE); return true;
     case WAIT: return fabric_load(p->worker.fabric, o->word) >= 1;
     case FLUSH: return fabric_flush(&p->worker, o->peer, o->queue) == 0;
-    case COPY: fabric_work(&p->worker, &work); return true;
-    case STAGE: fabric_work(&p->worker, &stage); return true;
-    case SUM: fabric_work(&p->worker, &sum); return true;
-    case CAST: fabric_work(&p->worker, &cast); return true;
+    case COPY:
+    case SUM:
+    case CAST: fabric_work(&p->worker, &work); return true;
     case LOOK: return byte_look(p);
     case END:
     case REST: break;
@@ -438,7 +422,7 @@ TEST("bulk copies")
 
 #define STAGE_ROW \
     { \
-        .verb = STAGE, .size_bytes = 1000, .loop = "bulk 1, to-shared" \
+        .verb = COPY, .rows = 1, .size_bytes = 1000, .loop = "bulk 1, to-shared" \
     }
 #define STAGED_TO(rank) \
     { \
