@@ -6,6 +6,7 @@
 #ifndef MODELS_KERNEL_H
 #define MODELS_KERNEL_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -53,6 +54,19 @@ struct kernel_launch {
                        * the last kernel that has `follows` unset */
 };
 
+/* Adds a worker to a launch whose list has room for it. */
+static inline void kernel_launch_add(struct kernel_launch *launch, struct fabric *fabric, struct fabric_worker *w,
+                                     const struct worker_role *role, uint32_t sm, uint32_t warps)
+{
+    assert(warps > 0 && warps <= UINT8_MAX);
+    w->fabric = fabric;
+    w->role = worker_role_number(&fabric->roles, role);
+    w->index = launch->worker_count;
+    w->sm = (uint16_t)sm;
+    w->warps = (uint8_t)warps;
+    launch->worker[launch->worker_count++] = w;
+}
+
 /* What a rank moved in a phase of its last iteration, in the units of the family's public tests. */
 struct kernel_traffic {
     uint64_t logical_rdma_bytes, logical_nvl_bytes; /* logical bytes that the phase moves, including local traffic */
@@ -78,6 +92,16 @@ struct kernel_tensor {
     const void *data;
     uint64_t size_bytes;
 };
+
+/* Copies those of `all` that are not empty, at most max.  Returns their number. */
+static inline uint32_t kernel_tensors_give(const struct kernel_tensor *all, size_t size, struct kernel_tensor *tensor,
+                                           uint32_t max)
+{
+    uint32_t count = 0;
+    for (size_t i = 0; i < size && count < max; i++)
+        if (all[i].size_bytes) tensor[count++] = all[i];
+    return count;
+}
 
 struct kernel_job;
 struct routing;

@@ -10,7 +10,6 @@ void coll_worker_add(struct coll_rank *r, struct fabric_worker *w, const struct 
                      uint32_t warps)
 {
     struct kernel_launch *launch = &r->launch;
-    assert(warps <= UINT8_MAX);
     if (launch->worker_count == r->worker_max) {
         r->worker_max = 2 * r->worker_max + 16;
         struct fabric_worker **grown = kernel_keep(r, r->worker_max, sizeof grown[0]);
@@ -18,12 +17,7 @@ void coll_worker_add(struct coll_rank *r, struct fabric_worker *w, const struct 
         kernel_drop(r, launch->worker);
         launch->worker = grown;
     }
-    w->fabric = r->fabric;
-    w->role = worker_role_number(&r->fabric->roles, role);
-    w->index = launch->worker_count;
-    w->sm = (uint16_t)sm;
-    w->warps = (uint8_t)warps;
-    launch->worker[launch->worker_count++] = w;
+    kernel_launch_add(launch, r->fabric, w, role, sm, warps);
 }
 
 /* ---- the barrier: round k signals rank + 2^k and waits for rank - 2^k ---- */

@@ -18,7 +18,9 @@ enum {
     CHECK_CACHED = 8,
     CHECK_COMBINE = 9,
     CHECK_COMBINE_WEIGHTS = 10,
-    CHECK_HASH = 12,
+    CHECK_LL_DISPATCH = 13,
+    CHECK_LL_COMBINE = 14,
+    CHECK_MASK = 15,
     CHECK_V2 = 16,
 };
 

@@ -377,14 +377,9 @@ void ht_kernel_begin(struct ht_rank *h, const char *phase)
 void ht_kernel_add(struct ht_rank *h, struct fabric_worker *w, const struct worker_role *role, uint32_t sm,
                    uint32_t warps)
 {
-    assert(h->kernel.worker_count < h->worker_max && warps > 0 && warps <= UINT8_MAX);
-    w->fabric = h->base.fabric;
-    w->role = worker_role_number(&w->fabric->roles, role);
-    w->index = h->kernel.worker_count;
-    w->sm = (uint16_t)sm;
-    w->warps = (uint8_t)warps;
+    assert(h->kernel.worker_count < h->worker_max);
     h->kernel.site = h->base.options->num_sms % 2 ? SITE_NONE : SITE_HT_PAIRS;
-    h->kernel.worker[h->kernel.worker_count++] = w;
+    kernel_launch_add(&h->kernel, h->base.fabric, w, role, sm, warps);
 }
 
 static enum worker_step scan_step(struct fabric_worker *w)

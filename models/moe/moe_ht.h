@@ -333,6 +333,9 @@ void ht_token_combine(struct ht_rank *h, uint32_t token, const uint8_t *const *s
 /* Sums rows into a slot that is sent to another node.  The sum is rounded to BF16 and has no bias. */
 void ht_slots_reduce(const struct ht_rank *h, const uint8_t *const *slot, uint32_t slot_count, uint8_t *out);
 
+/* Counts a phase's tokens: those that dispatch sends, once to each ring that they enter, and `rows`, which come.  They
+ * go the other way in combine.  Returns how many dispatch sends. */
+uint64_t ht_traffic_tokens(const struct ht_rank *h, bool dispatch, uint64_t rows, struct kernel_traffic *traffic);
 void ht_traffic(const struct kernel_rank *rank, uint32_t phase, struct kernel_traffic *traffic);
 uint32_t ht_outputs(struct kernel_rank *rank, struct kernel_tensor *tensor, uint32_t max);
 /* Checks 1 to 10 of PROTOCOLS.md 4 (moe_ht_check.c). */

@@ -233,6 +233,16 @@ void ht_slots_reduce(const struct ht_rank *h, const uint8_t *const *slot, uint32
 
 /* ---- results ------------------------------------------------------------------------------------------- */
 
+uint64_t ht_traffic_tokens(const struct ht_rank *h, bool dispatch, uint64_t rows, struct kernel_traffic *traffic)
+{
+    const uint32_t *counts = h->g.nodes > 1 ? h->layout.tokens_per_node : h->layout.tokens_per_rank;
+    uint64_t sent = 0;
+    for (uint32_t i = 0; i < h->layout.targets; i++) sent += counts[i];
+    traffic->tokens_sent = dispatch ? sent : rows;
+    traffic->tokens_received = dispatch ? rows : sent;
+    return sent;
+}
+
 void ht_traffic(const struct kernel_rank *rank, uint32_t phase, struct kernel_traffic *traffic)
 {
     const struct ht_rank *h = (const struct ht_rank *)rank;
@@ -241,11 +251,7 @@ void ht_traffic(const struct kernel_rank *rank, uint32_t phase, struct kernel_tr
     const struct ht_slot *s = kind == HT_DISPATCH ? &h->dispatch_slot : &h->combine_slot;
     /* The public tests count UE8M0 like FP32 scales: 4 bytes for each 128 values. */
     const uint64_t row = s->row_bytes + (s->scale_bytes ? h->g.hidden / 128 * 4 : 0);
-    uint64_t sent = 0;
-    const uint32_t *counts = h->g.nodes > 1 ? h->layout.tokens_per_node : h->layout.tokens_per_rank;
-    for (uint32_t i = 0; i < h->layout.targets; i++) sent += counts[i];
-    traffic->tokens_sent = kind == HT_DISPATCH ? sent : ht_recv_rows(h);
-    traffic->tokens_received = kind == HT_DISPATCH ? ht_recv_rows(h) : sent;
+    const uint64_t sent = ht_traffic_tokens(h, kind == HT_DISPATCH, ht_recv_rows(h), traffic);
     traffic->logical_rdma_bytes = h->g.nodes > 1 ? sent * row : 0;
     traffic->logical_nvl_bytes = ht_recv_rows(h) * row;
 }
@@ -267,8 +273,5 @@ uint32_t ht_outputs(struct kernel_rank *rank, struct kernel_tensor *tensor, uint
         { "combined_x", t->combined_x, tokens * h->g.hidden * sizeof(uint16_t) },
         { "combined_topk_weights", t->combined_weights, tokens * h->combine_slot.topk * sizeof(float) },
     };
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < sizeof all / sizeof all[0] && count < max; i++)
-        if (all[i].size_bytes) tensor[count++] = all[i];
-    return count;
+    return kernel_tensors_give(all, sizeof all / sizeof all[0], tensor, max);
 }

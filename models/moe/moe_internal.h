@@ -50,6 +50,16 @@ extern const struct moe_family moe_family_nccl_ll;    /* moe_nccl_ll.c */
 /* Fills in the steps of Hybrid-EP's call of this phase, if the options ask for them (moe_hybrid_ep.c). */
 void moe_hybrid_ep_steps(const struct kernel_rank *rank, uint32_t phase, struct kernel_steps *steps);
 
+/* Whether a choice of a token is the first one of its rank.  false if the choice has no expert. */
+static inline bool moe_first_of_rank(const int32_t *choice, uint32_t place, uint32_t local_experts)
+{
+    if (choice[place] < 0) return false;
+    for (uint32_t i = 0; i < place; i++)
+        if (choice[i] >= 0 && (uint32_t)choice[i] / local_experts == (uint32_t)choice[place] / local_experts)
+            return false;
+    return true;
+}
+
 /* A cheap hash of an input's seed and place. */
 static inline uint64_t moe_hash(uint64_t x) { return kernel_hash(x + UINT64_C(0x9e3779b97f4a7c15)); }
 

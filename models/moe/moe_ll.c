@@ -197,18 +197,22 @@ struct kernel_launch *ll_launch(struct kernel_rank *rank, uint32_t phase)
     return combine ? ll_combine_launch(r, send, receive) : ll_dispatch_launch(r, send, receive);
 }
 
+void ll_traffic_tokens(const struct ll_rank *r, struct kernel_traffic *traffic)
+{
+    const uint64_t places = (uint64_t)r->own->tokens * r->g.topk;
+    for (uint64_t i = 0; i < places; i++) traffic->tokens_sent += r->experts[i] != ROUTING_NONE;
+    for (uint32_t i = 0; i < r->g.experts; i++) traffic->tokens_received += r->range_count[i];
+}
+
 /* Counts bytes as the public test does (PROTOCOLS.md 3.1): every choice counts, by NVLink or by RDMA, except choices of
  * experts on ranks that are masked. */
 static void ll_traffic(const struct kernel_rank *rank, uint32_t phase, struct kernel_traffic *traffic)
 {
     const struct ll_rank *r = (const struct ll_rank *)rank;
     const struct moe_options *o = r->base.options;
-    const uint64_t places = (uint64_t)r->own->tokens * r->g.topk;
-    if (r->failed) return;
-    for (uint64_t i = 0; i < places; i++) traffic->tokens_sent += r->experts[i] != ROUTING_NONE;
-    for (uint32_t i = 0; i < r->g.experts; i++) traffic->tokens_received += r->range_count[i];
     const bool hook = o->hook, combine = hook ? phase >= 2 : phase == 1;
-    if (phase == (hook ? 4 : 2)) *traffic = (struct kernel_traffic){ 0 };
+    if (r->failed || phase == (hook ? 4 : 2)) return;
+    ll_traffic_tokens(r, traffic);
     const uint32_t returned = o->logfmt ? format_logs_bytes(r->g.hidden, true) : r->g.combine_bytes;
     traffic->logical_rdma_bytes = traffic->tokens_sent * (combine ? returned : r->g.message_bytes);
     traffic->logical_nvl_bytes = traffic->logical_rdma_bytes;

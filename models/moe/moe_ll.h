@@ -18,6 +18,7 @@
 #ifndef MODELS_MOE_MOE_LL_H
 #define MODELS_MOE_MOE_LL_H
 
+#include "models/moe/checks.h"
 #include "models/moe/moe_internal.h"
 
 enum {
@@ -304,19 +305,19 @@ static inline bool ll_given_up(struct ll_rank *r, struct fabric_worker *w, uint3
 /* Whether a rank has failed, as planned, before this phase of this iteration (from 0). */
 bool ll_failed(const struct moe_options *o, uint32_t rank, uint32_t phase, uint32_t iteration);
 const char *ll_mask_refuse(const struct moe_options *o, char *text, size_t text_size);
+/* Writes a received row in BF16. */
+void ll_row_widen(const struct ll_rank *r, uint64_t row, uint16_t *out);
 /* Fills combine's input with what dispatch received, dequantised: the experts are identities. */
 void ll_expert_run(struct ll_rank *r);
+/* Counts the choices that the rank sends, and those that it has received. */
+void ll_traffic_tokens(const struct ll_rank *r, struct kernel_traffic *traffic);
 uint32_t ll_outputs(struct kernel_rank *rank, struct kernel_tensor *tensor, uint32_t max);
 uint32_t ll_check(const struct kernel_rank *rank, char *text, size_t text_size);
-/* Parts of ll_check().  A report keeps the first failure. */
-struct ll_report {
-    uint32_t failures;
-    char *text;
-    size_t text_size;
-};
-void __attribute__((format(printf, 2, 3))) ll_check_fail(struct ll_report *report, const char *format, ...);
-void ll_check_row(const struct ll_rank *r, struct ll_report *report, uint32_t expert, uint32_t source, uint64_t row);
-void ll_check_combine(const struct ll_rank *r, struct ll_report *report);
+/* Parts of ll_check(). */
+void ll_check_row(const struct ll_rank *r, struct check_report *report, uint32_t expert, uint32_t source, uint64_t row);
+void ll_check_combine(const struct ll_rank *r, struct check_report *report);
+/* A token that is twice or more among these, which get sorted; NULL: there is none. */
+const uint32_t *ll_repeated(uint32_t *token, uint32_t count);
 /* Writes a row's scales as users get them: as floats, or with UE8M0 as exponents.  Returns the place after them. */
 uint8_t *ll_scales_write(const struct ll_rank *r, const float *scale, uint8_t *out);
 

@@ -1,21 +1,10 @@
 /* moe_ll_check.c - checks of what low-latency dispatch and combine leave behind (PROTOCOLS.md 4, checks 12 to 15), and
  * their outputs in canonical order.  Expected values are computed anew from the routing of all ranks.  Knows nothing of
  * how the outputs were made. */
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "models/moe/formats.h"
 #include "models/moe/moe_ll.h"
-
-void ll_check_fail(struct ll_report *report, const char *format, ...)
-{
-    if (report->failures++) return;
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(report->text, report->text_size, format, arguments);
-    va_end(arguments);
-}
 
 /* How many tokens of source chose expert; 0 if source had already failed. */
 static uint32_t expected_count(const struct ll_rank *r, uint32_t source, uint32_t expert)
@@ -37,13 +26,13 @@ static bool token_chose(const struct ll_rank *r, uint32_t source, uint32_t token
 }
 
 /* Check 13 on one row: it must equal, bit for bit, the quantised row of its token at the source. */
-void ll_check_row(const struct ll_rank *r, struct ll_report *report, uint32_t expert, uint32_t source, uint64_t row)
+void ll_check_row(const struct ll_rank *r, struct check_report *report, uint32_t expert, uint32_t source, uint64_t row)
 {
     const struct moe_options *o = r->base.options;
     const uint32_t token = r->recv_source_token[row];
     if (!token_chose(r, source, token, expert)) {
-        ll_check_fail(report, "check 13: expert %u holds token %u of rank %u, which did not choose it", expert, token,
-                      source);
+        check_fail(report, CHECK_LL_DISPATCH, "expert %u holds token %u of rank %u, which did not choose it", expert,
+                   token, source);
         return;
     }
     uint16_t in[o->hidden];
@@ -59,8 +48,8 @@ void ll_check_row(const struct ll_rank *r, struct ll_report *report, uint32_t ex
         same = !memcmp(in, r->recv_x + row * r->g.row_bytes, r->g.row_bytes);
     }
     if (!same)
-        ll_check_fail(report, "check 13: expert %u, token %u of rank %u: received row differs from the one sent",
-                      expert, token, source);
+        check_fail(report, CHECK_LL_DISPATCH, "expert %u, token %u of rank %u: received row differs from the one sent",
+                   expert, token, source);
 }
 
 static int compare_u32(const void *a, const void *b)
@@ -69,8 +58,16 @@ static int compare_u32(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+const uint32_t *ll_repeated(uint32_t *token, uint32_t count)
+{
+    qsort(token, count, sizeof token[0], compare_u32);
+    for (uint32_t i = 1; i < count; i++)
+        if (token[i] == token[i - 1]) return &token[i];
+    return NULL;
+}
+
 /* Check 13 on counts and ranges: the rows of each source must be together, and each token must come once. */
-static void check_dispatch(const struct ll_rank *r, struct ll_report *report)
+static void check_dispatch(const struct ll_rank *r, struct check_report *report)
 {
     uint32_t *tokens = kernel_alloc(r->g.tokens_max, sizeof *tokens);
     for (uint32_t e = 0; e < r->g.local_experts; e++) {
@@ -81,21 +78,20 @@ static void check_dispatch(const struct ll_rank *r, struct ll_report *report)
             const uint32_t expected = expected_count(r, s, expert);
             total += expected;
             if (range.count != expected) {
-                ll_check_fail(report, "check 13: expert %u from rank %u: expected %u tokens, found %u", expert, s,
-                              expected, range.count);
+                check_fail(report, CHECK_LL_DISPATCH, "expert %u from rank %u: expected %u tokens, found %u", expert, s,
+                           expected, range.count);
                 continue;
             }
             const uint64_t first = (uint64_t)e * r->g.ranks * r->g.tokens_max + range.begin;
             for (uint32_t i = 0; i < range.count; i++) ll_check_row(r, report, expert, s, first + i);
             memcpy(tokens, r->recv_source_token + first, range.count * sizeof *tokens);
-            qsort(tokens, range.count, sizeof *tokens, compare_u32);
-            for (uint32_t i = 1; i < range.count; i++)
-                if (tokens[i] == tokens[i - 1])
-                    ll_check_fail(report, "check 13: expert %u: token %u of rank %u came twice", expert, tokens[i], s);
+            const uint32_t *twice = ll_repeated(tokens, range.count);
+            if (twice)
+                check_fail(report, CHECK_LL_DISPATCH, "expert %u: token %u of rank %u came twice", expert, *twice, s);
         }
         if (r->packed_count[e] != total)
-            ll_check_fail(report, "check 13: expert %u: expected %llu rows in all, found %u", expert,
-                          (unsigned long long)total, r->packed_count[e]);
+            check_fail(report, CHECK_LL_DISPATCH, "expert %u: expected %llu rows in all, found %u", expert,
+                       (unsigned long long)total, r->packed_count[e]);
     }
     free(tokens);
 }
@@ -117,35 +113,33 @@ static float weight_sum(const struct ll_rank *r, uint32_t token)
 
 /* Check 14: a combined row must be the token's row times weight_sum().  calc_diff (checks.h) of all rows must be below
  * 1e-5 for BF16 and 9e-4 for FP8, and no value may be NaN. */
-void ll_check_combine(const struct ll_rank *r, struct ll_report *report)
+void ll_check_combine(const struct ll_rank *r, struct check_report *report)
 {
     const struct moe_options *o = r->base.options;
     const double limit = o->dtype == MOE_FP8 ? 9e-4 : 1e-5;
-    double product = 0, squares = 0;
+    struct check_diff rows = { 0 };
     for (uint32_t t = 0; t < r->own->tokens; t++) {
         uint16_t in[o->hidden];
         moe_input_row(o, r->base.fabric->rank, t, in);
         const double weight = weight_sum(r, t);
         for (uint32_t i = 0; i < o->hidden; i++) {
-            const double x = format_f32_from_bf16(in[i]) * weight + 1;
-            const double y = (double)format_f32_from_bf16(r->combined[(uint64_t)t * o->hidden + i]) + 1;
+            const double y = format_f32_from_bf16(r->combined[(uint64_t)t * o->hidden + i]);
             if (y != y) {
-                ll_check_fail(report, "check 14: token %u, column %u is NaN", t, i);
+                check_fail(report, CHECK_LL_COMBINE, "token %u, column %u is NaN", t, i);
                 return;
             }
-            product += x * y;
-            squares += x * x + y * y;
+            check_diff_add(&rows, format_f32_from_bf16(in[i]) * weight, y);
         }
     }
-    const double diff = squares > 0 ? 1 - 2 * product / squares : 0;
+    const double diff = check_diff_value(&rows);
     if (!o->round_scale && !(diff < limit))
-        ll_check_fail(report, "check 14: combine: expected a difference below %g, found %g", limit, diff);
+        check_fail(report, CHECK_LL_COMBINE, "combine: expected a difference below %g, found %g", limit, diff);
     if (o->round_scale && !(diff < 0.007))
-        ll_check_fail(report, "check 13: rounded scales: expected a difference below 0.007, found %g", diff);
+        check_fail(report, CHECK_LL_DISPATCH, "rounded scales: expected a difference below 0.007, found %g", diff);
 }
 
 /* Check 15: exactly the ranks that have failed must be masked. */
-static void check_mask(const struct ll_rank *r, struct ll_report *report)
+static void check_mask(const struct ll_rank *r, struct check_report *report)
 {
     static const char *const word[] = { "in the group", "masked" };
     const struct moe_options *o = r->base.options;
@@ -153,20 +147,19 @@ static void check_mask(const struct ll_rank *r, struct ll_report *report)
     for (uint32_t i = 0; r->mask && i < r->g.ranks; i++) {
         const bool expected = ll_failed(o, i, last, ll_iteration(r)), found = ll_masks(r, i);
         if (expected != found)
-            ll_check_fail(report, "check 15: rank %u: expected it %s, found it %s", i, word[expected], word[found]);
+            check_fail(report, CHECK_MASK, "rank %u: expected it %s, found it %s", i, word[expected], word[found]);
     }
 }
 
 uint32_t ll_check(const struct kernel_rank *rank, char *text, size_t text_size)
 {
     const struct ll_rank *r = (const struct ll_rank *)rank;
-    struct ll_report report = { .text = text, .text_size = text_size };
-    if (text_size) text[0] = 0;
+    struct check_report report = { .text = text, .text_size = text_size };
     if (r->failed) return 0;
     check_mask(r, &report);
     check_dispatch(r, &report);
     ll_check_combine(r, &report);
-    return report.failures;
+    return check_failures(&report);
 }
 
 uint8_t *ll_scales_write(const struct ll_rank *r, const float *scale, uint8_t *out)

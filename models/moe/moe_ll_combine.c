@@ -326,17 +326,19 @@ static void reducer_describe(const struct fabric_worker *w, char *text, size_t t
 
 static const struct worker_role reducer_role = { .step = reducer_step, .describe = reducer_describe };
 
+void ll_row_widen(const struct ll_rank *r, uint64_t row, uint16_t *out)
+{
+    const uint8_t *in = r->recv_x + row * r->g.row_bytes;
+    if (r->g.scale_count) format_row_from_fp8(in, r->recv_scale + row * r->g.scale_count, r->g.hidden, out);
+    else memcpy(out, in, r->g.row_bytes);
+}
+
 void ll_expert_run(struct ll_rank *r)
 {
     for (uint32_t e = 0; e < r->g.local_experts; e++) {
         const uint64_t first = (uint64_t)e * r->g.ranks * r->g.tokens_max;
-        for (uint64_t row = first; row < first + r->packed_count[e]; row++) {
-            uint16_t *out = r->expert_out + row * r->g.hidden;
-            if (r->g.scale_count)
-                format_row_from_fp8(r->recv_x + row * r->g.row_bytes, r->recv_scale + row * r->g.scale_count,
-                                    r->g.hidden, out);
-            else memcpy(out, r->recv_x + row * r->g.row_bytes, r->g.row_bytes);
-        }
+        for (uint64_t row = first; row < first + r->packed_count[e]; row++)
+            ll_row_widen(r, row, r->expert_out + row * r->g.hidden);
     }
 }
 

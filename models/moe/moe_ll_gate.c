@@ -7,13 +7,8 @@
 void ll_worker_add(struct ll_rank *r, struct fabric_worker *w, const struct worker_role *role, uint32_t sm,
                    uint32_t warps)
 {
-    assert(r->kernel.worker_count < ll_workers_max(&r->g) && warps > 0 && warps <= UINT8_MAX);
-    w->fabric = r->base.fabric;
-    w->role = worker_role_number(&w->fabric->roles, role);
-    w->index = r->kernel.worker_count;
-    w->sm = (uint16_t)sm;
-    w->warps = (uint8_t)warps;
-    r->worker[r->kernel.worker_count++] = w;
+    assert(r->kernel.worker_count < ll_workers_max(&r->g));
+    kernel_launch_add(&r->kernel, r->base.fabric, w, role, sm, warps);
 }
 
 static enum worker_step gate_step(struct fabric_worker *w)

@@ -519,10 +519,7 @@ static uint32_t mega_outputs(struct kernel_rank *rank, struct kernel_tensor *ten
         { "recv_x", h->base.fabric->heap + r->map.pool, rows * h->dispatch_slot.stored },
         { "combined_x", r->combined, (uint64_t)h->g.tokens * h->g.hidden * sizeof r->combined[0] },
     };
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < sizeof all / sizeof all[0] && count < max; i++)
-        if (all[i].size_bytes) tensor[count++] = all[i];
-    return count;
+    return kernel_tensors_give(all, sizeof all / sizeof all[0], tensor, max);
 }
 
 /* ---- checks ---- */

@@ -105,11 +105,7 @@ static uint32_t pair_rank(const struct os_rank *r, uint32_t pair)
     const struct ht_geometry *g = &r->ht.g;
     const int32_t *choice = r->ht.base.routing->rank[g->rank].experts + pair / g->topk * g->topk;
     const uint32_t place = pair % g->topk;
-    if (choice[place] < 0) return g->ranks;
-    const uint32_t rank = (uint32_t)choice[place] / g->local_experts;
-    for (uint32_t i = 0; i < place; i++)
-        if (choice[i] >= 0 && (uint32_t)choice[i] / g->local_experts == rank) return g->ranks;
-    return rank;
+    return moe_first_of_rank(choice, place, g->local_experts) ? (uint32_t)choice[place] / g->local_experts : g->ranks;
 }
 
 /* Serves the warp's pairs of a token and a choice, one after another.  For each it takes a slot by an atomic at the

@@ -286,12 +286,9 @@ static const int32_t *choices_of(const struct mi_rank *r, uint32_t node, uint32_
 static uint32_t choice_local(const struct mi_rank *r, const int32_t *choice, uint32_t number)
 {
     const struct ht_geometry *g = &r->ht.g;
-    if (choice[number] < 0) return g->local;
     const uint32_t rank = (uint32_t)choice[number] / g->local_experts;
-    if (rank / g->local != g->node) return g->local;
-    for (uint32_t i = 0; i < number; i++)
-        if (choice[i] >= 0 && (uint32_t)choice[i] / g->local_experts == rank) return g->local;
-    return rank % g->local;
+    const bool goes = moe_first_of_rank(choice, number, g->local_experts) && rank / g->local == g->node;
+    return goes ? rank % g->local : g->local;
 }
 
 static uint8_t choices_bits(const struct mi_rank *r, const int32_t *choice)
@@ -1082,11 +1079,9 @@ static void mi_traffic(const struct kernel_rank *rank, uint32_t phase, struct ke
     const struct ht_rank *h = &r->ht;
     if (phase != MI_DISPATCH && phase != MI_COMBINE) return;
     const struct ht_slot *s = phase == MI_DISPATCH ? &h->dispatch_slot : &h->combine_slot;
-    uint64_t sent = 0, rows = r->launched == MI_DISPATCH ? 0 : ht_recv_rows(h);
-    for (uint32_t n = 0; n < h->g.nodes; n++) sent += h->layout.tokens_per_node[n];
+    uint64_t rows = r->launched == MI_DISPATCH ? 0 : ht_recv_rows(h);
     for (uint32_t i = 0; r->launched == MI_DISPATCH && i < h->g.local; i++) rows += ht_word(h, word_told(r, i)) - 1;
-    traffic->tokens_sent = phase == MI_DISPATCH ? sent : rows;
-    traffic->tokens_received = phase == MI_DISPATCH ? rows : sent;
+    const uint64_t sent = ht_traffic_tokens(h, phase == MI_DISPATCH, rows, traffic);
     traffic->logical_rdma_bytes = sent * (s->row_bytes + s->scale_bytes);
     traffic->logical_nvl_bytes = rows * (s->row_bytes + s->scale_bytes);
 }

@@ -142,7 +142,7 @@ static bool summed(const struct ll_rank *r, uint32_t token, uint32_t place, uint
 {
     const int32_t *experts = &r->experts[(uint64_t)token * r->g.topk];
     if (experts[place] == ROUTING_NONE) return false;
-    if (!nccl_ll_expert_major(r) && !nccl_ll_first(r, experts, place)) return false;
+    if (!nccl_ll_expert_major(r) && !moe_first_of_rank(experts, place, r->g.local_experts)) return false;
     *slot = (uint64_t)token * r->g.topk + place;
     *weight = nccl_ll_expert_major(r) ? ll_weight(r, token, place) : 1;
     return true;
@@ -156,10 +156,7 @@ static void rows_weigh(struct ll_rank *r)
         for (uint64_t row = nccl_ll_slot(r, source, 0); row < nccl_ll_slot(r, source, n->came[source]); row++) {
             uint16_t *out = r->expert_out + row * r->g.hidden;
             float weight = 0;
-            if (r->g.scale_count)
-                format_row_from_fp8(r->recv_x + row * r->g.row_bytes, r->recv_scale + row * r->g.scale_count,
-                                    r->g.hidden, out);
-            else memcpy(out, r->recv_x + row * r->g.row_bytes, r->g.row_bytes);
+            ll_row_widen(r, row, out);
             for (uint32_t j = 0; j < r->g.topk; j++)
                 if (n->recv_expert[row * r->g.topk + j] >= 0) weight += n->recv_weight[row * r->g.topk + j];
             for (uint32_t i = 0; i < r->g.hidden; i++)
@@ -227,9 +224,7 @@ static void traffic(const struct kernel_rank *rank, uint32_t phase, struct kerne
 {
     (void)phase;
     const struct ll_rank *r = (const struct ll_rank *)rank;
-    for (uint64_t i = 0; i < (uint64_t)r->own->tokens * r->g.topk; i++)
-        traffic->tokens_sent += r->experts[i] != ROUTING_NONE;
-    for (uint32_t i = 0; i < r->g.experts; i++) traffic->tokens_received += r->range_count[i];
+    ll_traffic_tokens(r, traffic);
     traffic->logical_rdma_bytes = traffic->logical_nvl_bytes = traffic->tokens_sent * r->g.combine_bytes;
 }
 

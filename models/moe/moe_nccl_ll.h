@@ -52,16 +52,6 @@ static inline uint64_t nccl_ll_slot(const struct ll_rank *r, uint32_t source, ui
 {
     return (uint64_t)source * r->g.tokens_max + slot;
 }
-/* Whether this choice of a token is its first one on the choice's rank.  A choice of no expert is not. */
-static inline bool nccl_ll_first(const struct ll_rank *r, const int32_t *experts, uint32_t place)
-{
-    if (experts[place] == ROUTING_NONE) return false;
-    for (uint32_t j = 0; j < place; j++)
-        if (experts[j] != ROUTING_NONE &&
-            (uint32_t)experts[j] / r->g.local_experts == (uint32_t)experts[place] / r->g.local_experts)
-            return false;
-    return true;
-}
 
 /* How warps of a group share its items. */
 struct nccl_ll_share {

@@ -11,14 +11,14 @@ static bool here(const struct ll_rank *r, int32_t expert)
 }
 
 /* One received token: its rows must be its source's, at the places of its choices on this rank. */
-static void check_token(const struct ll_rank *r, struct ll_report *report, uint32_t source, uint32_t slot)
+static void check_token(const struct ll_rank *r, struct check_report *report, uint32_t source, uint32_t slot)
 {
     const struct routing_rank *from = &r->base.routing->rank[source];
     const uint64_t at = nccl_ll_slot(r, source, slot);
     const uint32_t token = r->nccl->token[at];
     bool found = false;
     if (token >= from->tokens) {
-        ll_check_fail(report, "check 13: rank %u sent token %u, which it does not have", source, token);
+        check_fail(report, CHECK_LL_DISPATCH, "rank %u sent token %u, which it does not have", source, token);
         return;
     }
     for (uint32_t j = 0; j < r->g.topk; j++) {
@@ -26,28 +26,22 @@ static void check_token(const struct ll_rank *r, struct ll_report *report, uint3
         const bool expected = here(r, expert) && (nccl_ll_expert_major(r) || !found);
         found |= here(r, expert);
         if (expected != (row >= 0)) {
-            ll_check_fail(report, "check 13: token %u of rank %u, choice %u: expected %s row, found %s", token, source,
-                          j, expected ? "a" : "no", row >= 0 ? "one" : "none");
+            check_fail(report, CHECK_LL_DISPATCH, "token %u of rank %u, choice %u: expected %s row, found %s", token,
+                       source, j, expected ? "a" : "no", row >= 0 ? "one" : "none");
             continue;
         }
         if (row >= 0) ll_check_row(r, report, (uint32_t)expert, source, (uint64_t)row);
         if (!r->nccl->recv_expert) continue;
         const int32_t local = here(r, expert) ? expert % (int32_t)r->g.local_experts : -1;
         if (r->nccl->recv_expert[at * r->g.topk + j] != local)
-            ll_check_fail(report, "check 13: token %u of rank %u, choice %u: expected local expert %d, found %d", token,
-                          source, j, local, r->nccl->recv_expert[at * r->g.topk + j]);
+            check_fail(report, CHECK_LL_DISPATCH, "token %u of rank %u, choice %u: expected local expert %d, found %d",
+                       token, source, j, local, r->nccl->recv_expert[at * r->g.topk + j]);
     }
-    if (!found) ll_check_fail(report, "check 13: token %u of rank %u chose no expert here", token, source);
-}
-
-static int compare_u32(const void *a, const void *b)
-{
-    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
+    if (!found) check_fail(report, CHECK_LL_DISPATCH, "token %u of rank %u chose no expert here", token, source);
 }
 
 /* Check 13: each token must come once, and experts must have as many rows as were chosen. */
-static void check_dispatch(const struct ll_rank *r, struct ll_report *report)
+static void check_dispatch(const struct ll_rank *r, struct check_report *report)
 {
     const struct routing *all = r->base.routing;
     uint64_t *rows = kernel_alloc(r->g.local_experts, sizeof *rows);
@@ -66,20 +60,18 @@ static void check_dispatch(const struct ll_rank *r, struct ll_report *report)
             expected += comes;
         }
         if (came != expected) {
-            ll_check_fail(report, "check 13: rank %u: expected %u tokens, found %u", s, expected, came);
+            check_fail(report, CHECK_LL_DISPATCH, "rank %u: expected %u tokens, found %u", s, expected, came);
             continue;
         }
         for (uint32_t i = 0; i < came; i++) check_token(r, report, s, i);
         memcpy(tokens, &r->nccl->token[nccl_ll_slot(r, s, 0)], came * sizeof *tokens);
-        qsort(tokens, came, sizeof *tokens, compare_u32);
-        for (uint32_t i = 1; i < came; i++)
-            if (tokens[i] == tokens[i - 1])
-                ll_check_fail(report, "check 13: token %u of rank %u came twice", tokens[i], s);
+        const uint32_t *twice = ll_repeated(tokens, came);
+        if (twice) check_fail(report, CHECK_LL_DISPATCH, "token %u of rank %u came twice", *twice, s);
     }
     for (uint32_t e = 0; e < r->g.local_experts && nccl_ll_expert_major(r); e++)
         if (r->packed_count[e] != rows[e])
-            ll_check_fail(report, "check 13: local expert %u: expected %llu rows, found %u", e,
-                          (unsigned long long)rows[e], r->packed_count[e]);
+            check_fail(report, CHECK_LL_DISPATCH, "local expert %u: expected %llu rows, found %u", e,
+                       (unsigned long long)rows[e], r->packed_count[e]);
     free(tokens);
     free(rows);
 }
@@ -87,11 +79,10 @@ static void check_dispatch(const struct ll_rank *r, struct ll_report *report)
 uint32_t nccl_ll_check(const struct kernel_rank *rank, char *text, size_t text_size)
 {
     const struct ll_rank *r = (const struct ll_rank *)rank;
-    struct ll_report report = { .text = text, .text_size = text_size };
-    if (text_size) text[0] = 0;
+    struct check_report report = { .text = text, .text_size = text_size };
     check_dispatch(r, &report);
     ll_check_combine(r, &report);
-    return report.failures;
+    return check_failures(&report);
 }
 
 enum { ROWS, SCALES, TOKENS, EXPERTS, WEIGHTS, TENSORS };

@@ -85,7 +85,7 @@ static void direct_fill(const void *data, uint8_t *target)
 
 static bool message_goes(const struct ll_rank *r, uint32_t token, uint32_t place)
 {
-    return nccl_ll_first(r, &r->experts[(uint64_t)token * r->g.topk], place);
+    return moe_first_of_rank(&r->experts[(uint64_t)token * r->g.topk], place, r->g.local_experts);
 }
 
 /* Warps read their choices and write the header.  All cast the row if it goes to other nodes.  Then each warp looks for

@@ -487,14 +487,10 @@ void os_traffic_of(const struct os_rank *r, enum os_phase phase, struct kernel_t
     const struct ht_rank *h = &r->ht;
     if (phase != OS_DISPATCH && phase != OS_COMBINE) return;
     const struct ht_slot *s = phase == OS_DISPATCH ? &h->dispatch_slot : &h->combine_slot;
-    uint64_t sent = 0, rows = r->launched == OS_DISPATCH ? 0 : ht_recv_rows(h);
-    for (uint32_t i = 0; i < h->g.ranks; i++) {
-        sent += h->layout.tokens_per_rank[i];
-        if (r->launched == OS_DISPATCH) rows += count_from(r, i);
-    }
-    traffic->tokens_sent = phase == OS_DISPATCH ? sent : rows;
-    traffic->tokens_received = phase == OS_DISPATCH ? rows : sent;
-    traffic->logical_nvl_bytes = sent * (s->row_bytes + s->scale_bytes);
+    uint64_t rows = r->launched == OS_DISPATCH ? 0 : ht_recv_rows(h);
+    for (uint32_t i = 0; r->launched == OS_DISPATCH && i < h->g.ranks; i++) rows += count_from(r, i);
+    traffic->logical_nvl_bytes =
+        ht_traffic_tokens(h, phase == OS_DISPATCH, rows, traffic) * (s->row_bytes + s->scale_bytes);
 }
 
 static void os_traffic(const struct kernel_rank *rank, uint32_t phase, struct kernel_traffic *traffic)

@@ -195,10 +195,7 @@ static uint32_t pp_outputs(struct kernel_rank *rank, struct kernel_tensor *tenso
         { "recv_x", h->base.fabric->heap + r->map.out, (uint64_t)r->places * h->dispatch_slot.stored },
         { "combined_x", h->t.combined_x, (uint64_t)h->g.tokens * h->g.hidden * sizeof h->t.combined_x[0] },
     };
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < sizeof all / sizeof all[0] && count < max; i++)
-        if (all[i].size_bytes) tensor[count++] = all[i];
-    return count;
+    return kernel_tensors_give(all, sizeof all / sizeof all[0], tensor, max);
 }
 
 /* ---- checks ---- */

@@ -530,10 +530,7 @@ static void ts_traffic(const struct kernel_rank *rank, uint32_t phase, struct ke
     const struct ht_rank *h = &r->ht;
     if (phase != TS_DISPATCH && phase != TS_COMBINE) return;
     const struct ht_slot *s = phase == TS_DISPATCH ? &h->dispatch_slot : &h->combine_slot;
-    uint64_t sent = 0, rows = ht_recv_rows(h);
-    for (uint32_t i = 0; i < h->g.ranks; i++) sent += h->layout.tokens_per_rank[i];
-    traffic->tokens_sent = phase == TS_DISPATCH ? sent : rows;
-    traffic->tokens_received = phase == TS_DISPATCH ? rows : sent;
+    const uint64_t sent = ht_traffic_tokens(h, phase == TS_DISPATCH, ht_recv_rows(h), traffic);
     traffic->logical_nvl_bytes = sent * (s->row_bytes + s->scale_bytes);
 }
 

@@ -241,13 +241,10 @@ static void v2_traffic(const struct kernel_rank *rank, uint32_t phase, struct ke
     const struct ht_slot *s = phase == 0 ? &h->dispatch_slot : &h->combine_slot;
     const uint64_t row = s->row_bytes + s->scale_bytes + (uint64_t)s->topk * (phase == 0 ? 12 : 4);
     const bool told = r->launched == 0; /* before the copy kernel, only the words tell how many rows came */
-    uint64_t sent = 0, rows = told ? 0 : ht_recv_rows(h);
+    uint64_t rows = told ? 0 : ht_recv_rows(h);
     for (uint32_t from = 0; told && from < h->g.local; from++)
         for (uint32_t c = 0; c < r->channels; c++) rows += up_count(r, c, from);
-    for (uint32_t i = 0; i < h->layout.targets; i++)
-        sent += h->g.nodes > 1 ? h->layout.tokens_per_node[i] : h->layout.tokens_per_rank[i];
-    traffic->tokens_sent = phase == 0 ? sent : rows;
-    traffic->tokens_received = phase == 0 ? rows : sent;
+    const uint64_t sent = ht_traffic_tokens(h, phase == 0, rows, traffic);
     uint64_t far = 0;
     for (uint32_t i = 0; !v2_hybrid(r) && i < h->g.ranks; i++)
         if (fabric_path(h->base.fabric, (uint16_t)i) == FABRIC_RDMA) far += h->layout.tokens_per_rank[i];
