@@ -59,6 +59,16 @@ void ht_slot_combine(const struct moe_options *o, bool payload, bool internode, 
     slot_finish(slot, internode ? 8 : 4, 4, payload, internode ? 16 : 1);
 }
 
+void ht_slots_plain(const struct moe_options *o, bool payload, struct ht_slot *dispatch, struct ht_slot *combine)
+{
+    ht_slot_dispatch(o, payload, true, dispatch);
+    slot_finish(dispatch, 0, 4, payload, 1);
+    ht_slot_combine(o, payload, true, combine);
+    combine->meta_bytes = 0;
+    combine->bytes = combine->row_bytes;
+    combine->stored = payload ? combine->bytes : 0;
+}
+
 /* ---- phases -------------------------------------------------------------------------------------------- */
 
 static const enum ht_phase ht_phases[2][5] = {
@@ -469,6 +479,24 @@ bool ht_look_begin(struct fabric_worker *w, struct ht_look *look, uint32_t words
 void ht_look_once(struct fabric_worker *w, const struct ht_look *look)
 {
     if (look->host) look_charge(w, look, 1, false);
+}
+
+struct ht_barrier ht_barrier_node(const struct ht_geometry *g, uint32_t word)
+{
+    return (struct ht_barrier){ .word = word,
+                                .first = (uint16_t)(g->node * g->local),
+                                .stride = 1,
+                                .count = (uint16_t)g->local,
+                                .number = (uint16_t)g->self };
+}
+
+struct ht_barrier ht_barrier_rail(const struct ht_geometry *g, uint32_t word)
+{
+    return (struct ht_barrier){ .word = word,
+                                .first = (uint16_t)g->self,
+                                .stride = (uint16_t)g->local,
+                                .count = (uint16_t)g->nodes,
+                                .number = (uint16_t)g->node };
 }
 
 void ht_barrier_begin(struct ht_barrier *b)

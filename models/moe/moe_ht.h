@@ -152,6 +152,9 @@ static inline void ht_lines_ahead(const void *object, size_t size_bytes)
 const char *ht_refuse(const struct moe_options *o, char *text, size_t text_size);
 void ht_slot_dispatch(const struct moe_options *o, bool payload, bool internode, struct ht_slot *slot);
 void ht_slot_combine(const struct moe_options *o, bool payload, bool internode, struct ht_slot *slot);
+/* Makes the slots of libraries whose rows, scales, experts and weights are arrays of their own: slots of dispatch
+ * without meta, whose parts follow one another, and slots of combine that are rows alone. */
+void ht_slots_plain(const struct moe_options *o, bool payload, struct ht_slot *dispatch, struct ht_slot *combine);
 
 /* Fills the shared part of a zeroed rank.  worker_max is the most workers that a kernel has.  With a cached handle,
  * also computes the layout and recv_before from the routing. */
@@ -217,6 +220,9 @@ struct ht_barrier {
     bool to_host; /* the barrier follows stores to the host's memory */
     uint32_t round;
 };
+/* The barrier of the rank's node, and that of its rail: the ranks that have its number within their nodes. */
+struct ht_barrier ht_barrier_node(const struct ht_geometry *g, uint32_t word);
+struct ht_barrier ht_barrier_rail(const struct ht_geometry *g, uint32_t word);
 void ht_barrier_begin(struct ht_barrier *b);
 /* Takes part in the barrier.  True once all ranks have come; until then call it again.  It sends nothing twice. */
 bool ht_barrier_step(struct fabric_worker *w, struct ht_barrier *b, uint32_t epoch);

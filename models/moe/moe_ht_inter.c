@@ -430,16 +430,8 @@ static void notify_launch(struct inter_rank *r, enum ht_phase phase)
     r->notify = (struct inter_notify){
         .rank = r,
         .program = phase == HT_NOTIFY ? notify_program : cached_notify_program,
-        .nvl = { .word = 0,
-                 .first = (uint16_t)(g->node * g->local),
-                 .stride = 1,
-                 .count = (uint16_t)g->local,
-                 .number = (uint16_t)g->self },
-        .rdma = { .word = g->local,
-                  .first = (uint16_t)g->self,
-                  .stride = (uint16_t)g->local,
-                  .count = (uint16_t)g->nodes,
-                  .number = (uint16_t)g->node },
+        .nvl = ht_barrier_node(g, 0),
+        .rdma = ht_barrier_rail(g, g->local),
     };
     ht_barrier_begin(&r->notify.rdma);
     ht_barrier_begin(&r->notify.nvl);

@@ -58,7 +58,7 @@ static void map_make(const struct moe_options *o, bool payload, struct os_map *m
 {
     os_map_make(o, payload, m);
     struct ht_slot dispatch, combine;
-    os_slots_make(o, payload, &dispatch, &combine);
+    ht_slots_plain(o, payload, &dispatch, &combine);
     const uint64_t rows = o->zero_copy ? (uint64_t)o->num_sms * block_warps(o) : o->tokens_max;
     m->end = m->gathered + rows * o->ranks * combine.stored;
 }

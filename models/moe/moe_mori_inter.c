@@ -124,19 +124,12 @@ static const char *mi_refuse(const struct moe_options *o, char *text, size_t tex
  * choices are stored. */
 static void slots_make(const struct moe_options *o, bool payload, struct ht_slot *dispatch, struct ht_slot *combine)
 {
-    ht_slot_dispatch(o, payload, true, dispatch);
+    ht_slots_plain(o, payload, dispatch, combine);
     dispatch->meta_bytes = 4;
-    dispatch->scale = dispatch->row_bytes;
-    dispatch->meta = dispatch->scale + dispatch->scale_bytes;
-    dispatch->index = dispatch->meta + dispatch->meta_bytes;
-    dispatch->weight = dispatch->index + 4 * dispatch->topk;
-    dispatch->bytes = dispatch->weight + 4 * dispatch->topk;
+    dispatch->index = payload ? dispatch->meta + dispatch->meta_bytes : 0;
+    dispatch->weight += dispatch->meta_bytes;
+    dispatch->bytes += dispatch->meta_bytes;
     dispatch->stored = payload ? dispatch->bytes : 4 * dispatch->topk;
-    if (!payload) dispatch->index = 0;
-    ht_slot_combine(o, payload, true, combine);
-    combine->meta_bytes = 0;
-    combine->bytes = combine->row_bytes;
-    combine->stored = payload ? combine->bytes : 0;
 }
 
 static uint64_t part_take(uint64_t *at, uint64_t size)

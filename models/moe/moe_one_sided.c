@@ -31,22 +31,6 @@ static const char *os_refuse(const struct moe_options *o, char *text, size_t tex
 
 /* ---- geometry ---- */
 
-/* Makes the slots.  Rows, scales, experts and weights are separate arrays in the library, so a slot has no gaps. */
-void os_slots_make(const struct moe_options *o, bool payload, struct ht_slot *dispatch, struct ht_slot *combine)
-{
-    ht_slot_dispatch(o, payload, true, dispatch);
-    dispatch->meta_bytes = 0;
-    dispatch->index = dispatch->meta;
-    dispatch->weight = dispatch->index + 4 * dispatch->topk;
-    dispatch->bytes = dispatch->weight + 4 * dispatch->topk;
-    ht_slot_combine(o, payload, true, combine);
-    combine->meta_bytes = 0;
-    combine->bytes = combine->row_bytes;
-    if (!payload) return;
-    dispatch->stored = dispatch->bytes;
-    combine->stored = combine->bytes;
-}
-
 static uint32_t blocks_of(const struct moe_options *o)
 {
     const uint32_t most = o->num_sms * OS_BLOCKS;
@@ -56,7 +40,7 @@ static uint32_t blocks_of(const struct moe_options *o)
 void os_map_make(const struct moe_options *o, bool payload, struct os_map *m)
 {
     struct ht_slot dispatch, combine;
-    os_slots_make(o, payload, &dispatch, &combine);
+    ht_slots_plain(o, payload, &dispatch, &combine);
     const uint64_t slots = (uint64_t)o->ranks * o->tokens_max;
     m->in = 0;
     m->out = moe_align(slots * dispatch.stored, 128);
@@ -108,7 +92,7 @@ void os_rank_init(struct os_rank *r, const struct kernel_job *job, struct fabric
     r->sms = o->num_sms;
     ht_rank_init(h, job, f, false, 1, workers);
     ht_layout_make(h);
-    os_slots_make(o, f->payload, &h->dispatch_slot, &h->combine_slot);
+    ht_slots_plain(o, f->payload, &h->dispatch_slot, &h->combine_slot);
     os_map_make(o, f->payload, &r->map);
     r->position = kernel_keep(r, (uint64_t)h->g.tokens * h->g.ranks, sizeof r->position[0]);
     uint32_t count[OS_RANKS_MAX] = { 0 };

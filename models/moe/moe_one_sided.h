@@ -65,7 +65,6 @@ struct os_rank {
 
 /* MoRI's kernels use these functions, too.  os_rank_init() fills a zeroed rank, but the caller sets blocks, block and
  * local.  MoRI's kernels also replace the map. */
-void os_slots_make(const struct moe_options *o, bool payload, struct ht_slot *dispatch, struct ht_slot *combine);
 void os_map_make(const struct moe_options *o, bool payload, struct os_map *m);
 struct fabric_needs os_needs_of(const struct moe_options *o, const struct os_map *map);
 void os_rank_init(struct os_rank *r, const struct kernel_job *job, struct fabric *f, uint32_t workers);

@@ -50,13 +50,9 @@ static const char *pp_refuse(const struct moe_options *o, char *text, size_t tex
 /* Makes the slots.  A slot of dispatch has values, scales, and 16 B that are not used. */
 static void slots_make(const struct moe_options *o, bool payload, struct ht_slot *dispatch, struct ht_slot *combine)
 {
-    ht_slot_dispatch(o, payload, true, dispatch);
-    dispatch->scale = dispatch->row_bytes;
+    ht_slots_plain(o, payload, dispatch, combine);
     dispatch->bytes = (uint32_t)moe_align(dispatch->row_bytes + dispatch->scale_bytes, 16) + 16;
     dispatch->stored = payload ? dispatch->bytes : 0;
-    ht_slot_combine(o, payload, true, combine);
-    combine->bytes = combine->row_bytes;
-    combine->stored = payload ? combine->bytes : 0;
 }
 
 static uint32_t first_rows(const struct moe_options *o)

@@ -102,13 +102,10 @@ static const char *const spans[TS_PHASES] = {
  * bytes.  A slot takes whole lines. */
 static void slots_make(const struct moe_options *o, bool payload, struct ht_slot *dispatch, struct ht_slot *combine)
 {
-    ht_slot_dispatch(o, payload, true, dispatch);
-    dispatch->meta_bytes = 0;
+    ht_slots_plain(o, payload, dispatch, combine);
     dispatch->index = dispatch->meta = (uint32_t)moe_align(dispatch->row_bytes + dispatch->scale_bytes, 16);
     dispatch->weight = dispatch->index + (uint32_t)moe_align(4 * dispatch->topk, 16);
     dispatch->bytes = (uint32_t)moe_align(dispatch->weight + 4 * dispatch->topk, TS_LINE_BYTES);
-    ht_slot_combine(o, payload, true, combine);
-    combine->meta_bytes = 0;
     combine->bytes = (uint32_t)moe_align(combine->row_bytes, TS_LINE_BYTES);
     dispatch->stored = payload ? dispatch->bytes : 0;
     combine->stored = payload ? combine->bytes : 0;

@@ -169,19 +169,11 @@ void v2_gate_launch(struct v2_rank *r, enum v2_word kind, uint32_t from_count)
         .rank = r,
         .kind = kind,
         .from_count = from_count,
-        .nvl = { .word = 0,
-                 .first = (uint16_t)(g->node * g->local),
-                 .stride = 1,
-                 .count = (uint16_t)g->local,
-                 .number = (uint16_t)g->self,
-                 .round = nvl_round },
-        .rdma = { .word = g->local,
-                  .first = (uint16_t)g->self,
-                  .stride = (uint16_t)g->local,
-                  .count = (uint16_t)g->nodes,
-                  .number = (uint16_t)g->node,
-                  .round = rdma_round },
+        .nvl = ht_barrier_node(g, 0),
+        .rdma = ht_barrier_rail(g, g->local),
     };
+    r->gate.nvl.round = nvl_round;
+    r->gate.rdma.round = rdma_round;
     ht_barrier_begin(&r->gate.nvl);
     ht_barrier_begin(&r->gate.rdma);
     ++*v2_grown(r, V2_OPEN);
