@@ -136,6 +136,9 @@ bool which_begin(struct which *w, GError **error)
     const bool good = case_load(&c, &load, error);
     w->base.ranks_per_node = c.ranks_per_node;
     w->ranks = load.routing.ranks;
+    w->topk = load.routing.topk;
+    w->experts = load.routing.experts;
+    w->topk_nodes = c.num_topk_groups < w->ranks / c.ranks_per_node ? c.num_topk_groups : 0;
     for (uint32_t r = 0; r < w->ranks; r++) w->tokens = MAX(w->tokens, load.routing.rank[r].tokens);
     case_load_free(&load);
     const char *kernel[G_N_ELEMENTS(table) + 1] = { NULL };

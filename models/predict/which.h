@@ -52,6 +52,8 @@ struct which {
     enum which_time by;
     uint32_t jobs;
     uint32_t ranks, tokens; /* the case's ranks; the most tokens of any rank */
+    uint32_t topk, experts; /* of the case */
+    uint32_t topk_nodes;    /* that the experts of a token lie on at most; 0: all */
     GPtrArray *points;      /* struct which_point *: the case's first, then others */
 };
 

@@ -155,9 +155,12 @@ static void turns_append(const struct which *w, bool over_ranks, GString *out)
 void which_text_append(const struct which *w, GString *out)
 {
     const struct which_point *own = own_point(w);
-    g_string_append_printf(out, "%s: %u rank%s, %u token%s of %u each: %u of %u backend%s can run\n", w->cluster->name,
-                           own->ranks, own->ranks == 1 ? "" : "s", own->tokens, own->tokens == 1 ? "" : "s",
-                           w->base.hidden, own->good, own->asked, own->asked == 1 ? "" : "s");
+    g_string_append_printf(out, "%s: %u rank%s, %u token%s of %u each, %u of %u expert%s", w->cluster->name, own->ranks,
+                           own->ranks == 1 ? "" : "s", own->tokens, own->tokens == 1 ? "" : "s", w->base.hidden,
+                           w->topk, w->experts, w->experts == 1 ? "" : "s");
+    if (w->topk_nodes)
+        g_string_append_printf(out, " on at most %u node%s", w->topk_nodes, w->topk_nodes == 1 ? "" : "s");
+    g_string_append_printf(out, ": %u of %u backend%s can run\n", own->good, own->asked, own->asked == 1 ? "" : "s");
     if (own->good) order_append(w, own, out);
     refused_append(w, own, out);
     if (!own->good) return;
