@@ -86,16 +86,6 @@ static void causes_print(void)
         printf("%-17s %s\n%18scheck:  %s\n%18schange: %s\n", c->id, c->text, "", c->check, "", c->change);
 }
 
-static bool cluster_named(const struct diagnose_options *o, const struct validate_table *table, GError **error)
-{
-    if (!o->base.cluster) {
-        if (validate_column_find(table, "cluster") >= 0) return true;
-        return error_input(error, "--cluster: expected a cluster file, found none (nor a column 'cluster')");
-    }
-    g_autoptr(cluster) cluster = cluster_load(o->base.cluster, error);
-    return cluster != NULL;
-}
-
 /* A table whose rows all have a cluster; NULL and *error if it cannot be used. */
 static struct validate_table *table_open(const struct diagnose_options *o, const char *path, GError **error)
 {
@@ -103,7 +93,7 @@ static struct validate_table *table_open(const struct diagnose_options *o, const
         return error_null(error, "%s: expected measured cases, found a profile: eptwin explain-trace %s --cluster FILE",
                           path, path);
     g_autoptr(validate_table) table = diagnose_table_read(path, &o->base, error);
-    if (!table || !cluster_named(o, table, error)) return NULL;
+    if (!table || !validate_cluster_named(&o->base, table, error)) return NULL;
     if (table->warning) fputs(table->warning, stderr);
     return g_steal_pointer(&table);
 }

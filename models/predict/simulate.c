@@ -5,7 +5,6 @@
 #include <assert.h>
 #include <math.h>
 #include <string.h>
-#include "models/backends.h"
 #include "models/cluster_command.h"
 #include "models/hardware/machine/graph.h"
 #include "models/hardware/world/world.h"
@@ -13,7 +12,7 @@
 #include "models/kernels/loops.h"
 #include "models/waits.h"
 #include "models/predict/beside.h"
-#include "models/predict/fault.h"
+#include "models/predict/case_machine.h"
 #include "models/predict/launches.h"
 #include "models/predict/on_cores.h"
 #include "models/predict/span.h"
@@ -44,11 +43,8 @@ struct run {
     uint32_t *masked;                /* ... and how many peers each rank had masked before that kernel */
     struct kernel_launch *launch;    /* [phases] as rank 0 launched them, without their workers */
     struct kernel_launch **launched; /* [ranks] the latest launch of each rank */
-    struct graph *graph;
-    struct loops *loops; /* NULL: the shipped loops */
-    struct transport transport;
+    struct case_machine machine;
     uint64_t *arrival_ps;
-    uint32_t *slow;
     uint32_t first_phase;     /* the first phase of the program that is running */
     uint32_t program_phases;  /* how many phases the program runs, one after another */
     uint32_t program_kernels; /* how many kernels the program runs: its phases, once or several times */
@@ -68,39 +64,18 @@ static void run_clear(struct run *run)
     for (uint32_t r = 0; run->rank && r < run->job->ranks; r++) kernel_rank_free(run->rank[r]);
     for (uint32_t r = 0; run->waits && r < run->job->ranks; r++) waits_free(run->waits[r]);
     world_free(run->world);
-    graph_free(run->graph);
-    loops_free(run->loops);
-    FREE_ALL(run->rank, run->results, run->masked, run->launch, run->launched, run->arrival_ps, run->slow, run->span,
-             run->waits, run->waits_us, run->waits_phase, run->job);
-}
-
-/* Makes the transport and the graph of the case's machine, with its backend and faults. */
-static bool machine_make(struct run *run, const struct case_options *c, const struct transport *own, GError **error)
-{
-    const struct kernel_job *o = run->job;
-    const struct transport *backend = c->backend ? backends_find(c->backend) : NULL;
-    if (c->backend && !backend)
-        return error_input(error, "backend: expected one that `eptwin cluster backends` lists, found \"%s\"",
-                           c->backend);
-    if (c->backend && run->cluster->host.cores)
-        return error_input(
-            error,
-            "backend: expected none, as %s describes a host, whose links were measured with their own, found \"%s\"",
-            run->cluster->path, c->backend);
-    run->transport = own ? *own : backend ? *backend : transport_of(&run->cluster->nic);
-    uint32_t gpus;
-    const uint32_t nodes = world_nodes(run->cluster, o->ranks, o->ranks_per_node, &gpus);
-    run->graph = graph_new(run->cluster, nodes, gpus, error);
-    if (!run->graph) return false;
-    const struct fault_target target = { run->graph, &run->transport, o->ranks, run->slow };
-    return fault_apply(c->fault, &target, error);
+    case_machine_clear(&run->machine);
+    FREE_ALL(run->rank, run->results, run->masked, run->launch, run->launched, run->arrival_ps, run->span, run->waits,
+             run->waits_us, run->waits_phase, run->job);
 }
 
 /* Records notes about the machine in the header. */
 static void machine_record(const struct run *run, const struct case_options *c, struct record *record)
 {
-    const bool nics_used = run->graph->nodes > 1 || c->nvlink_disabled || run->cluster->nvlink.gpus < run->graph->gpus;
-    g_autoptr(GPtrArray) notes = cluster_notes(run->graph, c->backend ? &run->transport : NULL, nics_used);
+    const bool nics_used =
+        run->machine.graph->nodes > 1 || c->nvlink_disabled || run->cluster->nvlink.gpus < run->machine.graph->gpus;
+    g_autoptr(GPtrArray) notes =
+        cluster_notes(run->machine.graph, c->backend ? &run->machine.transport : NULL, nics_used);
     if (!notes->len) return;
     g_ptr_array_add(notes, NULL);
     g_autofree char *text = g_strjoinv("; ", (char **)notes->pdata);
@@ -134,39 +109,26 @@ static bool run_init(struct run *run, const struct case_options *c, const struct
 {
     if (!nvlink_disable(run, c, error)) return false;
     const struct kernel_job *o = run->job;
-    const bool by_nic = case_peers_by_rdma(c);
-    const bool rdma = by_nic ? o->ranks > 1 : o->ranks > o->ranks_per_node;
-    if (rdma && !graph_node_nics(run->cluster, 1))
-        return error_input(error, "%s: ranks of several nodes, or without NVLink, need a [nic] and a [network] section",
-                           run->cluster->path);
-    const uint32_t together = MIN(o->ranks, o->ranks_per_node), joined = MAX(run->cluster->nvlink.gpus, 1);
-    if (!run->cluster->host.cores && !by_nic && together > joined)
-        return error_input(error,
-                           "ranks-per-node: expected at most the %u GPU%s that %s joins by NVLink or PCIe ([nvlink] "
-                           "gpus), found %u (leave it out: other ranks of a node go by the NIC)",
-                           joined, joined > 1 ? "s" : "", run->cluster->path, together);
-    run->slow = g_new0(uint32_t, o->ranks);
     run->arrival_ps = g_new0(uint64_t, o->ranks);
-    if (!launches_slow(c->slow, o->ranks, run->slow, error) || !machine_make(run, c, wishes->transport, error))
-        return false;
+    if (!case_machine_make(&run->machine, c, run->cluster, o, wishes->transport, error)) return false;
     for (uint32_t r = 0; run->beside->slow > 0 && r < o->ranks; r++)
-        run->slow[r] = (uint32_t)((run->slow[r] ? run->slow[r] : WORLD_SLOW_ONE) * run->beside->slow);
-    if (c->loops && !(run->loops = loops_load(c->loops, error))) return false;
+        run->machine.slow[r] =
+            (uint32_t)((run->machine.slow[r] ? run->machine.slow[r] : WORLD_SLOW_ONE) * run->beside->slow);
     struct fabric_needs needs;
     kernel_job_needs(o, false, &needs);
     const struct world_options world = {
         .ranks = o->ranks,
         .ranks_per_node = o->ranks_per_node,
-        .nvlink_disabled = by_nic,
+        .nvlink_disabled = case_peers_by_rdma(c),
         .needs = needs,
-        .slow = run->slow,
+        .slow = run->machine.slow,
         .timeline = wishes->timeline,
         .usage = wishes->usage,
         .progress = wishes->progress,
         .threads = wishes->threads,
-        .graph = run->graph,
-        .transport = &run->transport,
-        .loops = run->loops,
+        .graph = run->machine.graph,
+        .transport = &run->machine.transport,
+        .loops = run->machine.loops,
     };
     run->world = world_new(run->cluster, &world);
     if (wishes->one_thread) *wishes->one_thread = world_why_one_thread(run->world);
@@ -252,7 +214,7 @@ static void record_rank(struct record *record, const char *phase, int32_t rank, 
 static double latency_bound_us(const struct run *run)
 {
     const struct cluster *c = run->cluster;
-    const struct transport *t = &run->transport;
+    const struct transport *t = &run->machine.transport;
     bool rdma = false, peers = false;
     if (c->host.cores) return units_us(c->host.step_ps + c->host.poll_ps);
     for (uint32_t r = 0; r < run->job->ranks; r++) {
@@ -607,7 +569,7 @@ static void record_call(struct record *record, const struct run *run, uint32_t p
     for (uint32_t r = 0; r < ranks; r++) {
         kernel_rank_steps(run->rank[r], phase, &steps);
         if (!steps.call) return;
-        if (r == 0) graph_least_in(run->graph, &in.peers_bps, &in.port_bps);
+        if (r == 0) graph_least_in(run->machine.graph, &in.peers_bps, &in.port_bps);
         span[r].end_ps = run->result[r].time_ps + steps_ps(run->cluster, &in, ranks, run->job->ranks_per_node, &steps);
         struct kernel_traffic own;
         kernel_rank_traffic(run->rank[r], phase, &own);
@@ -840,8 +802,9 @@ static void record_slowed(struct record *record, const struct run *run)
 {
     g_autoptr(GString) text = g_string_new(NULL);
     for (uint32_t r = 0; r < run->job->ranks; r++)
-        if (run->slow[r] && run->slow[r] != WORLD_SLOW_ONE)
-            g_string_append_printf(text, "%s%u:%.4gx", text->len ? "|" : "", r, (double)run->slow[r] / WORLD_SLOW_ONE);
+        if (run->machine.slow[r] && run->machine.slow[r] != WORLD_SLOW_ONE)
+            g_string_append_printf(text, "%s%u:%.4gx", text->len ? "|" : "", r,
+                                   (double)run->machine.slow[r] / WORLD_SLOW_ONE);
     if (text->len) record_set(record, "slowed-ranks", "%s", text->str);
 }
 

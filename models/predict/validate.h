@@ -68,6 +68,8 @@ void validate_jobs_number(struct validate_table *table);
 
 /* Index of a column, or -1. */
 int validate_column_find(const struct validate_table *table, const char *name);
+/* Whether the options name a cluster that can be read, or the table has a column for it. */
+bool validate_cluster_named(const struct case_options *base, const struct validate_table *table, GError **error);
 
 /* Prints the problems of rows to standard error and returns how many rows have one.  A problem of several rows is one
  * line, that of the first. */

@@ -78,12 +78,7 @@ static bool options_check(const struct validate_options *o, const struct validat
         if (validate_column_find(table, *by) < 0 && !case_has(*by))
             return error_input(error, "--by: expected a column of %s or an option, found '%s'", table->path, *by);
     if (o->output && !new_file_possible(o->output, error)) return false;
-    if (!o->base.cluster) {
-        if (validate_column_find(table, "cluster") >= 0) return true;
-        return error_input(error, "--cluster: expected a cluster file, found none (nor a column 'cluster')");
-    }
-    g_autoptr(cluster) cluster = cluster_load(o->base.cluster, error);
-    return cluster != NULL;
+    return validate_cluster_named(&o->base, table, error);
 }
 
 static uint32_t native_count(const struct validate_table *table)

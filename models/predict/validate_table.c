@@ -321,6 +321,15 @@ static bool table_columns_check(const struct validate_table *table, GError **err
     return error_input(error, "%s: %s", table->path, problem);
 }
 
+bool validate_cluster_named(const struct case_options *base, const struct validate_table *table, GError **error)
+{
+    if (!base->cluster && validate_column_find(table, "cluster") >= 0) return true;
+    if (!base->cluster)
+        return error_input(error, "--cluster: expected a cluster file, found none (nor a column 'cluster')");
+    g_autoptr(cluster) cluster = cluster_load(base->cluster, error);
+    return cluster != NULL;
+}
+
 struct validate_table *validate_table_read(const char *path, const struct case_options *base, GError **error)
 {
     size_t size_bytes;

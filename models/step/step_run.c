@@ -3,15 +3,11 @@
 
 #include <assert.h>
 #include <math.h>
-#include "models/backends.h"
 #include "models/hardware/world/agenda.h"
 #include "models/hardware/sm/pressure.h"
-#include "models/hardware/machine/graph.h"
 #include "models/hardware/world/world.h"
 #include "models/kernel.h"
-#include "models/kernels/loops.h"
-#include "models/predict/fault.h"
-#include "models/predict/launches.h"
+#include "models/predict/case_machine.h"
 #include "models/step/program.h"
 #include "sim/rng.h"
 #include "sim/units.h"
@@ -50,14 +46,11 @@ struct step_run {
     struct comm *comm; /* [loads][passes] */
     uint32_t comms, ranks, passes;
     const char **name; /* [step_run_whats()] names of the kinds of kernels */
-    struct graph *graph;
-    struct transport transport;
-    struct loops *loops; /* NULL: the shipped loops */
+    struct case_machine machine;
     struct world *world;
     struct schedule *schedule;
     struct device *device;
     double *speed, *slowness; /* [ranks] factor on the GPU's clock; factor on the time of a slow rank */
-    uint32_t *slow;           /* [ranks] slowness times WORLD_SLOW_ONE; 0: not slow */
     uint64_t start_ps;
 };
 
@@ -132,7 +125,7 @@ static void speeds_draw(struct step_run *run)
         const double normal = sqrt(-2 * log1p(-u)) * cos(2 * G_PI * v);
         run->speed[r] = CLAMP(1 + run->options->spread * normal, 0.5, 1.5);
         if (run->options->speed) run->speed[r] *= run->options->speed[r];
-        run->slowness[r] = run->slow[r] ? (double)run->slow[r] / WORLD_SLOW_ONE : 1;
+        run->slowness[r] = run->machine.slow[r] ? (double)run->machine.slow[r] / WORLD_SLOW_ONE : 1;
     }
 }
 
@@ -157,35 +150,15 @@ static bool world_make(struct step_run *run, GError **error)
     const struct case_options *c = run->options->c;
     const struct cluster *cluster = run->options->cluster;
     const struct kernel_job *job = first_comm(run)->job;
-    const struct transport *backend = c->backend ? backends_find(c->backend) : NULL;
-    uint32_t gpus;
-    if (c->backend && !backend)
-        return error_input(error, "backend: expected one that `eptwin cluster backends` lists, found \"%s\"",
-                           c->backend);
-    if ((case_peers_by_rdma(c) ? job->ranks > 1 : job->ranks > job->ranks_per_node) && !graph_node_nics(cluster, 1))
-        return error_input(error, "%s: ranks of several nodes, or without NVLink, need a [nic] and a [network] section",
-                           cluster->path);
-    const uint32_t together = MIN(job->ranks, job->ranks_per_node), joined = MAX(cluster->nvlink.gpus, 1);
-    if (!c->nvlink_disabled && !cluster->host.cores && together > joined)
-        return error_input(error,
-                           "ranks-per-node: expected at most the %u GPU%s that %s joins ([nvlink] gpus), found %u",
-                           joined, joined > 1 ? "s" : "", cluster->path, together);
-    run->slow = g_new0(uint32_t, job->ranks);
-    if (!launches_slow(c->slow, job->ranks, run->slow, error)) return false;
-    run->transport = backend ? *backend : transport_of(&cluster->nic);
-    const uint32_t nodes = world_nodes(cluster, job->ranks, job->ranks_per_node, &gpus);
-    run->graph = graph_new(cluster, nodes, gpus, error);
-    const struct fault_target target = { run->graph, &run->transport, job->ranks, run->slow };
-    if (!run->graph || !fault_apply(c->fault, &target, error)) return false;
-    if (c->loops && !(run->loops = loops_load(c->loops, error))) return false;
+    if (!case_machine_make(&run->machine, c, cluster, job, NULL, error)) return false;
     run->world = world_new(cluster, &(struct world_options){ .ranks = job->ranks,
                                                              .ranks_per_node = job->ranks_per_node,
                                                              .nvlink_disabled = c->nvlink_disabled,
                                                              .needs = needs_of(run),
-                                                             .slow = run->slow,
-                                                             .graph = run->graph,
-                                                             .loops = run->loops,
-                                                             .transport = &run->transport,
+                                                             .slow = run->machine.slow,
+                                                             .graph = run->machine.graph,
+                                                             .loops = run->machine.loops,
+                                                             .transport = &run->machine.transport,
                                                              .threads = run->options->threads,
                                                              .agenda = true });
     if (run->options->one_thread) *run->options->one_thread = world_why_one_thread(run->world);
@@ -327,7 +300,7 @@ static void device_timer_set(void *context, uint32_t rank, uint64_t time_ps)
 static void clock_set(struct step_run *run, uint32_t rank, double tensor)
 {
     const double clock = costs_sm_clock(run->options->costs, device_clock(run->device, rank), tensor);
-    world_slow_set(run->world, rank, (uint32_t)lround(fmax(run->slow[rank] / fmin(clock, 1), 1)));
+    world_slow_set(run->world, rank, (uint32_t)lround(fmax(run->machine.slow[rank] / fmin(clock, 1), 1)));
 }
 
 static void device_begin(void *context, uint32_t rank, uint32_t kernel)
@@ -550,14 +523,12 @@ void step_run_free(struct step_run *run)
     device_free(run->device);
     for (uint32_t i = 0; i < run->comms; i++) comm_clear(&run->comm[i], run->ranks);
     world_free(run->world);
-    graph_free(run->graph);
-    loops_free(run->loops);
+    case_machine_clear(&run->machine);
     schedule_free(run->schedule);
     g_free(run->comm);
     g_free(run->name);
     g_free(run->speed);
     g_free(run->slowness);
-    g_free(run->slow);
     g_free(run);
 }
 
