@@ -195,14 +195,19 @@ bool stream_read(struct stream *s, void *buffer, size_t size, size_t *got, GErro
     return !s->unzstd || stream_check_growth(s, s->offset, error);
 }
 
+/* Whether as many bytes of something were found as expected; else sets *error. */
+static bool whole(const struct stream *s, uint64_t offset, size_t size, size_t got, const char *what, GError **error)
+{
+    if (got == size) return true;
+    return error_input(error, "%s: offset %" G_GUINT64_FORMAT ": expected %zu bytes of %s, found %zu (truncated?)",
+                       s->path, offset, size, what, got);
+}
+
 bool stream_read_exactly(struct stream *s, void *buffer, size_t size, const char *what, GError **error)
 {
     const uint64_t start = s->offset;
     size_t got;
-    if (!stream_read(s, buffer, size, &got, error)) return false;
-    if (got == size) return true;
-    return error_input(error, "%s: offset %" G_GUINT64_FORMAT ": expected %zu bytes of %s, found %zu (truncated?)",
-                       s->path, start, size, what, got);
+    return stream_read(s, buffer, size, &got, error) && whole(s, start, size, got, what, error);
 }
 
 bool stream_seek(struct stream *s, uint64_t offset, GError **error)
@@ -225,8 +230,5 @@ bool stream_seek(struct stream *s, uint64_t offset, GError **error)
 bool stream_read_raw(struct stream *s, uint64_t offset, void *buffer, size_t size, const char *what, GError **error)
 {
     size_t got;
-    if (!file_read(s, offset, buffer, size, &got, error)) return false;
-    if (got == size) return true;
-    return error_input(error, "%s: offset %" G_GUINT64_FORMAT ": expected %zu bytes of %s, found %zu (truncated?)",
-                       s->path, offset, size, what, got);
+    return file_read(s, offset, buffer, size, &got, error) && whole(s, offset, size, got, what, error);
 }

@@ -39,16 +39,17 @@ static uint64_t number(const char **names, const char **values, const char *name
     return text ? g_ascii_strtoull(text, NULL, base) : 0;
 }
 
-/* Sets the path of the function that is being read.  Each <pci> around it is a bridge above it. */
-static void pci_place(struct probe_pci *pci, const struct reader *r)
+/* Sets the path of the function that is being read, which gets a name.  Each <pci> around it is a bridge above it. */
+static void pci_place(struct probe_pci *pci, struct reader *r)
 {
-    const struct level *own = NULL;
+    struct level *own = NULL;
     for (uint32_t i = 0; i < r->depth; i++) {
         if (strcmp(r->level[i].name, "pci") != 0) continue;
         if (own && pci->bridge_count < PROBE_BRIDGES_MAX) pci->bridge[pci->bridge_count++] = g_strdup(own->busid);
         own = &r->level[i];
     }
     if (!own) return;
+    own->named = true;
     char *const *bridge = pci->bridge;
     const uint32_t bridges = pci->bridge_count;
     pci->busid = g_strdup(own->busid);
@@ -63,19 +64,10 @@ static void pci_place(struct probe_pci *pci, const struct reader *r)
     pci->numa = r->numa;
 }
 
-static struct level *pci_level(struct reader *r)
-{
-    for (uint32_t i = r->depth; i-- > 0;)
-        if (!strcmp(r->level[i].name, "pci")) return &r->level[i];
-    return NULL;
-}
-
 static struct probe_gpu *gpu_here(struct reader *r)
 {
-    struct level *level = pci_level(r);
     struct probe_gpu *gpu = probe_gpu_add(r->host);
     if (!gpu) return NULL;
-    if (level) level->named = true;
     pci_place(&gpu->pci, r);
     gpu->part = probe_part_find(gpu->pci.vendor, gpu->pci.device);
     return gpu;
@@ -83,10 +75,8 @@ static struct probe_gpu *gpu_here(struct reader *r)
 
 static struct probe_nic *nic_here(struct reader *r)
 {
-    struct level *level = pci_level(r);
     struct probe_nic *nic = probe_nic_add(r->host);
     if (!nic) return NULL;
-    if (level) level->named = true;
     pci_place(&nic->pci, r);
     nic->part = probe_part_find(nic->pci.vendor, nic->pci.device);
     nic->ports = 1;

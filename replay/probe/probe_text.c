@@ -25,6 +25,13 @@ static void sheet_cell(struct sheet *sheet, const char *format, ...)
     va_end(arguments);
 }
 
+/* Adds a cell, "?" if its value is not known. */
+#define SHEET_KNOWN(sheet, known, ...) \
+    do { \
+        if (known) sheet_cell(sheet, __VA_ARGS__); \
+        else sheet_cell(sheet, "?"); \
+    } while (0)
+
 /* Appends the table.  Columns without a known value are left out. */
 static void sheet_append(struct sheet *sheet, GString *out)
 {
@@ -50,18 +57,6 @@ static void sheet_append(struct sheet *sheet, GString *out)
     g_ptr_array_unref(sheet->cell);
 }
 
-static void pcie_cell(struct sheet *table, const struct probe_pci *pci)
-{
-    if (!pci->width || pci->gts <= 0) sheet_cell(table, "?");
-    else sheet_cell(table, "x%u at %g GT/s, %.1f GB/s", pci->width, pci->gts, probe_pcie_gbs(pci->width, pci->gts));
-}
-
-static void numa_cell(struct sheet *table, int32_t numa)
-{
-    if (numa < 0) sheet_cell(table, "?");
-    else sheet_cell(table, "%d", numa);
-}
-
 static void gpus_append(const struct probe_host *host, GString *out)
 {
     static const char *const titles[] = { "GPU", "bus", "model", "NUMA", "PCIe", "NVLinks", "nearest NIC", "how near" };
@@ -73,12 +68,11 @@ static void gpus_append(const struct probe_host *host, GString *out)
         sheet_cell(table, "%u", i);
         sheet_cell(table, "%s", gpu->pci.busid ? gpu->pci.busid : "?");
         if (gpu->part) sheet_cell(table, "%s", gpu->part->name);
-        else if (gpu->pci.vendor) sheet_cell(table, "%04x:%04x", gpu->pci.vendor, gpu->pci.device);
-        else sheet_cell(table, "?");
-        numa_cell(table, gpu->pci.numa);
-        pcie_cell(table, &gpu->pci);
-        if (gpu->nvlink_known) sheet_cell(table, "%u", gpu->nvlinks);
-        else sheet_cell(table, "?");
+        else SHEET_KNOWN(table, gpu->pci.vendor, "%04x:%04x", gpu->pci.vendor, gpu->pci.device);
+        SHEET_KNOWN(table, gpu->pci.numa >= 0, "%d", gpu->pci.numa);
+        SHEET_KNOWN(table, gpu->pci.width && gpu->pci.gts > 0, "x%u at %g GT/s, %.1f GB/s", gpu->pci.width,
+                    gpu->pci.gts, probe_pcie_gbs(gpu->pci.width, gpu->pci.gts));
+        SHEET_KNOWN(table, gpu->nvlink_known, "%u", gpu->nvlinks);
         sheet_cell(table, "%s", nic == UINT32_MAX ? "-" : host->nic[nic].name);
         sheet_cell(table, "%s", nic == UINT32_MAX ? "-" : probe_near_name(probe_host_near(host, i, nic)));
     }
@@ -96,18 +90,15 @@ static void nics_append(const struct probe_host *host, GString *out)
         sheet_cell(table, "%s", nic->name);
         sheet_cell(table, "%s", nic->pci.busid ? nic->pci.busid : "?");
         sheet_cell(table, "%s", nic->part ? nic->part->name : "?");
-        numa_cell(table, nic->pci.numa);
-        pcie_cell(table, &nic->pci);
-        if (nic->ports) sheet_cell(table, "%u", nic->ports);
-        else sheet_cell(table, "?");
-        if (nic->rate_bps)
-            sheet_cell(table, "%.0f Gbit/s%s", (double)nic->rate_bps / 1e9, nic->bond ? " a port (LAG)" : "");
-        else sheet_cell(table, "?");
+        SHEET_KNOWN(table, nic->pci.numa >= 0, "%d", nic->pci.numa);
+        SHEET_KNOWN(table, nic->pci.width && nic->pci.gts > 0, "x%u at %g GT/s, %.1f GB/s", nic->pci.width,
+                    nic->pci.gts, probe_pcie_gbs(nic->pci.width, nic->pci.gts));
+        SHEET_KNOWN(table, nic->ports, "%u", nic->ports);
+        SHEET_KNOWN(table, nic->rate_bps, "%.0f Gbit/s%s", (double)nic->rate_bps / 1e9,
+                    nic->bond ? " a port (LAG)" : "");
         sheet_cell(table, "%s", nic->link_layer ? nic->link_layer : "?");
-        if (nic->mtu_bytes) sheet_cell(table, "%u", nic->mtu_bytes);
-        else sheet_cell(table, "?");
-        if (nic->gids_known) sheet_cell(table, "%u", nic->gids_roce_v2);
-        else sheet_cell(table, "?");
+        SHEET_KNOWN(table, nic->mtu_bytes, "%u", nic->mtu_bytes);
+        SHEET_KNOWN(table, nic->gids_known, "%u", nic->gids_roce_v2);
     }
     sheet_append(table, out);
 }

@@ -78,30 +78,6 @@ static uint8_t index_type(const struct routing *routing, const struct routing_ra
     return (uint8_t)((above <= 256 ? 1 : above <= 65536 ? 2 : 4) | (none ? EPT_TYPE_NONE : 0));
 }
 
-static void indices_append(GByteArray *raw, const int32_t *experts, size_t places, unsigned width)
-{
-    const guint start = raw->len;
-    g_byte_array_set_size(raw, (guint)(start + places * width));
-    uint8_t *const out = raw->data + start;
-    for (size_t i = 0; i < places; i++)
-        memcpy(out + i * width, &experts[i], width); /* the low bytes, of which -1 has all bits set */
-}
-
-static void weights_append(GByteArray *raw, const float *weights, size_t places, unsigned width)
-{
-    const guint start = raw->len;
-    g_byte_array_set_size(raw, (guint)(start + places * width));
-    for (size_t i = 0; i < places; i++) {
-        uint16_t half = 0;
-        if (width == 2) {
-            (void)half_from_float(weights[i], &half);
-            memcpy(raw->data + start + 2 * i, &half, 2);
-        } else {
-            memcpy(raw->data + start + 4 * i, &weights[i], 4);
-        }
-    }
-}
-
 static bool weights_half(const struct routing_rank *rank, size_t places)
 {
     uint16_t half;
@@ -130,11 +106,11 @@ static bool ept_block(struct trace_writer *w, uint32_t step, uint32_t layer, con
     if (entry.tokens) {
         entry.weight_type = weights ? (half ? 2 : 4) : 0;
         for (uint32_t r = 0; r < routing->ranks; r++)
-            indices_append(e->raw, routing->rank[r].experts, (size_t)routing->rank[r].tokens * routing->topk,
-                           entry.index_type & ~EPT_TYPE_NONE);
+            integers_append(e->raw, routing->rank[r].experts, (size_t)routing->rank[r].tokens * routing->topk,
+                            entry.index_type & ~EPT_TYPE_NONE);
         for (uint32_t r = 0; weights && r < routing->ranks; r++)
-            weights_append(e->raw, routing->rank[r].weights, (size_t)routing->rank[r].tokens * routing->topk,
-                           entry.weight_type);
+            floats_append(e->raw, routing->rank[r].weights, (size_t)routing->rank[r].tokens * routing->topk,
+                          entry.weight_type == 2);
         if (!frame_deflate(w, e->raw, error) || !output_write(w->output, e->stored->data, e->stored->len, error))
             return false;
         entry.raw_bytes = e->raw->len;

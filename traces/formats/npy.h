@@ -42,5 +42,8 @@ GByteArray *npy_header(const char *descr, const uint64_t *shape, uint32_t dims);
  * half. */
 float half_to_float(uint16_t half);
 bool half_from_float(float value, uint16_t *half);
+/* Appends the low bytes of integers, and floats, or halves that stand for them. */
+void integers_append(GByteArray *out, const int32_t *values, size_t count, uint32_t bytes);
+void floats_append(GByteArray *out, const float *values, size_t count, bool half);
 
 #endif

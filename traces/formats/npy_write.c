@@ -91,7 +91,7 @@ static bool npy_begin(struct trace_writer *w, GError **error)
            (!w->options->weights_path || !w->summary->weight_layers || weights_begin(w, error));
 }
 
-static void integers_append(GByteArray *out, const int32_t *values, size_t count, uint32_t bytes)
+void integers_append(GByteArray *out, const int32_t *values, size_t count, uint32_t bytes)
 {
     const guint start = out->len;
     g_byte_array_set_size(out, (guint)(start + count * bytes));
@@ -101,7 +101,7 @@ static void integers_append(GByteArray *out, const int32_t *values, size_t count
     }
 }
 
-static void floats_append(GByteArray *out, const float *values, size_t count, bool half)
+void floats_append(GByteArray *out, const float *values, size_t count, bool half)
 {
     const guint start = out->len, bytes = half ? 2 : 4;
     g_byte_array_set_size(out, (guint)(start + count * bytes));
