@@ -124,8 +124,9 @@ uint64_t bulk_put_ps(const struct world *w, uint32_t off_line, uint64_t size_byt
  * buffer's lines.  Such a row takes more packets. */
 static uint64_t sectors_ps(const struct world *w, uint32_t off_line, uint64_t size_bytes)
 {
+    if (!off_line) return 0;
     const uint64_t line_ps = rate_time(w->bulk_link, size_bytes), sector_ps = rate_time(w->bulk_sector, size_bytes);
-    return off_line && sector_ps > line_ps ? sector_ps - line_ps : 0;
+    return sector_ps > line_ps ? sector_ps - line_ps : 0;
 }
 
 /* The time is longer while the sender also sends to other peers and the target also receives from other senders. */

@@ -54,7 +54,8 @@ uint64_t bulk_put_ps(const struct world *w, uint32_t off_line, uint64_t size_byt
  * off_line is not 0, they take longer, and the links into the peer take longer by the same time. */
 uint64_t bulk_link_take_ps(struct world_rank *from, const struct world_rank *to, uint32_t off_line,
                            uint64_t size_bytes);
-/* Takes the store into the target GPU, and notes the flows of both ends.  Returns when the last byte is in. */
+/* Takes a store, by the engine or by a warp, into the target GPU, and notes the flows of both ends.  Returns when the
+ * last byte is in. */
 uint64_t bulk_link_arrive(struct world_rank *from, struct world_rank *to, uint64_t now_ps, uint64_t sent_ps,
                           uint32_t off_line, uint64_t size_bytes);
 /* Returns when the warp learns that its store is written.  The store left the SM at left_ps.  own: it goes into the

@@ -17,17 +17,11 @@ static uint64_t nvlink_cross(struct world_rank *from, struct world_rank *to, uin
                              rate_q20 egress)
 {
     struct world *w = from->world;
-    const uint16_t source = from->fabric.rank, target = to->fabric.rank;
     const uint64_t wire_ps = link_slowed_ps(from->egress_slow, rate_time(egress ? egress : w->egress, size_bytes));
     from->egress_bytes_ps += wire_ps;
     if (from->egress.free_ps <= now_ps) from->egress_since_ps = now_ps;
     const uint64_t out_ps = port_reserve(&from->egress, now_ps, wire_ps, size_bytes);
-    uint64_t in_ps = port_reserve(&to->ingress, now_ps,
-                                  link_slowed_ps(to->ingress_slow, rate_time(w->ingress, size_bytes)), size_bytes);
-    if (w->peer_way || w->pair_link) in_ps = later(in_ps, peers_cross(from, to, now_ps, size_bytes));
-    flows_note(&from->egress_flows, target, out_ps);
-    flows_note(&to->ingress_flows, source, in_ps);
-    return later(out_ps, in_ps);
+    return later(out_ps, bulk_link_arrive(from, to, now_ps, out_ps, 0, size_bytes));
 }
 
 static const struct price *store_price(struct world_rank *rank, const struct fabric_write *write, const struct loop *p,
