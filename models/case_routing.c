@@ -6,7 +6,6 @@
 #include <assert.h>
 #include <string.h>
 #include "sim/text.h"
-#include "sim/units.h"
 #include "traces/edges_make.h"
 #include "traces/generate.h"
 #include "traces/placement.h"

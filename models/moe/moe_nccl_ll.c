@@ -2,9 +2,7 @@
  * than DeepEP's.  Dispatch is in moe_nccl_ll_dispatch.c, checks are in moe_nccl_ll_check.c.  What both libraries share
  * is in moe_ll_*.c. */
 #include "models/moe/moe_nccl_ll.h"
-#include <assert.h>
 #include <stdio.h>
-#include <string.h>
 #include "models/moe/formats.h"
 
 enum { TOKEN_BYTES = 4, EXPERT_BYTES = 2, WEIGHED_BYTES = 8, COMBINE_BLOCK = 512 };

@@ -5,7 +5,6 @@
  * node, and casts it on the way.  Groups tell a rank the same count once for each of its experts.  The groups that
  * receive from one source wait for all of these, and then share its tokens, or pairs of a token and a choice. */
 #include <assert.h>
-#include <errno.h>
 #include <string.h>
 #include "models/moe/formats.h"
 #include "models/moe/moe_nccl_ll.h"

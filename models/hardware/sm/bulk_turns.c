@@ -14,8 +14,6 @@
 #include "models/hardware/sm/bulk.h"
 #include "models/hardware/sm/gpu.h"
 
-#include <assert.h>
-
 /* Whether the request is a store to a peer. */
 static bool turn_away(const struct bulk_engine *e, const struct bulk_turn *turn)
 {
