@@ -7,7 +7,7 @@ enum { USAGE_HEIGHT = 90, USAGE_PHASES_MAX = 12, USAGE_LEAST_PCT = 2 /* smaller 
 
 static const char *const kinds[][2] = {
     { "used_sm", "SMs" },
-    { "used_hbm", "GPU memory" },
+    { "used_hbm", "GPU memory and L2" },
     { "used_nvlink_egress", "NVLink out" },
     { "used_nvlink_ingress", "NVLink in" },
     { "used_nic_tx", "NICs out" },

@@ -382,7 +382,7 @@ static void part_name(const struct busy *b, const struct watched *p, char *text,
     if (of_nic) nic_name(w, p->owner, nic, sizeof nic);
     switch (p->kind) {
     case WORLD_SM: snprintf(text, text_size, "busiest SM of rank %u", p->owner); return;
-    case WORLD_HBM: snprintf(text, text_size, "GPU memory of rank %u", p->owner); return;
+    case WORLD_HBM: snprintf(text, text_size, "GPU memory and L2 of rank %u", p->owner); return;
     case WORLD_NVLINK_EGRESS:
         if (w->pair_link)
             snprintf(text, text_size, "xGMI from rank %u to rank %u", p->owner / g->gpus,
