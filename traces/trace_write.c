@@ -76,11 +76,24 @@ static bool walk_run(const struct walk *walk, struct trace_summary *summary, con
     return true;
 }
 
+/* Refuses options that the format would ignore. */
+static bool options_check(const char *path, const struct trace_write_options *o, const struct trace_format *format,
+                          GError **error)
+{
+    const bool numpy = g_str_has_prefix(format->name, "npy"), packs = format->zstd || !strcmp(format->name, "ept");
+    const char *const option = o->dtype ? "dtype" : o->pad ? "pad" : o->weights_path ? "weights-output" : NULL;
+    if (!numpy && option)
+        return error_input(error, "%s: %s: expected a numpy array with it, found %s", path, option, format->name);
+    if (o->level && !packs && !(o->weights_path && g_str_has_suffix(o->weights_path, ".zst")))
+        return error_input(error, "%s: level: expected a compressed format with it, found %s", path, format->name);
+    return true;
+}
+
 bool trace_write(const char *path, const struct trace_write_options *options, const struct trace_info *info,
                  trace_producer *produce, void *context, char **note, GError **error)
 {
     const struct trace_format *const format = format_choose(path, options->format, error);
-    if (!format) return false;
+    if (!format || !options_check(path, options, format, error)) return false;
     const struct walk walk = { path, info, produce, context };
     struct trace_summary summary = { .weight_steps = g_new0(uint32_t, info->layers) };
     struct trace_writer writer = { .options = options, .info = info, .path = path };

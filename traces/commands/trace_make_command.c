@@ -105,6 +105,8 @@ static bool numbers_check(const struct numbers *n, GError **error)
         return error_input(error, "--%s: expected %d or more, found %d", fields[f].name, fields[f].low,
                            fields[f].value);
     }
+    if (!n->groups != !n->topk_groups)
+        return error_input(error, "--num-groups, --num-topk-groups: expected both or none, found one");
     if ((uint64_t)n->steps * (uint64_t)n->layers > TRACE_BLOCKS_MAX)
         return error_input(error, "--steps: expected at most 2^28 (step, layer)s, found %d x %d", n->steps, n->layers);
     if ((uint64_t)n->tokens * (uint64_t)n->topk <= TRACE_PLACES_MAX / (uint64_t)n->ranks) return true;
@@ -323,6 +325,10 @@ static bool remap_run(struct remap *m, const struct remap_options *o, const char
                            o->ranks_per_node);
     if (o->placement_output && !o->placement)
         return error_input(error, "--placement-output: expected --placement too, found none");
+    if (o->placement_format && !o->placement_output)
+        return error_input(error, "--placement-format: expected --placement-output too, found none");
+    if (o->placement_steps && !o->placement)
+        return error_input(error, "--placement-steps: expected --placement too, found none");
     if (o->placement_output && path && !new_file_apart("--placement-output", o->placement_output, path, error))
         return false;
     info.ranks = m->ranks = o->ranks ? (uint32_t)o->ranks : info.ranks;

@@ -82,13 +82,15 @@ static bool npy_begin(struct trace_writer *w, GError **error)
     const struct trace_info *const info = w->info;
     const uint64_t shape[5] = { info->steps, info->layers, info->ranks, info->tokens_max, info->topk };
     if (w->summary->ragged && !w->options->pad) return ragged_refuse(w, error);
+    if (w->options->weights_path && !w->summary->weight_layers)
+        return error_input(error, "%s: weights-output: expected a trace with weights, found none", w->path);
     const struct dtype *const dtype = dtype_choose(w, error);
     if (!dtype) return false;
     w->element_bytes = dtype->bytes;
     if (w->summary->weight_layers && !w->options->weights_path)
         w->note = g_strdup("the weights are left out: --weights-output FILE keeps them");
     return header_write(w->output, dtype->descr, shape, 5, error) &&
-           (!w->options->weights_path || !w->summary->weight_layers || weights_begin(w, error));
+           (!w->options->weights_path || weights_begin(w, error));
 }
 
 void integers_append(GByteArray *out, const int32_t *values, size_t count, uint32_t bytes)
