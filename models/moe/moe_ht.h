@@ -78,7 +78,7 @@ struct ht_tensors {
 struct ht_rank;
 
 /* A worker that only reads or writes index arrays.  Its parts come one after another, and each has its own site. */
-enum { HT_SCAN_PARTS = 2 };
+enum { HT_SCAN_PARTS = 3 };
 struct ht_scan_part {
     uint8_t site; /* enum site; SITE_NONE ends the list */
     uint32_t rows;
@@ -110,6 +110,11 @@ struct ht_rank {
     uint32_t recv_before[HT_RANKS_MAX + 1]; /* [rank] rows received from lower ranks; the last entry: all rows */
     uint32_t *expert_counts;                /* [local experts] rows for each expert, rounded up to the alignment */
     struct ht_tensors t;
+    uint32_t *expanded_at;    /* [rows + 1] expand: for each row, how many expanded rows the rows before it have */
+    uint32_t *expanded_index; /* [expanded rows] the place of each in the output, which is ordered by expert, then by
+                               * row; only with payload */
+    uint32_t expanded_rows;   /* rows of the output, including the gaps between experts */
+    uint8_t *expanded_x, *expanded_scales;
     struct ht_scan *scan;
     uint32_t scan_count, scan_max;
     struct kernel_launch kernel; /* the kernel that is being launched */
@@ -338,6 +343,23 @@ void ht_token_combine(struct ht_rank *h, uint32_t token, const uint8_t *const *s
 
 /* Sums rows into a slot that is sent to another node.  The sum is rounded to BF16 and has no bias. */
 void ht_slots_reduce(const struct ht_rank *h, const uint8_t *const *slot, uint32_t slot_count, uint8_t *out);
+
+/* The layout by experts (moe_ht_expand.c).  ht_expand_make() computes where the expanded rows are.  It must be called
+ * when the rows of a dispatch are known. */
+void ht_expand_alloc(struct ht_rank *h);
+/* Computes where the rows of each expert of these ranks begin on its rank.  Returns how many the last rank has,
+ * including the gaps between experts. */
+uint32_t ht_experts_begin(const struct ht_rank *h, uint32_t rank, uint32_t ranks, uint32_t *begin);
+void ht_expand_make(struct ht_rank *h);
+/* How many expanded rows a received row becomes; 1 without expansion. */
+static inline uint32_t ht_expanded_count(const struct ht_rank *h, uint32_t row)
+{
+    return h->expanded_at ? h->expanded_at[row + 1] - h->expanded_at[row] : 1;
+}
+void ht_expand_row(struct ht_rank *h, uint32_t row);
+/* Writes to slot what combine sends for a received row: its expanded row number `place` or, if place is UINT32_MAX, the
+ * sum of all its expanded rows. */
+void ht_expanded_pack(const struct ht_rank *h, uint32_t row, uint32_t place, uint8_t *slot);
 
 /* Counts a phase's tokens: those that dispatch sends, once to each ring that they enter, and `rows`, which come.  They
  * go the other way in combine.  Returns how many dispatch sends. */

@@ -272,6 +272,7 @@ uint32_t ht_outputs(struct kernel_rank *rank, struct kernel_tensor *tensor, uint
         { "expert_counts", h->expert_counts, h->base.options->cached ? 0 : h->g.local_experts * sizeof(uint32_t) },
         { "combined_x", t->combined_x, tokens * h->g.hidden * sizeof(uint16_t) },
         { "combined_topk_weights", t->combined_weights, tokens * h->combine_slot.topk * sizeof(float) },
+        { "expanded_x", h->expanded_x, h->expanded_rows * (uint64_t)h->dispatch_slot.row_bytes },
     };
     return kernel_tensors_give(all, sizeof all / sizeof all[0], tensor, max);
 }

@@ -154,7 +154,7 @@ static uint32_t worker_most(const struct moe_options *o)
 static void roles_alloc(struct v2_rank *r)
 {
     const uint32_t channels = v2_hybrid(r) ? r->channels : 0, sms = r->ht.base.options->num_sms;
-    v2_expand_alloc(r);
+    ht_expand_alloc(&r->ht);
     r->way = kernel_keep(r, (uint64_t)channels * r->ht.g.local, sizeof r->way[0]);
     r->returned = kernel_keep(r, (uint64_t)channels * r->ht.g.local, sizeof r->returned[0]);
     r->sender = kernel_keep(r, channels, sizeof r->sender[0]);
@@ -288,7 +288,7 @@ const struct moe_family moe_family_v2 = {
                  .launch = v2_launch,
                  .traffic = v2_traffic,
                  .steps = moe_hybrid_ep_steps,
-                 .outputs = v2_outputs,
+                 .outputs = ht_outputs,
                  .check = ht_check },
     .refuse = v2_refuse,
 };

@@ -188,11 +188,6 @@ struct v2_rank {
     struct v2_epilogue *epilogue;      /* [epilogue_sms] */
     uint32_t epilogue_sms;
     struct v2_gate gate;
-    uint32_t *expanded_at;    /* [rows + 1] expand: for each row, how many expanded rows the rows before it have */
-    uint32_t *expanded_index; /* [expanded rows] the place of each in the output, which is ordered by expert, then by
-                               * row; only with payload */
-    uint32_t expanded_rows;   /* rows of the output, including the gaps between experts */
-    uint8_t *expanded_x, *expanded_scales;
     uint32_t launched; /* the phase that was launched last */
 };
 
@@ -263,22 +258,8 @@ static inline uint64_t v2_out_at(const struct v2_rank *r, uint32_t node, uint32_
     return ((uint64_t)node * r->channels + channel) * r->map.out_slots + sequence;
 }
 
-/* The expanded layout (moe_v2_expand.c).  v2_sends_all() says whether combine sends all expanded rows without summing
- * them first. */
+/* Whether combine sends all expanded rows without summing them first. */
 static inline bool v2_sends_all(const struct moe_options *o) { return o->expand && o->single_reduction; }
-void v2_expand_alloc(struct v2_rank *r);
-/* Computes where the expanded rows are.  Must be called when the rows of a dispatch are known. */
-void v2_expand_make(struct v2_rank *r);
-/* How many expanded rows a received row becomes; 1 without expansion. */
-static inline uint32_t v2_expanded_count(const struct v2_rank *r, uint32_t row)
-{
-    return r->expanded_at ? r->expanded_at[row + 1] - r->expanded_at[row] : 1;
-}
-void v2_expand_row(struct v2_rank *r, uint32_t row);
-/* Writes to slot what combine sends for a received row: its expanded row number `place` or, if place is UINT32_MAX, the
- * sum of all its expanded rows. */
-void v2_expanded_pack(const struct v2_rank *r, uint32_t row, uint32_t place, uint8_t *slot);
-uint32_t v2_outputs(struct kernel_rank *rank, struct kernel_tensor *tensor, uint32_t max);
 
 /* moe_v2_gate.c has the following functions.  v2_stage_rows() loads rows, one after another, into the warp's shared
  * memory. */

@@ -11,7 +11,7 @@ static void returner_fill(const struct fabric_worker *w, uint32_t sequence, uint
 {
     const struct v2_returner *s = fabric_container_of(w, struct v2_returner, worker);
     const uint32_t row = s->rank->up_row[v2_up_at(s->rank, s->target, s->channel) + sequence];
-    if (s->rank->expanded_at) v2_expanded_pack(s->rank, row, UINT32_MAX, slot);
+    if (s->rank->ht.expanded_at) ht_expanded_pack(&s->rank->ht, row, UINT32_MAX, slot);
     else ht_slot_pack_combine(&s->rank->ht, row, slot);
 }
 

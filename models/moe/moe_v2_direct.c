@@ -127,7 +127,7 @@ static void row_fill(const void *context, uint8_t *slot)
 {
     const struct v2_warp *p = context;
     const bool all = v2_sends_all(p->rank->ht.base.options);
-    if (p->rank->expanded_at) v2_expanded_pack(p->rank, p->item, all ? p->place : UINT32_MAX, slot);
+    if (p->rank->ht.expanded_at) ht_expanded_pack(&p->rank->ht, p->item, all ? p->place : UINT32_MAX, slot);
     else ht_slot_pack_combine(&p->rank->ht, p->item, slot);
 }
 
@@ -159,7 +159,7 @@ static void row_run(void *context, uint64_t argument)
 static enum worker_step row_stage(struct v2_warp *p)
 {
     const struct v2_rank *r = p->rank;
-    const uint32_t rows = v2_expanded_count(r, p->item);
+    const uint32_t rows = ht_expanded_count(&r->ht, p->item);
     const uint64_t row_bytes = r->ht.combine_slot.row_bytes;
     if (rows == 1 || v2_sends_all(r->ht.base.options)) return warp_stage(p, row_bytes);
     fabric_work(&p->worker, &(struct fabric_work){ .kind = FABRIC_WORK_REDUCE,
@@ -194,7 +194,7 @@ static enum worker_step row_step(struct fabric_worker *w)
     p->to = p->target;
     if (!slot_send(p, &write, row_sent(p))) return WORKER_WAIT;
     p->staged = p->copied = false;
-    if (all && ++p->place < v2_expanded_count(r, p->item)) return WORKER_MORE;
+    if (all && ++p->place < ht_expanded_count(&r->ht, p->item)) return WORKER_MORE;
     p->place = 0;
     p->item++;
     return WORKER_MORE;

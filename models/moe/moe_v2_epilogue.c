@@ -67,7 +67,7 @@ static void copy_run(void *context, uint64_t argument)
     (void)argument;
     for (uint32_t row = p->first; row < p->end; row++) {
         ht_slot_unpack(&r->ht, r->ht.base.fabric->heap + r->row_slot[row], r->ht.g.rank * r->ht.g.local_experts, row);
-        if (r->expanded_at) v2_expand_row(r, row);
+        if (r->ht.expanded_at) ht_expand_row(&r->ht, row);
     }
 }
 
@@ -132,7 +132,7 @@ static enum worker_step epilogue_step(struct fabric_worker *w)
     uint64_t read = p->combine ? (uint64_t)rows * h->base.options->num_bias : rows, written = p->combine ? rows : 0;
     for (uint32_t i = p->first; i < p->end; i++) {
         if (p->combine) read += back_rows(r, i);
-        else written += v2_expanded_count(r, i);
+        else written += ht_expanded_count(&r->ht, i);
     }
     if (rows)
         fabric_work(w, &(struct fabric_work){ .kind = p->combine ? FABRIC_WORK_REDUCE : FABRIC_WORK_COPY,
@@ -172,7 +172,7 @@ void v2_copy_launch(struct v2_rank *r)
     h->recv_before[h->g.ranks] = rows;
     for (uint32_t from = 0; !v2_hybrid(r) && from < h->g.local; from++)
         h->recv_before[from + 1] = h->recv_before[from] + r->up_count[from];
-    v2_expand_make(r);
+    ht_expand_make(&r->ht);
     if (h->base.fabric->payload) {
         rows_sort(r);
         ht_tensors_recv(h);
