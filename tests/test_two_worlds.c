@@ -205,6 +205,9 @@ TEST("NCCL EP's high throughput, 8 ranks, in a node and between nodes")
         o.dtype = variant % 2 ? MOE_BF16 : MOE_FP8;
         o.num_sms = variant < 2 ? 16 : 1;
         run_both(&o, &routing, false);
+        o.expand = true;
+        o.expert_alignment = 4;
+        run_both(&o, &routing, false);
     }
 }
 

@@ -201,11 +201,13 @@ struct site_given {
 #define SITES_NCCL_EP(X) \
     X(NCCL_HT_SCAN) \
     X(NCCL_HT_SCAN_BEFORE) \
+    X(NCCL_HT_REMAP) \
     X(NCCL_HT_START) \
     X(NCCL_HT_MAP_READ) \
     X(NCCL_HT_LOAD) \
     X(NCCL_HT_ASK) \
     X(NCCL_HT_STORE) \
+    X(NCCL_HT_GAP) \
     X(NCCL_HT_TAIL_READ) \
     X(NCCL_HT_TELL) \
     X(NCCL_HT_LOOK) \

@@ -1,7 +1,7 @@
 /* moe_nccl_ht.c - NCCL EP's high-throughput kernels (PROTOCOLS.md 1.19): limits, memory map, the kernel that finds the
  * places of rows, phases and tensors.
  *
- * A token has one row on each rank that needs it: the layout is flat. */
+ * Flat, a token has one row on each rank that needs it; by experts (--expand), one for each of its experts there. */
 #include "models/moe/moe_nccl_ht.h"
 
 #include <string.h>
@@ -47,6 +47,9 @@ static const char *nh_refuse(const struct moe_options *o, char *text, size_t tex
         KERNEL_REFUSE("num-ranks: nccl-ht takes at most %d nodes, found %u", HT_NODES_MAX, nodes_of(o));
     if (experts_near(o) % 4)
         KERNEL_REFUSE("num-experts: nccl-ht takes a multiple of 4 for each node, found %u", experts_near(o));
+    if (o->expert_alignment & (o->expert_alignment - 1) || (o->expert_alignment > 1 && !o->expand))
+        KERNEL_REFUSE("expert-alignment: nccl-ht takes a power of two, and with --expand only, found %u",
+                      o->expert_alignment);
     if (o->tokens_max > NH_TOKENS_MAX)
         KERNEL_REFUSE("num-tokens: nccl-ht takes at most %d, found %u", NH_TOKENS_MAX, o->tokens_max);
     if (o->dtype == MOE_FP8 && o->hidden % 512)
@@ -58,10 +61,19 @@ static const char *nh_refuse(const struct moe_options *o, char *text, size_t tex
     return ht_refuse(o, text, text_size);
 }
 
-static uint64_t rows_most(const struct moe_options *o) { return (uint64_t)o->ranks * o->tokens_max; }
+/* The most rows that may come to a rank, with gaps between experts; the most places of a token on a node. */
+static uint64_t rows_most(const struct moe_options *o)
+{
+    const uint64_t gaps = (uint64_t)(o->experts / o->ranks) * (o->expert_alignment - 1);
+    return o->ranks * (o->expand ? moe_rows_most(o) + gaps : o->tokens_max);
+}
+static uint32_t width_of(const struct moe_options *o)
+{
+    return moe_min(o->topk, o->expand ? experts_near(o) : moe_local(o));
+}
 static uint32_t pipelines_of(const struct moe_options *o) { return NH_PIPELINES * o->num_sms; }
 /* How many buffers a pipeline of combine has, so that a token's first row is still there when its last one comes. */
-static uint32_t buffers_of(const struct moe_options *o) { return NH_STAGES + moe_min(o->topk, o->ranks); }
+static uint32_t buffers_of(const struct moe_options *o) { return NH_STAGES + width_of(o); }
 
 /* The bytes of a token in send, rounded up so that each begins at 16 B. */
 static uint32_t send_bytes_of(const struct moe_options *o, const struct ht_slot *dispatch)
@@ -98,7 +110,7 @@ static uint64_t touched_bytes(const struct moe_options *o)
 {
     struct ht_slot dispatch, combine;
     slots_make(o, false, &dispatch, &combine);
-    const uint64_t rows = (uint64_t)o->tokens_max * moe_min(o->topk, o->ranks);
+    const uint64_t rows = (uint64_t)o->tokens_max * (o->expand ? o->topk : moe_min(o->topk, o->ranks));
     return ((uint64_t)o->tokens_max + 2 * rows) * (dispatch.bytes + combine.bytes);
 }
 
@@ -121,11 +133,14 @@ static struct kernel_rank *nh_create(const struct kernel_job *job, struct fabric
     struct nh_rank *r = kernel_alloc(1, sizeof *r);
     r->pipelines = pipelines_of(o);
     r->buffers = buffers_of(o);
-    ht_rank_init(&r->ht, job, f, nodes_of(o) > 1, o->num_sms, (NH_STAGES + 1) * r->pipelines + 1);
+    ht_rank_init(&r->ht, job, f, nodes_of(o) > 1, o->num_sms, (NH_STAGES + 1) * r->pipelines + o->num_sms + 1);
     ht_layout_make(&r->ht);
     slots_make(o, f->payload, &r->ht.dispatch_slot, &r->ht.combine_slot);
     map_make(o, f->payload, &r->map);
+    r->width = width_of(o);
     nh_lists_make(r);
+    ht_expand_alloc(&r->ht);
+    r->gaps = kernel_keep(r, o->num_sms, sizeof r->gaps[0]);
     r->stage = kernel_keep(r, (uint64_t)NH_STAGES * r->pipelines, sizeof r->stage[0]);
     r->sum_warps = nodes_of(o) > 1 ? NH_SUM_WARPS : NH_SUM_WARPS / NH_PIPELINES;
     r->send_bytes = send_bytes_of(o, &r->ht.dispatch_slot);
@@ -146,10 +161,21 @@ static int64_t index_here(const struct ht_rank *h, uint32_t source, uint32_t cho
     return expert >= 0 && local < h->g.local_experts ? (int64_t)local : -1;
 }
 
-static void row_unpack(struct ht_rank *h, const uint8_t *slot, uint32_t source, uint32_t token, uint32_t row)
+/* Where a received row lies from a part of the heap on; by experts, its n-th copy. */
+static uint8_t *row_at(const struct ht_rank *h, uint64_t part, uint32_t row, uint32_t n, uint64_t stored)
 {
+    const uint32_t at = h->expanded_at ? h->expanded_index[h->expanded_at[row] + n] : row;
+    return h->base.fabric->heap + part + at * stored;
+}
+
+/* By experts, each copy has the weight of its own expert. */
+static void row_unpack(struct nh_rank *r, uint32_t source, uint32_t token, uint32_t row)
+{
+    struct ht_rank *h = &r->ht;
     const struct ht_slot *s = &h->dispatch_slot;
     struct ht_tensors *t = &h->t;
+    const uint8_t *slot = row_at(h, r->map.in, row, 0, s->stored);
+    uint32_t copy = 0;
     memcpy(t->recv_x + (size_t)row * s->row_bytes, slot, s->row_bytes);
     memcpy(t->recv_scales + (size_t)row * s->scale_bytes, slot + s->scale, s->scale_bytes);
     if (h->g.nodes > 1) t->recv_meta[2 * (size_t)row] = source * h->base.options->tokens_max + token;
@@ -157,7 +183,10 @@ static void row_unpack(struct ht_rank *h, const uint8_t *slot, uint32_t source, 
         const int64_t index = index_here(h, source, token * h->g.topk + j);
         const uint64_t expert = (uint64_t)h->g.self * h->g.local_experts + (uint64_t)(index < 0 ? 0 : index);
         float weight = 0;
-        if (index >= 0) memcpy(&weight, slot + s->weight + expert * sizeof weight, sizeof weight);
+        if (index >= 0) {
+            slot = row_at(h, r->map.in, row, copy++, s->stored);
+            memcpy(&weight, slot + s->weight + expert * sizeof weight, sizeof weight);
+        }
         t->recv_index[(size_t)row * h->g.topk + j] = index;
         t->recv_weights[(size_t)row * h->g.topk + j] = weight;
     }
@@ -183,25 +212,37 @@ static bool wants(const struct ht_rank *h, uint32_t source, uint32_t token)
 static void rows_turn(struct nh_rank *r)
 {
     struct ht_rank *h = &r->ht;
-    uint8_t *heap = h->base.fabric->heap;
+    const struct ht_slot *in = &h->dispatch_slot;
     uint32_t row = 0;
     ht_tensors_recv(h);
+    ht_expand_make(h);
     for (uint32_t source = 0; source < h->g.ranks; source++)
         for (uint32_t t = 0; t < h->base.routing->rank[source].tokens; t++) {
             if (!wants(h, source, t)) continue;
-            row_unpack(h, heap + r->map.in + (uint64_t)row * h->dispatch_slot.stored, source, t, row);
+            row_unpack(r, source, t, row);
+            for (uint32_t n = 0; h->expanded_at && n < ht_expanded_count(h, row); n++) {
+                const uint32_t at = h->expanded_index[h->expanded_at[row] + n];
+                const uint8_t *slot = row_at(h, r->map.in, row, n, in->stored);
+                memcpy(h->expanded_x + (uint64_t)at * in->row_bytes, slot, in->row_bytes);
+                memcpy(h->expanded_scales + (uint64_t)at * in->scale_bytes, slot + in->scale, in->scale_bytes);
+            }
             row++;
         }
     ht_experts_count(h);
     ht_tensors_combine(h);
     for (row = 0; row < ht_recv_rows(h); row++)
-        ht_slot_pack_combine(h, row, heap + r->map.out + (uint64_t)row * h->combine_slot.stored);
+        for (uint32_t n = 0; n < ht_expanded_count(h, row); n++) {
+            uint8_t *slot = row_at(h, r->map.out, row, n, h->combine_slot.stored);
+            if (h->expanded_at) ht_expanded_pack(h, row, n, slot);
+            else ht_slot_pack_combine(h, row, slot);
+        }
 }
 
 /* ---- phases ---- */
 
 /* Launches the kernel that reads the map of all ranks' choices.  Each lane takes some tokens of all ranks.  Then a
- * block reads what each block before it has counted. */
+ * block reads what each block before it has counted.  By experts, a block then takes all tokens for one rank of the
+ * node, or for several if there are more ranks than blocks. */
 static void scan_launch(struct nh_rank *r)
 {
     const struct moe_options *o = r->ht.base.options;
@@ -212,6 +253,11 @@ static void scan_launch(struct nh_rank *r)
     for (uint32_t sm = 0; sm < o->num_sms; sm++) {
         struct ht_scan *s = ht_scan_add(&r->ht, sm, NH_SCAN_WARPS, map);
         s->part[1] = (struct ht_scan_part){ .site = SITE_NCCL_HT_SCAN_BEFORE, .rows = sm + 1 };
+        if (!o->expand || sm >= r->ht.g.local) continue;
+        const uint32_t ranks = moe_ceiling(r->ht.g.local - sm, o->num_sms);
+        s->part[2] = (struct ht_scan_part){ .site = SITE_NCCL_HT_REMAP,
+                                            .rows = ranks * moe_ceiling(tokens, 32 * NH_SCAN_WARPS),
+                                            .given.size = { r->ht.g.local_experts } };
     }
 }
 

@@ -48,8 +48,8 @@ struct nh_item {
     uint32_t token;
     uint8_t node;  /* whose token it is: that of the rank of this node with the same place as this one */
     uint8_t kind;  /* enum nh_kind */
-    uint16_t from; /* dispatch: the token's place in its chunk of far; combine: the row's rank in the node, or its
-                    * node */
+    uint16_t from; /* dispatch: the token's place in its chunk of far; combine: which of the token's places the row
+                    * has, or its node */
 };
 enum nh_kind { NH_NEAR, NH_FAR, NH_NONE }; /* a row of this node; one that other nodes have put; no row */
 
@@ -65,7 +65,7 @@ struct nh_stage {
     struct fabric_worker worker;
     struct nh_rank *rank;
     uint32_t pipeline, number; /* number: of its item among those of the pipeline */
-    uint32_t target;           /* dispatch: the next rank that gets the token; combine: the next node to be awaited */
+    uint32_t target;           /* dispatch: the token's next place; combine: the next node to be awaited */
     uint8_t state;
     bool passed; /* the item's turn has come, and the next item has been told */
 };
@@ -92,6 +92,12 @@ struct nh_putter {
     bool looked;
 };
 
+/* Where a row goes: a rank of the node, and the row's number among those that come to it. */
+struct nh_place {
+    uint32_t row; /* NH_NO_PLACE: the token has no more places */
+    uint32_t rank;
+};
+
 struct nh_map {
     uint64_t in, out, came, send, far, red, back, end;
 };
@@ -99,8 +105,11 @@ struct nh_map {
 struct nh_rank {
     struct ht_rank ht;
     struct nh_map map;
-    uint32_t *place; /* [node][tokens_max][ranks of the node] of the tokens of the rank of that node with the same place
-                      * as this one: places among the rows that come to the node's ranks, or NH_NO_PLACE */
+    struct nh_place *place; /* [node][tokens_max][width] of the tokens of the rank of that node with the same place as
+                             * this one, in the order of ranks and, by experts, of experts */
+    uint32_t width;         /* the most places of a token on a node */
+    uint32_t gap_rows;      /* by experts: rows of this rank between experts */
+    struct ht_local *gaps;  /* [blocks] */
     struct nh_list token, row; /* dispatch's and combine's items */
     uint32_t pipelines, buffers;
     uint32_t sum_warps;       /* of a pipeline of combine */
@@ -149,21 +158,21 @@ static inline uint32_t nh_chunks(const struct nh_rank *r)
     return moe_ceiling(r->ht.base.options->tokens_max, NH_CHUNK);
 }
 
-/* The places of a token of `node` (see nh_rank), and the first rank of this node, at or after `from`, that needs it;
- * the number of the node's ranks if there is none. */
-static inline const uint32_t *nh_places(const struct nh_rank *r, uint32_t node, uint32_t token)
+/* The places on this node of a token of `node` (see nh_rank), and how many there are. */
+static inline struct nh_place *nh_places(const struct nh_rank *r, uint32_t node, uint32_t token)
 {
-    return r->place + ((size_t)node * r->ht.base.options->tokens_max + token) * r->ht.g.local;
+    return r->place + ((size_t)node * r->ht.base.options->tokens_max + token) * r->width;
 }
-static inline uint32_t nh_target_next(const struct nh_rank *r, uint32_t node, uint32_t token, uint32_t from)
+static inline uint32_t nh_copies(const struct nh_rank *r, uint32_t node, uint32_t token)
 {
-    const uint32_t *place = nh_places(r, node, token);
-    while (from < r->ht.g.local && place[from] == NH_NO_PLACE) from++;
-    return from;
+    const struct nh_place *place = nh_places(r, node, token);
+    uint32_t count = 0;
+    while (count < r->width && place[count].row != NH_NO_PLACE) count++;
+    return count;
 }
 static inline bool nh_needed(const struct nh_rank *r, uint32_t node, uint32_t token)
 {
-    return nh_target_next(r, node, token, 0) < r->ht.g.local;
+    return nh_places(r, node, token)->row != NH_NO_PLACE;
 }
 /* Whether a node needs one of this rank's own tokens. */
 static inline bool nh_goes_to_node(const struct nh_rank *r, uint32_t token, uint32_t node)

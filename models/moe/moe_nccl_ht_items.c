@@ -7,36 +7,64 @@
 
 /* ---- places ---- */
 
-/* Gives a rank's tokens their places on the ranks of this node.  count[] has, for each of these, the rows of lower
- * ranks so far. */
-static void tokens_place(struct nh_rank *r, uint32_t source, uint32_t *count)
+/* Writes to bin[] where the rows of a token go on this node, in order: the ranks or, by experts, the node's experts.
+ * Returns their number. */
+static uint32_t bins_find(const struct nh_rank *r, const int32_t *expert, uint32_t *bin)
+{
+    const struct ht_geometry *g = &r->ht.g;
+    const bool expand = r->ht.base.options->expand;
+    uint32_t count = 0;
+    for (uint32_t j = 0; j < g->topk; j++) {
+        const uint32_t e = (uint32_t)expert[j] - nh_neighbour(r, 0) * g->local_experts;
+        if (expert[j] < 0 || e >= g->local * g->local_experts) continue;
+        const uint32_t b = expand ? e : e / g->local_experts;
+        uint32_t at = count;
+        while (at && bin[at - 1] > b) at--;
+        if (!expand && at && bin[at - 1] == b) continue;
+        memmove(&bin[at + 1], &bin[at], (count++ - at) * sizeof bin[0]);
+        bin[at] = b;
+    }
+    return count;
+}
+
+/* Gives a rank's tokens their places on this node.  next[] has the next row of each bin. */
+static void tokens_place(struct nh_rank *r, uint32_t source, uint32_t *next)
 {
     const struct ht_geometry *g = &r->ht.g;
     const struct routing_rank *row = &r->ht.base.routing->rank[source];
-    uint32_t *place = r->place + (size_t)(source / g->local) * r->ht.base.options->tokens_max * g->local;
-    for (uint32_t t = 0; t < row->tokens; t++, place += g->local)
-        for (uint32_t j = 0; j < g->topk; j++) {
-            const uint32_t n = (uint32_t)row->experts[t * g->topk + j] / g->local_experts - nh_neighbour(r, 0);
-            if (row->experts[t * g->topk + j] >= 0 && n < g->local && place[n] == NH_NO_PLACE) place[n] = count[n]++;
+    const uint32_t of_rank = r->ht.base.options->expand ? g->local_experts : 1;
+    for (uint32_t t = 0; t < row->tokens; t++) {
+        uint32_t bin[HT_TOPK_MAX];
+        const uint32_t count = bins_find(r, &row->experts[(size_t)t * g->topk], bin);
+        for (uint32_t i = 0; i < count; i++) {
+            const struct nh_place place = { next[bin[i]]++, bin[i] / of_rank };
+            if (source % g->local == g->self) nh_places(r, source / g->local, t)[i] = place;
         }
+    }
 }
 
-/* The library's kernel finds places in a map of all ranks' choices. */
+/* The library's kernel finds places in a map of all ranks' choices.  The rows of a rank or, by experts, of an expert,
+ * are in the order of source and token. */
 static void places_make(struct nh_rank *r)
 {
     const struct ht_geometry *g = &r->ht.g;
-    const uint64_t places = (uint64_t)g->nodes * r->ht.base.options->tokens_max * g->local;
+    const bool expand = r->ht.base.options->expand;
+    const uint64_t places = (uint64_t)g->nodes * r->ht.base.options->tokens_max * r->width;
     r->place = kernel_keep(r, places, sizeof r->place[0]);
     memset(r->place, 0xff, places * sizeof r->place[0]);
-    uint32_t *count = kernel_alloc(g->local, sizeof count[0]);
+    uint32_t *next = kernel_alloc(g->local * g->local_experts, sizeof next[0]);
+    if (expand) ht_experts_begin(&r->ht, nh_neighbour(r, 0), g->local, next);
     for (uint32_t source = 0; source < g->ranks; source++) {
-        if (source % g->local == g->self) tokens_place(r, source, count);
+        if (expand || source % g->local == g->self) tokens_place(r, source, next);
         else
-            for (uint32_t n = 0; n < g->local; n++)
-                count[n] += ht_tokens_between(&r->ht, source, nh_neighbour(r, n), 1);
-        r->ht.recv_before[source + 1] = count[g->self];
+            for (uint32_t n = 0; n < g->local; n++) next[n] += ht_tokens_between(&r->ht, source, nh_neighbour(r, n), 1);
+        r->ht.recv_before[source + 1] =
+            expand ? r->ht.recv_before[source] + ht_tokens_between(&r->ht, source, g->rank, 1) : next[g->self];
     }
-    free(count);
+    const uint32_t alignment = r->ht.base.options->expert_alignment, *end = next + g->self * g->local_experts;
+    for (uint32_t e = 0; expand && e < g->local_experts; e++)
+        r->gap_rows += (uint32_t)moe_align(end[e], alignment) - end[e];
+    free(next);
 }
 
 /* ---- lists ---- */
@@ -94,10 +122,9 @@ static void dispatch_pass(const struct making *m)
 static uint32_t near_add(const struct making *m, uint32_t pipeline, uint32_t node, uint32_t token)
 {
     const struct nh_rank *r = m->rank;
-    uint32_t rows = 0;
-    for (uint32_t from = nh_target_next(r, node, token, 0); from < r->ht.g.local;
-         from = nh_target_next(r, node, token, from + 1), rows++)
-        item_add(m, pipeline, (struct nh_item){ token, (uint8_t)node, NH_NEAR, (uint16_t)from });
+    const uint32_t rows = nh_copies(r, node, token);
+    for (uint32_t i = 0; i < rows; i++)
+        item_add(m, pipeline, (struct nh_item){ token, (uint8_t)node, NH_NEAR, (uint16_t)i });
     return rows;
 }
 

@@ -119,18 +119,17 @@ static void token_fill(const void *context, uint8_t *slot)
     else nh_token_pack(s->rank, item->token, h->g.node, 1, slot);
 }
 
-/* Stores the token to all ranks of the node that need it.  False: step again. */
+/* Stores the token to its places on the node.  False: step again. */
 static bool token_store(struct nh_stage *s)
 {
     const struct nh_rank *r = s->rank;
     const struct ht_slot *form = &r->ht.dispatch_slot;
     const struct nh_item *item = item_of(s, &r->token);
-    const uint32_t *place = nh_places(r, item->node, item->token);
-    for (s->target = nh_target_next(r, item->node, item->token, s->target); s->target < r->ht.g.local;
-         s->target = nh_target_next(r, item->node, item->token, s->target + 1)) {
-        const struct fabric_write write = { .target_offset = r->map.in + (uint64_t)place[s->target] * form->stored,
+    for (; s->target < nh_copies(r, item->node, item->token); s->target++) {
+        const struct nh_place *place = &nh_places(r, item->node, item->token)[s->target];
+        const struct fabric_write write = { .target_offset = r->map.in + (uint64_t)place->row * form->stored,
                                             .charge_bytes = form->bytes,
-                                            .peer = (uint16_t)nh_neighbour(r, s->target),
+                                            .peer = (uint16_t)nh_neighbour(r, place->rank),
                                             .warps = 1,
                                             .site = SITE_NCCL_HT_STORE,
                                             .fill = form->stored ? token_fill : NULL,
@@ -179,9 +178,9 @@ static enum worker_step send_step(struct fabric_worker *w)
 
 enum sum_state { SUM_OPEN, SUM_FETCH, SUM_ADD, SUM_STORE, SUM_STORED };
 
-static uint64_t place_of(const struct nh_rank *r, const struct nh_item *item)
+static const struct nh_place *place_of(const struct nh_rank *r, const struct nh_item *item)
 {
-    return nh_places(r, item->node, item->token)[item->from];
+    return &nh_places(r, item->node, item->token)[item->from];
 }
 
 /* Where a row of combine lies on this rank: its own rows among the experts' output, other nodes' where they were put,
@@ -193,7 +192,7 @@ static uint8_t *row_here(const struct nh_stage *s, uint32_t number)
     const uint64_t stored = r->ht.combine_slot.stored;
     uint8_t *heap = r->ht.base.fabric->heap;
     if (item->kind == NH_FAR) return heap + r->map.back + nh_row_of(r, item->from, item->token) * stored;
-    if (item->from == r->ht.g.self) return heap + r->map.out + place_of(r, item) * stored;
+    if (place_of(r, item)->rank == r->ht.g.self) return heap + r->map.out + place_of(r, item)->row * stored;
     return heap + r->map.came + ((uint64_t)s->pipeline * r->buffers + number % r->buffers) * stored;
 }
 
@@ -263,12 +262,13 @@ static bool row_load(struct nh_stage *s)
     const struct nh_item *item = item_of(s, &r->row);
     const struct ht_slot *form = &r->ht.combine_slot;
     if (item->kind == NH_NONE) return true;
-    if (item->kind == NH_FAR || item->from == r->ht.g.self) return row_fetch(s, SITE_NCCL_HT_FETCH, form->bytes), true;
-    const struct fabric_read read = { .source_offset = r->map.out + place_of(r, item) * form->stored,
+    if (item->kind == NH_FAR || place_of(r, item)->rank == r->ht.g.self)
+        return row_fetch(s, SITE_NCCL_HT_FETCH, form->bytes), true;
+    const struct fabric_read read = { .source_offset = r->map.out + (uint64_t)place_of(r, item)->row * form->stored,
                                       .target = row_here(s, s->number),
                                       .charge_bytes = form->bytes,
                                       .size_bytes = form->stored,
-                                      .peer = (uint16_t)nh_neighbour(r, item->from),
+                                      .peer = (uint16_t)nh_neighbour(r, place_of(r, item)->rank),
                                       .warps = 1,
                                       .site = SITE_NCCL_HT_PULL };
     return fabric_get(&s->worker, &read) == 0;
@@ -338,8 +338,21 @@ static void stage_describe(const struct fabric_worker *w, char *text, size_t tex
 static const struct worker_role send_role = { .step = send_step, .describe = stage_describe };
 static const struct worker_role sum_role = { .step = sum_step, .describe = stage_describe };
 
+/* Lets one more warp of each block of dispatch store rows of zeros between experts. */
+static void gaps_launch(struct nh_rank *r)
+{
+    const uint32_t blocks = nh_blocks(r);
+    ht_local_launch(&r->ht, r->gaps, blocks, 1,
+                    (struct fabric_work){ .kind = FABRIC_WORK_COPY,
+                                          .rows = moe_ceiling(r->gap_rows, blocks),
+                                          .warps = 1,
+                                          .write_bytes = (uint64_t)r->gap_rows * r->ht.dispatch_slot.row_bytes,
+                                          .site = SITE_NCCL_HT_GAP });
+}
+
 void nh_dispatch_launch(struct nh_rank *r)
 {
+    if (r->gap_rows) gaps_launch(r);
     stages_launch(r, &r->token, &send_role, 1, false);
     if (r->ht.g.nodes > 1) nh_putters_launch(r, false);
     nh_gate_launch(r, false);
