@@ -72,6 +72,8 @@ static bool import_parse(struct import_arguments *a, int argc, char **argv, GErr
     if (!command_line_parse(&line, argc, argv, &a->paths, error)) return false;
     if (!a->paths[0]) return error_input(error, "expected a log, as in: eptwin import test.log --output measured.csv");
     if (a->format && !record_format_parse(a->format, &a->record_format, error)) return false;
+    if (!a->record && (a->format || a->case_number))
+        return error_input(error, "--%s: expected --record with it, found none", a->format ? "format" : "case");
     if (a->record && a->output) return error_input(error, "--record: expected alone, found --output, too");
     return true;
 }

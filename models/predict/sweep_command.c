@@ -322,12 +322,26 @@ static bool show_file(const struct sweep_arguments *a, GError **error)
     return results && show(a, results, error) && html_write(a, a->words[1], error);
 }
 
+/* Refuses options of a run, which files of results are beyond. */
+static bool shown_check(const struct sweep_arguments *a, GError **error)
+{
+    const char *const option = a->values->len                                  ? a->values->pdata[0]
+                               : a->set                                        ? "set"
+                               : a->baseline                                   ? "baseline"
+                               : a->shard                                      ? "shard"
+                               : a->jobs                                       ? "jobs"
+                               : a->output && strcmp(a->words[0], "show") == 0 ? "output"
+                                                                               : NULL;
+    return !option || error_input(error, "%s: expected no option of a run with it, found --%s", a->words[0], option);
+}
+
 static bool dispatch_words(struct sweep_arguments *a, GError **error)
 {
     if (!a->words[0]) return run(a, error);
-    if (strcmp(a->words[0], "merge") == 0) return merge(a, error);
-    if (strcmp(a->words[0], "show") == 0) return show_file(a, error);
-    return error_input(error, "expected options, show FILE or merge FILE..., found '%s'", a->words[0]);
+    const bool merges = strcmp(a->words[0], "merge") == 0;
+    if (!merges && strcmp(a->words[0], "show") != 0)
+        return error_input(error, "expected options, show FILE or merge FILE..., found '%s'", a->words[0]);
+    return shown_check(a, error) && (merges ? merge(a, error) : show_file(a, error));
 }
 
 int command_sweep(int argc, char **argv)

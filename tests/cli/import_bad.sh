@@ -49,3 +49,6 @@ $EPTWIN import missing.log; echo "status $?"
 $EPTWIN import; echo "status $?"
 $EPTWIN import $logs/osu.log --output rows.csv --record r.csv; echo "status $?"
 $EPTWIN import $logs/osu.log --num-ranks many; echo "status $?"
+
+echo '# options of a record without one'
+for more in '--format json' '--case 2'; do $EPTWIN import source/tests/fuzz/seeds/import/* $more; echo "status $?"; done

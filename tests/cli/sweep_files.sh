@@ -43,3 +43,9 @@ $EPTWIN sweep show nan.csv --best layer.slowest_us | grep '^('
 sed 's/^0,/nan,/' left.csv >nan.csv
 $EPTWIN report nan.csv --output never.html; echo "exit $?"
 sweep --num-ranks 2 --num-tokens 8,016 --output never.csv; echo "exit $?"
+
+echo '# options of a run beside files of results'
+for more in 'show left.csv --num-ranks 4' 'show left.csv --baseline num-ranks=4' 'show left.csv --output other.csv' 'show left.csv -j 2' \
+            'merge left.csv --shard 1/2 --output other.csv' 'shwo left.csv --num-ranks 4'; do
+    $EPTWIN sweep $more; echo "status $?"
+done

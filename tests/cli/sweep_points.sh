@@ -145,14 +145,13 @@ for bad in '--num-ranks 4,4' '--num-ranks 8:4' '--num-ranks 1:9:x1' '--num-ranks
            '--set nic.rate' '--set rate=1,2' '--shard 4/3' '--top 0' '--num-ranks 2,4 --baseline num-ranks=2,num-ranks=4' '--output -' \
            '--seed 1:10000:1 --num-tokens 1:10000:1' \
            '--num-ranks 2,4 --baseline num-ranks=8' '--num-tokens 4 --best time' '--num-tokens 4 --best wait.time_us' \
-           '--kernel normal --num-sms 3,5' '--num-tokens 4 --best dispatch.wait' '--set nic.speed=1,2' 'remove all.csv' \
-           'show' 'show missing.csv' 'show part1.csv x'; do
+           '--kernel normal --num-sms 3,5' '--num-tokens 4 --best dispatch.wait' '--set nic.speed=1,2' 'remove all.csv'; do
     sweep --num-experts 16 --num-topk 2 --hidden 1024 --output bad.csv $bad 2>&1 |
         sed -E 's|^.*/models/|eptwin: models/|; s|ini:[0-9]+|ini:N|'
     echo "status ${PIPESTATUS[0]}"
     rm -f bad.csv
 done
-$EPTWIN sweep --num-ranks 2; echo "status $?"
+for bad in 'show' 'show missing.csv' 'show part1.csv x' '--num-ranks 2'; do $EPTWIN sweep $bad; echo "status $?"; done
 
 echo '# a ratio is a value, and a range still is one'
 sweep --num-ranks 16 --num-tokens 8 --hidden 512 --num-experts 16 --num-topk 2 --set network.topology=leaf-spine \
