@@ -41,6 +41,28 @@ struct arguments {
     gboolean per_rank, explain, waits, usage;
 };
 
+static bool is_text(const struct arguments *a) { return a->format && !strcmp(a->format, "text"); }
+
+/* Whether words are wanted: on a terminal, with --format text, and with --explain.  They go to standard output, unless
+ * the record is asked for there. */
+static bool wants_words(const struct arguments *a)
+{
+    const bool to_stdout = !a->output;
+    return a->explain || is_text(a) ||
+           (isatty(STDOUT_FILENO) && (!a->format || !to_stdout) && (to_stdout || strcmp(a->output, "-") != 0));
+}
+
+static bool wants_record(const struct arguments *a) { return !is_text(a) && (a->output || !wants_words(a)); }
+
+/* Whether there is a record for what only a record has. */
+static bool record_check(const struct arguments *a, GError **error)
+{
+    const char *const of_record = a->usage ? "usage" : a->waits ? "waits" : a->per_rank ? "per-rank" : NULL;
+    const char *const idle = of_record ? of_record : a->format && !is_text(a) ? "format" : NULL;
+    if (!idle || wants_record(a)) return true;
+    return error_input(error, "--%s: expected a record (--output FILE, --format csv or json), found words alone", idle);
+}
+
 static bool parse(struct case_options *c, struct arguments *a, int argc, char **argv, GError **error)
 {
     GOptionEntry own[] = {
@@ -88,7 +110,7 @@ static bool parse(struct case_options *c, struct arguments *a, int argc, char **
         error_input(error, "--waits: expected one --step and one --layer, found several");
     else if (a->usage && (a->steps || a->layers))
         error_input(error, "--usage: expected one --step and one --layer, found several");
-    else return !a->timeline || new_file_apart("--timeline", a->timeline, a->output, error);
+    else return record_check(a, error) && (!a->timeline || new_file_apart("--timeline", a->timeline, a->output, error));
     return false;
 }
 
@@ -166,16 +188,6 @@ static bool run(const struct case_options *c, const struct arguments *a, const s
     return good;
 }
 
-/* Whether words are wanted: on a terminal, with --format text, and with --explain.  They go to standard output, unless
- * the record is asked for there. */
-static bool wants_words(const struct arguments *a)
-{
-    const bool to_stdout = !a->output;
-    const bool text = a->format && !strcmp(a->format, "text");
-    return a->explain || text ||
-           (isatty(STDOUT_FILENO) && (!a->format || !to_stdout) && (to_stdout || strcmp(a->output, "-") != 0));
-}
-
 static bool words_write(const struct case_options *c, const struct arguments *a, const struct cluster *cluster,
                         const struct record *record, const GString *proof, GError **error)
 {
@@ -183,23 +195,21 @@ static bool words_write(const struct case_options *c, const struct arguments *a,
     simulate_table_append(c, record, cluster, text);
     if (a->explain) simulate_explain_append(record, text);
     g_string_append_len(text, proof->str, (gssize)proof->len);
-    const bool as_output = a->format && !strcmp(a->format, "text") && a->output;
-    return whole_file_write(as_output ? a->output : "-", text->str, text->len, error);
+    return whole_file_write(is_text(a) && a->output ? a->output : "-", text->str, text->len, error);
 }
 
 /* Writes the record if one is asked for, then the words. */
 static bool results_write(const struct case_options *c, const struct arguments *a, const struct cluster *cluster,
                           const struct record *record, const GString *proof, GError **error)
 {
-    const bool words = wants_words(a), text = a->format && !strcmp(a->format, "text");
     enum record_format format = RECORD_CSV;
-    if (a->format && strcmp(a->format, "text") && !record_format_parse(a->format, &format, error)) return false;
+    if (a->format && !is_text(a) && !record_format_parse(a->format, &format, error)) return false;
     bool good = true;
-    if (!text && (a->output || !words)) {
+    if (wants_record(a)) {
         g_autoptr(record) all = a->per_rank ? NULL : simulate_record_of_all(record);
         good = record_write(all ? all : record, a->output ? a->output : "-", format, error);
     }
-    return good && (!words || words_write(c, a, cluster, record, proof, error));
+    return good && (!wants_words(a) || words_write(c, a, cluster, record, proof, error));
 }
 
 /* Runs the case and writes its results.  The timeline's file gets its name only after the record is written, so no

@@ -65,6 +65,10 @@ for set in nic.rate nic.read=10us nic.=1 rate=1 nic.speed=1 nic.rate=fast; do
     sed 's|^.*/\(models\)|\1|; s|ini:[0-9]*:|ini:LINE:|'
 $EPTWIN simulate $cluster $case --explain --output -; echo "status $?"
 $EPTWIN simulate $cluster $case --format xml; echo "status $?"
+for more in '--per-rank --format text' '--usage --explain' '--waits --format text --output words.txt' '--explain --format json'; do
+    $EPTWIN simulate $cluster $case $more; echo "status $?"
+done
+script -qec "$EPTWIN simulate $cluster $case --per-rank" /dev/null | tr -d '\r'
 $EPTWIN simulate $cluster --trace source/traces/samples/decode_ep64.ept --layers all --explain; echo "status $?"
 $EPTWIN simulate $cluster --trace source/traces/samples/decode_ep64.ept --num-ranks 8 --layers 0:2 --format text |
     tail -n +5 | cut -d' ' -f1 | head -4
