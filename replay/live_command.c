@@ -27,7 +27,7 @@ GOptionEntry *live_command_entries(struct live_command *c)
           "Network: shm (the default), verbs or ofi; measure: cuda too", "NAME" },
         { "provider", 0, 0, G_OPTION_ARG_STRING, &c->provider, "ofi: tcp, shm, verbs, efa, cxi (default: best)",
           "NAME" },
-        { "device", 0, 0, G_OPTION_ARG_STRING, &c->device, "verbs: device, or a list for the local ranks",
+        { "device", 0, 0, G_OPTION_ARG_STRING, &c->device, "verbs, ofi: device, or a list for the local ranks",
           "NAME[,NAME]" },
         { "port", 0, 0, G_OPTION_ARG_INT, &c->port, "verbs: port of the device (default: the first active)", "N" },
         { "gid-index", 0, 0, G_OPTION_ARG_INT, &c->gid_index, "verbs: GID (default: chosen)", "N" },
@@ -97,6 +97,24 @@ bool live_command_output_check(struct live_command *c, GError **error)
            (!c->output || new_file_possible(c->output, error));
 }
 
+/* Refuses options of another fabric. */
+static bool fabric_options_check(const struct live_command *c, GError **error)
+{
+    const char *const found = c->fabric ? c->fabric : "shm";
+    const bool verbs = strcmp(found, "verbs") == 0, ofi = strcmp(found, "ofi") == 0;
+    const char *const of_verbs = c->port             ? "port"
+                                 : c->gid_index >= 0 ? "gid-index"
+                                 : c->service_level  ? "sl"
+                                 : c->traffic_class  ? "traffic-class"
+                                 : c->gpu_memory     ? "gpu-memory"
+                                                     : NULL;
+    if (of_verbs && !verbs) return error_input(error, "--%s: expected --fabric verbs, found %s", of_verbs, found);
+    if (c->provider && !ofi) return error_input(error, "--provider: expected --fabric ofi, found %s", found);
+    if (c->device && !verbs && !ofi)
+        return error_input(error, "--device: expected --fabric verbs or ofi, found %s", found);
+    return true;
+}
+
 bool live_command_check(struct live_command *c, GError **error)
 {
     if (!numbers_check(c, error) || !joining_check(c, error)) return false;
@@ -105,9 +123,7 @@ bool live_command_check(struct live_command *c, GError **error)
     const int signalling = choice_find("signalling", "write|atomic|imm", c->signalling, error);
     if (signalling < 0) return false;
     if (!record_format_parse(c->format ? c->format : "csv", &c->record_format, error)) return false;
-    if (c->gpu_memory && fabric != 1)
-        return error_input(error, "--gpu-memory: expected --fabric verbs (dma-buf), found %s",
-                           c->fabric ? c->fabric : "shm");
+    if (!fabric_options_check(c, error)) return false;
     if (c->output && !new_file_possible(c->output, error)) return false;
     live_options_init(&c->live);
     c->live.fabric = c->fabric ? c->fabric : "shm";

@@ -137,7 +137,9 @@ static bool timeline_check(const struct replay_plan *plan, int spans, GError **e
     if (spans < 1 || spans > TIMELINE_SPANS_MAX)
         return error_input(error, "--timeline-spans: expected a whole number from 1 to %d, found %d",
                            TIMELINE_SPANS_MAX, spans);
-    if (!plan->timeline) return true;
+    if (!plan->timeline)
+        return spans == TIMELINE_SPANS_DEFAULT ||
+               error_input(error, "--timeline-spans: expected --timeline too, found none");
     if (plan->steps || plan->layers)
         error_input(error, "--timeline: expected one --step and one --layer, found several");
     else

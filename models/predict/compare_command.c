@@ -80,7 +80,12 @@ static bool compare_run_parse(struct compare_run *run, int argc, char **argv, en
         done = error_input(error, "expected pairs of records, found %u", run->path_count);
     if (done && !(run->error_pct_max >= 0))
         done = error_input(error, "--max-error: expected a percentage, found %g", run->error_pct_max);
-    return done && record_table_format_parse(run->format_name ? run->format_name : "csv", format, error);
+    if (done && run->clusters && !run->diagnose)
+        done = error_input(error, "--cluster: expected --diagnose too, found none");
+    done = done && record_table_format_parse(run->format_name ? run->format_name : "csv", format, error);
+    if (done && run->format_name && !run->output)
+        done = error_input(error, "--format: expected --output too, found none");
+    return done;
 }
 
 static bool compare_pair_read(struct compare_pair *pair, const struct compare_options *options, GError **error)

@@ -43,3 +43,4 @@ echo "exit ${PIPESTATUS[0]}"
 "$EPTWIN" compare predicted.csv measured.csv predicted.csv predicted.csv | sed -n "/^error of/,/^all/p" # two predictions have no error
 "$EPTWIN" compare predicted.csv measured.csv --max-error 20.5 >/dev/null
 echo "exit $?"
+for more in '--format json' '--cluster h200'; do "$EPTWIN" compare predicted.csv measured.csv $more; echo "exit $?"; done
