@@ -212,10 +212,11 @@ struct site_given {
     X(NCCL_HT_TELL) \
     X(NCCL_HT_LOOK) \
     X(NCCL_HT_PLACES_READ) \
+    X(NCCL_HT_ASK_ROW) \
     X(NCCL_HT_FETCH) \
     X(NCCL_HT_PULL) \
     X(NCCL_HT_ADD) \
-    X(NCCL_HT_ADD_LAST) \
+    X(NCCL_HT_ROUND) \
     X(NCCL_HT_SUM_STORE) \
     X(NCCL_HT_SUMS_LOOK) \
     X(NCCL_HT_NODE_LOOK) \

@@ -121,7 +121,7 @@ static void nh_needs(const struct kernel_job *job, bool payload, struct fabric_n
     struct nh_map map;
     map_make(o, payload, &map);
     *needs = (struct fabric_needs){ .heap_bytes = map.end,
-                                    .word_count = moe_local(o) + 2 + pipelines_of(o) + o->num_sms + chunks,
+                                    .word_count = moe_local(o) + 2 + 2 * pipelines_of(o) + o->num_sms + chunks,
                                     .queue_count = (uint16_t)(nodes > 1 ? pipelines_of(o) : 1),
                                     .queue_depth = NH_DEPTH,
                                     .touched_bytes = touched_bytes(o) };
@@ -144,10 +144,10 @@ static struct kernel_rank *nh_create(const struct kernel_job *job, struct fabric
     r->stage = kernel_keep(r, (uint64_t)NH_STAGES * r->pipelines, sizeof r->stage[0]);
     r->sum_warps = nodes_of(o) > 1 ? NH_SUM_WARPS : NH_SUM_WARPS / NH_PIPELINES;
     r->send_bytes = send_bytes_of(o, &r->ht.dispatch_slot);
-    r->add[0].size[0] = r->add[1].size[0] = r->ht.combine_slot.row_bytes / r->sum_warps;
+    r->add.size[0] = r->round.size[0] = r->ht.combine_slot.row_bytes / r->sum_warps;
     r->putter = kernel_keep(r, r->pipelines, sizeof r->putter[0]);
     r->made_before = kernel_keep(r, o->num_sms, sizeof r->made_before[0]);
-    r->turned = kernel_keep(r, r->pipelines, sizeof r->turned[0]);
+    r->turned = kernel_keep(r, 2 * r->pipelines, sizeof r->turned[0]);
     return &r->ht.base.kernel;
 }
 

@@ -16,8 +16,8 @@
  *
  * Signal words: told[rank of the node], which says that it has come to the barrier; open, which the rank tells itself
  * behind the barrier; between nodes far and back [node][chunk], which say that a chunk's puts have come.  Private
- * words: finished, how many stages have ended; for each pipeline turn, how many items have passed; for each block made,
- * how many sums for other nodes have been stored. */
+ * words: finished, how many stages have ended; for each pipeline turn, how many items have passed, and back, how many
+ * stages combine has given back; for each block made, how many sums for other nodes have been stored. */
 #ifndef MODELS_MOE_MOE_NCCL_HT_H
 #define MODELS_MOE_MOE_NCCL_HT_H
 
@@ -117,9 +117,9 @@ struct nh_rank {
     struct nh_stage *stage;   /* [pipelines][NH_STAGES] */
     struct nh_putter *putter; /* [pipelines], between nodes */
     struct nh_gate gate;
-    struct site_given add[2];       /* bytes of a row that a warp adds; [1]: of a token's last row */
+    struct site_given add, round;   /* bytes of a row that a warp adds; that it rounds */
     uint64_t finished;              /* the value of the private word when this launch has ended */
-    uint64_t *turned, *made_before; /* [pipelines], [blocks]: values of the private words when this launch began */
+    uint64_t *turned, *made_before; /* [2 * pipelines], [blocks]: values of the private words when this launch began */
 };
 
 static inline uint32_t nh_blocks(const struct nh_rank *r) { return r->pipelines / NH_PIPELINES; }
@@ -137,7 +137,14 @@ static inline uint32_t nh_node_before(const struct nh_rank *r, uint32_t n)
 
 static inline uint32_t nh_word_open(const struct nh_rank *r) { return r->ht.g.local; }
 static inline uint32_t nh_word_finished(const struct nh_rank *r) { return r->ht.g.local + 1; }
-static inline uint32_t nh_word_turn(const struct nh_rank *r, uint32_t pipeline) { return r->ht.g.local + 2 + pipeline; }
+static inline uint32_t nh_word_turn(const struct nh_rank *r, uint32_t pipeline)
+{
+    return r->ht.g.local + 2 + 2 * pipeline;
+}
+static inline uint32_t nh_word_back(const struct nh_rank *r, uint32_t pipeline)
+{
+    return nh_word_turn(r, pipeline) + 1;
+}
 static inline uint32_t nh_word_made(const struct nh_rank *r, uint32_t block)
 {
     return nh_word_turn(r, r->pipelines) + block;

@@ -16,16 +16,17 @@ static const struct nh_item *item_of(const struct nh_stage *s, const struct nh_l
     return list->item + list->first[s->pipeline] + s->number;
 }
 
-/* Whether at least so many items of the stage's pipeline have passed.  If not, the stage need not be stepped before. */
-static bool passed(struct nh_stage *s, uint32_t items)
+/* Whether a word of the stage's pipeline has counted so many items.  If not, the stage need not be stepped before. */
+static bool counted(struct nh_stage *s, uint32_t word, uint32_t items)
 {
     const struct nh_rank *r = s->rank;
-    const uint32_t word = nh_word_turn(r, s->pipeline);
-    const uint64_t least = r->turned[s->pipeline] + items;
+    const uint64_t least = r->turned[word - nh_word_turn(r, 0)] + items;
     if (fabric_load(s->worker.fabric, word) >= least) return true;
     fabric_watch(&s->worker, word, 1, least);
     return false;
 }
+
+static bool passed(struct nh_stage *s, uint32_t items) { return counted(s, nh_word_turn(s->rank, s->pipeline), items); }
 
 static void pass(struct nh_stage *s)
 {
@@ -85,13 +86,14 @@ static void stages_launch(struct nh_rank *r, const struct nh_list *list, const s
 {
     r->finished = fabric_load(r->ht.base.fabric, nh_word_finished(r));
     for (uint32_t p = 0; p < r->pipelines; p++) {
-        r->turned[p] = fabric_load(r->ht.base.fabric, nh_word_turn(r, p));
+        r->turned[2 * p] = fabric_load(r->ht.base.fabric, nh_word_turn(r, p));
+        r->turned[2 * p + 1] = fabric_load(r->ht.base.fabric, nh_word_back(r, p));
         const uint32_t stages = moe_min(list->first[p + 1] - list->first[p], list->stages);
         for (uint32_t i = 0; i < stages; i++) {
             struct nh_stage *s = &r->stage[p * NH_STAGES + i];
             *s = (struct nh_stage){ .rank = r, .pipeline = p, .number = i };
             ht_kernel_add(&r->ht, &s->worker, role, p / NH_PIPELINES, warps);
-            fabric_watch(&s->worker, nh_word_turn(r, p), 1, 0);
+            fabric_watch(&s->worker, nh_word_turn(r, p), combine ? 2 : 1, 0);
             if (combine) fabric_watch(&s->worker, nh_word_open(r), 1, moe_word_make(r->ht.epoch, 1));
             if (r->ht.g.nodes > 1) chunks_watch(s, list, combine);
         }
@@ -162,7 +164,8 @@ static enum worker_step send_step(struct fabric_worker *w)
     case SEND_LOAD: row_fetch(s, SITE_NCCL_HT_LOAD, r->ht.dispatch_slot.bytes); break;
     case SEND_ASK:
         if (!passed(s, s->number)) return WORKER_WAIT;
-        ht_scan_here(w, SITE_NCCL_HT_ASK, 1, 0);
+        if (nh_copies(r, item->node, item->token) > 1)
+            ht_scan_here(w, SITE_NCCL_HT_ASK, nh_copies(r, item->node, item->token) - 1, 0);
         break;
     case SEND_STORE:
         if (!s->passed) pass(s);
@@ -201,6 +204,9 @@ static bool same_token(const struct nh_item *a, const struct nh_item *b)
     return a->token == b->token && a->node == b->node;
 }
 
+/* Whether the rows are of one token, and both of this node or both of others. */
+static bool like(const struct nh_item *a, const struct nh_item *b) { return same_token(a, b) && a->kind == b->kind; }
+
 static bool first_of(const struct nh_stage *s)
 {
     const struct nh_item *item = item_of(s, &s->rank->row);
@@ -233,17 +239,25 @@ static void sum_run(void *context, uint64_t argument)
     ht_slots_reduce(&r->ht, row, count, r->ht.base.fabric->heap + r->map.red + at);
 }
 
-/* Adds the row to its token's sum in registers; after the last row, rounds the sum into shared memory.  Before the
- * first row, the adding warps look for themselves whether the node has rows of the token. */
+static void sum_work(struct nh_stage *s, uint8_t site, struct site_given *given, bool last)
+{
+    fabric_work(&s->worker, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN,
+                                                   .rows = 1,
+                                                   .site = site,
+                                                   .given = given,
+                                                   .run = last ? sum_run : NULL,
+                                                   .context = s });
+}
+
+/* Adds the row to its token's sum in registers, and gives the stage back; after the last row, rounds the sum into
+ * shared memory.  Before the first row, the adding warps look for themselves whether the node has rows of the token. */
 static void row_add(struct nh_stage *s, bool last)
 {
     if (first_of(s)) ht_scan_here(&s->worker, SITE_NCCL_HT_NODE_LOOK, 1, 0);
-    fabric_work(&s->worker, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN,
-                                                   .rows = 1,
-                                                   .site = last ? SITE_NCCL_HT_ADD_LAST : SITE_NCCL_HT_ADD,
-                                                   .given = &s->rank->add[last],
-                                                   .run = last ? sum_run : NULL,
-                                                   .context = s });
+    sum_work(s, SITE_NCCL_HT_ADD, &s->rank->add, false);
+    fabric_signal_add(&s->worker, nh_word_back(s->rank, s->pipeline), 1, SITE_NCCL_HT_SHARED_ADD);
+    if (last) sum_work(s, SITE_NCCL_HT_ROUND, &s->rank->round, true);
+    pass(s);
 }
 
 static void sum_store(struct nh_stage *s)
@@ -274,6 +288,20 @@ static bool row_load(struct nh_stage *s)
     return fabric_get(&s->worker, &read) == 0;
 }
 
+/* A filling warp has a lane for each row of a token on this node, and then for each sum of other nodes: as many at a
+ * time as there are stages.  Its lanes go on together, once all their stages are free, and ask one by one. */
+static bool lanes_free(struct nh_stage *s, uint32_t *lane)
+{
+    const struct nh_list *list = &s->rank->row;
+    const struct nh_item *item = item_of(s, list), *end = list->item + list->first[s->pipeline + 1];
+    uint32_t before = 0, behind = 1;
+    while (before < s->number && like(item - before - 1, item)) before++;
+    *lane = before % list->stages;
+    while (item + behind < end && *lane + behind < list->stages && like(item + behind, item)) behind++;
+    return s->number + behind <= list->stages ||
+           counted(s, nh_word_back(s->rank, s->pipeline), s->number + behind - list->stages);
+}
+
 /* Whether the stage's row may be loaded.  A pipeline awaits the puts of all nodes before it begins with a chunk of own
  * tokens. */
 static bool row_ready(struct nh_stage *s)
@@ -292,6 +320,7 @@ static enum worker_step sum_step(struct fabric_worker *w)
     struct nh_stage *s = fabric_container_of(w, struct nh_stage, worker);
     const struct nh_rank *r = s->rank;
     const bool last = last_of(s);
+    uint32_t lane;
     switch ((enum sum_state)s->state) {
     case SUM_OPEN:
         if (!row_ready(s)) return WORKER_WAIT;
@@ -299,12 +328,13 @@ static enum worker_step sum_step(struct fabric_worker *w)
         if (first_of(s)) ht_scan_here(w, SITE_NCCL_HT_PLACES_READ, 1, 0);
         break;
     case SUM_FETCH:
+        if (!lanes_free(s, &lane)) return WORKER_WAIT;
+        if (lane) ht_scan_here(w, SITE_NCCL_HT_ASK_ROW, lane, 0);
         if (!row_load(s)) return WORKER_WAIT;
         break;
     case SUM_ADD:
         if (!passed(s, s->number)) return WORKER_WAIT;
         row_add(s, last);
-        pass(s);
         if (!last) s->state = SUM_STORE;
         break;
     case SUM_STORE: sum_store(s); break;
