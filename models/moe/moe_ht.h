@@ -30,6 +30,18 @@ struct ht_geometry {
     uint32_t hidden, topk, experts, local_experts;
 };
 
+/* The rank of a node that has this rank's index; rank n of this node; and the n-th of the other nodes, from the next
+ * one on. */
+static inline uint16_t ht_rail(const struct ht_geometry *g, uint32_t node)
+{
+    return (uint16_t)(node * g->local + g->self);
+}
+static inline uint16_t ht_neighbour(const struct ht_geometry *g, uint32_t n)
+{
+    return (uint16_t)(g->node * g->local + n);
+}
+static inline uint32_t ht_node_after(const struct ht_geometry *g, uint32_t n) { return (g->node + 1 + n) % g->nodes; }
+
 /* The layout kernel's result for this rank's own tokens, and the order of each token within its channel. */
 struct ht_layout {
     uint32_t *tokens_per_rank;   /* [ranks] tokens that have an expert there */

@@ -152,7 +152,7 @@ static void rail_before_make(struct inter_rank *r)
     const struct ht_geometry *g = &r->ht.g;
     for (uint32_t n = 0; n < g->nodes; n++)
         r->rail_before[n + 1] =
-            r->rail_before[n] + ht_tokens_between(&r->ht, inter_rail(r, n), g->node * g->local, g->local);
+            r->rail_before[n] + ht_tokens_between(&r->ht, ht_rail(&r->ht.g, n), g->node * g->local, g->local);
 }
 
 static struct kernel_rank *inter_create(const struct kernel_job *job, struct fabric *f)
@@ -214,7 +214,7 @@ static bool notify_quiet(struct inter_notify *n, uint32_t queues)
     for (; n->next < g->nodes * queues; n->next++) {
         const uint32_t node = n->next / queues;
         if (node == g->node) continue;
-        if (fabric_flush(&n->worker, (uint16_t)inter_rail(n->rank, node), (uint16_t)(n->next % queues))) return false;
+        if (fabric_flush(&n->worker, ht_rail(&n->rank->ht.g, node), (uint16_t)(n->next % queues))) return false;
     }
     return true;
 }
@@ -238,7 +238,7 @@ static bool counts_rdma_send(struct inter_notify *n)
         const struct fabric_write write = {
             .target_offset = r->map.counts_recv + (uint64_t)g->node * words * 4,
             .charge_bytes = words * 4,
-            .peer = (uint16_t)inter_rail(r, node),
+            .peer = ht_rail(&r->ht.g, node),
             .warps = 1,
             .data = row,
             .size_bytes = words * 4,
@@ -257,7 +257,7 @@ static bool counts_nvl_send(struct inter_notify *n)
     uint8_t *heap = r->ht.base.fabric->heap;
     const uint32_t words = counts_words(o), used = g->nodes + g->local_experts;
     for (; n->next < g->local; n->next++) {
-        const uint32_t peer = inter_neighbour(r, n->next);
+        const uint32_t peer = ht_neighbour(&r->ht.g, n->next);
         memset(r->counts, 0, used * 4);
         for (uint32_t node = 0; node < g->nodes; node++) {
             const uint32_t *row = (const void *)(heap + r->map.counts_recv + (uint64_t)node * words * 4);
@@ -355,7 +355,7 @@ static void notify_describe(const struct fabric_worker *w, char *text, size_t te
     case NOTIFY_NVL_BARRIER: ht_barrier_describe(text, text_size, "notify", nvl, "an NVLink barrier"); break;
     case NOTIFY_QUIET:
         snprintf(text, text_size, "notify waits for QP %u to rank %u to be quiet", n->next % queues,
-                 inter_rail(n->rank, n->next / queues));
+                 ht_rail(&n->rank->ht.g, n->next / queues));
         break;
     default: snprintf(text, text_size, "notify waits for room to send counts (stage %u)", *n->program);
     }

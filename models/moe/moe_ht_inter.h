@@ -183,17 +183,6 @@ struct inter_rank {
     struct ht_head_keeper *reduce_keeper;    /* [channel] */
 };
 
-/* inter_rail() returns the rank of a node on this rank's rail.  inter_neighbour() returns the rank of this node that
- * has the number. */
-static inline uint32_t inter_rail(const struct inter_rank *r, uint32_t node)
-{
-    return node * r->ht.g.local + r->ht.g.self;
-}
-static inline uint32_t inter_neighbour(const struct inter_rank *r, uint32_t number)
-{
-    return r->ht.g.node * r->ht.g.local + number;
-}
-
 static inline uint32_t inter_word_rail(const struct inter_rank *r, enum inter_rail_word kind, uint32_t channel,
                                        uint32_t node)
 {

@@ -131,7 +131,7 @@ static void returner_launch(struct inter_rank *r, uint32_t channel, uint32_t tar
                   .slots = h->base.options->combine.nvl_recv / g->nodes,
                   .site = ht_site(h, MOE_DEEPEP_BULK_COMBINE, SITE_INTER_RETURN_ROW, SITE_INTER_RETURN_LOADS),
                   .given = &r->return_row,
-                  .peer = (uint16_t)inter_neighbour(r, target),
+                  .peer = ht_neighbour(&r->ht.g, target),
                   .tail_word = inter_word_nvl(r, INTER_NVL_TAIL, channel, g->self, 0),
                   .head_word = inter_word_nvl(r, INTER_NVL_HEAD, channel, target, 0) },
     };
@@ -237,7 +237,7 @@ static bool merger_send(struct inter_merger *m)
 {
     const struct inter_rank *r = m->rank;
     const struct ht_rank *h = &r->ht;
-    const uint32_t peer = inter_rail(r, m->node), summed = merger_summed(m), count = m->chunk_end - m->issued;
+    const uint32_t peer = ht_rail(&r->ht.g, m->node), summed = merger_summed(m), count = m->chunk_end - m->issued;
     assert(m->told <= m->issued && m->issued <= m->chunk_end && summed <= m->chunk_end && m->chunk_end <= m->count);
     if (summed != m->chunk_end) return true;
     if (count) {
@@ -343,14 +343,14 @@ static void merger_describe(const struct fabric_worker *w, char *text, size_t te
         snprintf(text, text_size,
                  "combine forwarder of channel %u waits for rank %u to free slots: %u of %u sent, "
                  "%u read",
-                 m->channel, inter_rail(r, m->node), m->told, m->count,
+                 m->channel, ht_rail(&r->ht.g, m->node), m->told, m->count,
                  ht_word(&r->ht, inter_word_rail(r, INTER_RDMA_HEAD, m->channel, m->node)));
         return;
     }
     uint32_t i = 0;
     while (i + 1 < r->ht.g.local && (!(m->bits[token] >> i & 1) || m->tail[i] > m->position[i])) i++;
     snprintf(text, text_size, "combine forwarder of channel %u to rank %u waits for row %u of rank %u", m->channel,
-             inter_rail(r, m->node), m->position[i], inter_neighbour(r, i));
+             ht_rail(&r->ht.g, m->node), m->position[i], ht_neighbour(&r->ht.g, i));
 }
 
 static void merger_ahead(const struct fabric_worker *w)
@@ -452,7 +452,7 @@ static enum worker_step merge_keeper_step(struct fabric_worker *w)
         }
         for (uint32_t i = 0; i < g->local; i++) {
             if (k->head[node][i] == k->published[node][i]) continue;
-            if (!ht_word_send(w, &r->ht, inter_neighbour(r, i), 0,
+            if (!ht_word_send(w, &r->ht, ht_neighbour(&r->ht.g, i), 0,
                               inter_word_nvl(r, INTER_NVL_HEAD, k->channel, g->self, node), k->head[node][i]))
                 return WORKER_WAIT;
             k->published[node][i] = k->head[node][i];

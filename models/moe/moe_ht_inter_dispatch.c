@@ -53,7 +53,7 @@ static bool ranges_tell(struct inter_sender *s, uint32_t node)
     const struct fabric_signal signal = {
         .value = moe_word_make(r->ht.epoch, 1),
         .word = inter_word_rail(r, INTER_META, s->channel, g->node),
-        .peer = (uint16_t)inter_rail(r, node),
+        .peer = ht_rail(&r->ht.g, node),
         .queue = (uint16_t)s->channel,
     };
     if (home) return fabric_signal(&s->worker, &signal) == 0;
@@ -181,7 +181,7 @@ static void sender_describe(const struct fabric_worker *w, char *text, size_t te
     const struct inter_rank *r = s->rank;
     if (s->announced < r->ht.g.nodes)
         snprintf(text, text_size, "dispatch sender of channel %u has no room for ranges to rank %u", s->channel,
-                 inter_rail(r, announce_order(&r->ht.g, s->announced)));
+                 ht_rail(&r->ht.g, announce_order(&r->ht.g, s->announced)));
     else
         snprintf(text, text_size,
                  "dispatch sender of channel %u waits for free slots: token %u of %u to %u needs "
@@ -214,7 +214,7 @@ static bool chunk_send(struct inter_coordinator *k, uint32_t node, uint32_t coun
     const struct fabric_write write = {
         .target_offset = inter_rail_ring(r, r->map.rdma_recv, k->channel, h->g.node) + (uint64_t)at * stored,
         .charge_bytes = (uint64_t)count * h->dispatch_slot.bytes,
-        .peer = (uint16_t)inter_rail(r, node),
+        .peer = ht_rail(&r->ht.g, node),
         .queue = (uint16_t)k->channel,
         .rows = (uint8_t)moe_min(count, UINT8_MAX),
         .data = h->base.fabric->heap + source,
@@ -233,7 +233,7 @@ static bool chunk_tell(struct inter_coordinator *k, uint32_t node)
     const uint32_t word = inter_word_rail(r, INTER_RDMA_TAIL, k->channel, r->ht.g.node);
     const struct fabric_signal signal = { .value = moe_word_make(r->ht.epoch, k->issued[node]),
                                           .word = word,
-                                          .peer = (uint16_t)inter_rail(r, node),
+                                          .peer = ht_rail(&r->ht.g, node),
                                           .queue = (uint16_t)k->channel,
                                           .site = node == r->ht.g.node ? SITE_INTER_CHUNK_TELL : SITE_NONE };
     const struct ht_look look = inter_look(r, INTER_RDMA_TAIL, k->channel, node);
@@ -279,7 +279,7 @@ static void coordinator_describe(const struct fabric_worker *w, char *text, size
         const uint32_t total = ring_tail(k, node, s->end - s->first);
         if (k->told[node] == total) continue;
         snprintf(text, text_size, "dispatch coordinator of channel %u has sent %u of %u tokens to rank %u", k->channel,
-                 k->told[node], total, inter_rail(k->rank, node));
+                 k->told[node], total, ht_rail(&k->rank->ht.g, node));
         return;
     }
     snprintf(text, text_size, "dispatch coordinator of channel %u has sent everything", k->channel);

@@ -144,7 +144,7 @@ static void forwarder_describe(const struct fabric_worker *w, char *text, size_t
     struct inter_forwarder d = *fabric_container_of(w, const struct inter_forwarder, worker);
     if (d.relayed < 2 * d.rank->ht.g.nodes) {
         snprintf(text, text_size, "forwarder of channel %u to rank %u waits for the ranges of rank %u", d.channel,
-                 d.ring.peer, inter_rail(d.rank, d.relayed / 2));
+                 d.ring.peer, ht_rail(&d.rank->ht.g, d.relayed / 2));
         return;
     }
     if (forwarder_next(&d) >= 0) {
@@ -155,7 +155,7 @@ static void forwarder_describe(const struct fabric_worker *w, char *text, size_t
     uint32_t node = 0;
     while (node + 1 < d.rank->ht.g.nodes && d.from[node].head == d.from[node].count) node++;
     snprintf(text, text_size, "forwarder of channel %u to rank %u waits for tokens of rank %u: %u of %u came",
-             d.channel, d.ring.peer, inter_rail(d.rank, node), d.from[node].head, d.from[node].count);
+             d.channel, d.ring.peer, ht_rail(&d.rank->ht.g, node), d.from[node].head, d.from[node].count);
 }
 
 /* Prefetches what the next step will read.  A step reads words only if a chunk begins or ends. */
@@ -177,7 +177,7 @@ static void forwarder_launch(struct inter_rank *r, uint32_t channel, uint32_t ta
     struct ht_rank *h = &r->ht;
     const struct ht_geometry *g = &h->g;
     struct inter_forwarder *d = &r->forwarder[channel * g->local + target];
-    const uint32_t peer = inter_neighbour(r, target);
+    const uint32_t peer = ht_neighbour(&r->ht.g, target);
     *d = (struct inter_forwarder){
         .rank = r,
         .channel = channel,
@@ -235,7 +235,7 @@ static bool head_tell(struct inter_head_keeper *k, uint32_t node)
     const uint32_t count = meta ? meta[2 * g->local + 1] - meta[2 * g->local] : UINT32_MAX;
     const uint32_t least = k->published[node] + chunk, head = forwarded_min(k, node, moe_min(least, count));
     if (head >= least) {
-        if (!ht_word_send(&k->worker, &r->ht, inter_rail(r, node), inter_head_queue(r->ht.base.options, k->channel),
+        if (!ht_word_send(&k->worker, &r->ht, ht_rail(&r->ht.g, node), inter_head_queue(r->ht.base.options, k->channel),
                           inter_word_rail(r, INTER_RDMA_HEAD, k->channel, g->node), head))
             return false;
         assert(k->published[node] < head);
@@ -334,7 +334,7 @@ static bool receiver_publish(struct inter_receiver *v)
     assert(v->published <= v->head && v->head <= v->count);
     if (v->published == v->head) return true;
     const uint32_t word = inter_word_nvl(r, INTER_NVL_HEAD, v->channel, r->ht.g.self, 0);
-    if (!ht_word_send(&v->worker, &r->ht, inter_neighbour(r, v->source), 0, word, v->head)) return false;
+    if (!ht_word_send(&v->worker, &r->ht, ht_neighbour(&r->ht.g, v->source), 0, word, v->head)) return false;
     v->published = v->head;
     return true;
 }
@@ -377,7 +377,7 @@ static void receiver_describe(const struct fabric_worker *w, char *text, size_t 
 {
     const struct inter_receiver *v = fabric_container_of(w, struct inter_receiver, worker);
     snprintf(text, text_size, "dispatch receiver of channel %u waits for %s of rank %u: %u of %u read", v->channel,
-             v->known ? "tokens" : "the ranges", inter_neighbour(v->rank, v->source), v->head, v->count);
+             v->known ? "tokens" : "the ranges", ht_neighbour(&v->rank->ht.g, v->source), v->head, v->count);
 }
 
 static void receiver_ahead(const struct fabric_worker *w)

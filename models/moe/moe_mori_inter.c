@@ -246,13 +246,6 @@ static uint32_t send_place(const struct mi_rank *r, uint32_t node, uint32_t toke
     return r->send_place[(size_t)node * r->ht.g.tokens + token];
 }
 
-/* The rank that has the same number within its node as this rank. */
-static uint16_t proxy_of(const struct mi_rank *r, uint32_t node)
-{
-    return (uint16_t)(node * r->ht.g.local + r->ht.g.self);
-}
-static uint32_t node_after(const struct mi_rank *r, uint32_t n) { return (r->ht.g.node + 1 + n) % r->ht.g.nodes; }
-
 /* The place, among the tokens of all ranks, of the token that came from `node` to the place `number`; for this node, of
  * the rank's own token `number`.  Without payload returns 0, because the place is not needed. */
 static uint64_t row_at(const struct mi_rank *r, uint32_t node, uint32_t number)
@@ -265,8 +258,8 @@ static uint64_t row_at(const struct mi_rank *r, uint32_t node, uint32_t number)
     return meta - 1;
 }
 
-/* The choices of a token of proxy_of(node).  For this rank's own tokens they are in the routing.  For tokens of another
- * node they are in the message that brought the token. */
+/* The choices of a token of the proxy on `node`.  For this rank's own tokens they are in the routing.  For tokens of
+ * another node they are in the message that brought the token. */
 static const int32_t *choices_of(const struct mi_rank *r, uint32_t node, uint32_t token)
 {
     const struct ht_slot *s = &r->ht.dispatch_slot;
@@ -410,7 +403,7 @@ static void row_fill(const void *context, uint8_t *target)
     else memcpy(target, heap_at(r, r->map.came, place(r, x->node, x->token), s->stored), s->stored);
 }
 
-/* Stores a token of proxy_of(node) to a rank of this node. */
+/* Stores a token of the proxy on `node` to a rank of this node. */
 static bool row_store(struct mi_warp *v, uint32_t node, uint32_t token, uint32_t local)
 {
     struct mi_rank *r = v->rank;
@@ -419,7 +412,7 @@ static bool row_store(struct mi_warp *v, uint32_t node, uint32_t token, uint32_t
     const struct mi_row row = { r, node, token };
     const struct fabric_write write = { .target_offset = r->map.in + row_at(r, node, token) * (payload ? s->stored : 0),
                                         .charge_bytes = s->bytes,
-                                        .peer = (uint16_t)(r->ht.g.node * r->ht.g.local + local),
+                                        .peer = ht_neighbour(&r->ht.g, local),
                                         .rows = 1,
                                         .warps = 1,
                                         .site = node == r->ht.g.node ? SITE_MORI_NEAR_ROW : SITE_MORI_RELAY_ROW,
@@ -484,7 +477,7 @@ static bool chunk_put(struct mi_warp *v, uint32_t node, uint32_t chunk)
         while (from + count < end && send_place(r, node, from + count) != UINT32_MAX) count++;
         const struct fabric_write write = { .target_offset = r->map.came + place(r, r->ht.g.node, at) * s->stored,
                                             .charge_bytes = (uint64_t)count * s->bytes,
-                                            .peer = proxy_of(r, node),
+                                            .peer = ht_rail(&r->ht.g, node),
                                             .queue = (uint16_t)(chunk % MI_QUEUES),
                                             .defer = true,
                                             .data = heap_at(r, r->map.staged, from, s->stored),
@@ -532,7 +525,7 @@ static bool chunks_announce(struct mi_warp *v)
     const struct mi_rank *r = v->rank;
     for (; v->node < r->ht.g.nodes; v->node++)
         if (v->node != r->ht.g.node &&
-            !ht_word_send(&v->worker, &r->ht, proxy_of(r, v->node), 0, word_chunks(r, r->ht.g.node),
+            !ht_word_send(&v->worker, &r->ht, ht_rail(&r->ht.g, v->node), 0, word_chunks(r, r->ht.g.node),
                           r->send_chunks[v->node] * MI_CHUNK + 1))
             return false;
     return true;
@@ -551,12 +544,12 @@ static bool far_item(struct mi_warp *v, struct far_item *x)
     const struct mi_rank *r = v->rank;
     const uint32_t most = r->ht.base.options->tokens_max, topk = r->ht.g.topk, others = r->ht.g.nodes - 1;
     if (low_latency(r)) {
-        *x = (struct far_item){ node_after(r, v->item / topk / most), v->item / topk % most, v->item % topk };
+        *x = (struct far_item){ ht_node_after(&r->ht.g, v->item / topk / most), v->item / topk % most, v->item % topk };
         return v->item < most * topk * others;
     }
     for (; v->item < MI_TEAMS * r->chunks * others; v->item += r->far_blocks, v->round = 0) {
         const uint32_t at = (v->item % MI_TEAMS + v->round * MI_TEAMS) * r->warps + v->number % r->warps;
-        *x = (struct far_item){ node_after(r, v->item / MI_TEAMS % others),
+        *x = (struct far_item){ ht_node_after(&r->ht.g, v->item / MI_TEAMS % others),
                                 v->item / (MI_TEAMS * others) * MI_CHUNK + at, v->target };
         if (at < MI_CHUNK) return true;
     }
@@ -671,7 +664,7 @@ static enum worker_step rows_pull(struct mi_warp *v, const struct mori_part *p)
                                           .target = r->ht.base.fabric->heap + gathered_at(v, v->target) + in_row,
                                           .charge_bytes = p->bytes,
                                           .size_bytes = s->stored ? p->bytes : 0,
-                                          .peer = (uint16_t)(r->ht.g.node * r->ht.g.local + v->target),
+                                          .peer = ht_neighbour(&r->ht.g, v->target),
                                           .warps = 1,
                                           .site = SITE_MORI_PULL };
         if (fabric_get(&v->worker, &read)) return WORKER_WAIT;
@@ -763,7 +756,7 @@ static bool sums_put(struct mi_warp *v, uint32_t chunk)
     const struct fabric_write write = {
         .target_offset = r->map.back + place(r, r->ht.g.node, first) * stored,
         .charge_bytes = (uint64_t)count * r->ht.combine_slot.bytes,
-        .peer = proxy_of(r, v->node),
+        .peer = ht_rail(&r->ht.g, v->node),
         .queue = (uint16_t)(chunk % MI_QUEUES),
         .data = heap_at(r, r->map.partial, place(r, v->node, first), stored),
         .size_bytes = (uint32_t)(count * stored),
@@ -807,7 +800,7 @@ static bool part_find(struct mi_warp *v, uint32_t *chunk, bool *part)
     }
     for (; v->item < MI_TEAMS * r->chunks * others; v->item += r->far_blocks, v->round = 0) {
         const uint32_t at = (v->item % MI_TEAMS + v->round * MI_TEAMS) * r->warps + v->number % r->warps;
-        v->node = node_after(r, v->item / MI_TEAMS % others);
+        v->node = ht_node_after(&r->ht.g, v->item / MI_TEAMS % others);
         *chunk = v->item / (MI_TEAMS * others);
         v->place = *chunk * MI_CHUNK + at;
         *part = at < r->chunk_tokens[word_chunk(r, v->node, *chunk)];
@@ -823,7 +816,7 @@ static enum worker_step far_sum_step(struct fabric_worker *w)
     struct mi_warp *v = fabric_container_of(w, struct mi_warp, worker);
     struct mi_rank *r = v->rank;
     if (v->state == MI_BEGIN) {
-        v->node = node_after(r, 0);
+        v->node = ht_node_after(&r->ht.g, 0);
         v->item = low_latency(r) ? v->number : v->number / r->warps;
         v->state = MI_SEND;
     }
@@ -861,7 +854,7 @@ static bool gate_tell_near(struct mi_gate *k)
         const bool meets = k->phase == MI_MEET;
         const struct fabric_signal signal = { .value = moe_word_make(r->ht.epoch, meets ? 1 : r->told[k->next] + 1),
                                               .word = meets ? word_ready(r, g->self) : word_told(r, g->self),
-                                              .peer = (uint16_t)(g->node * g->local + k->next),
+                                              .peer = ht_neighbour(g, k->next),
                                               .site = k->next ? SITE_NONE : SITE_MORI_TELL };
         if (fabric_signal(&k->worker, &signal)) return false;
     }
@@ -874,7 +867,7 @@ static bool gate_tell_far(struct mi_gate *k)
     for (; k->next < r->ht.g.nodes * MI_QUEUES; k->next++) {
         const uint32_t node = k->next / MI_QUEUES, queue = k->next % MI_QUEUES;
         if (node != r->ht.g.node &&
-            !ht_word_send(&k->worker, &r->ht, proxy_of(r, node), queue, word_back(r, r->ht.g.node, queue), 1))
+            !ht_word_send(&k->worker, &r->ht, ht_rail(&r->ht.g, node), queue, word_back(r, r->ht.g.node, queue), 1))
             return false;
     }
     return true;
@@ -910,7 +903,7 @@ static bool gate_quiet(struct mi_gate *k)
     const struct mi_rank *r = k->rank;
     for (uint32_t node = 0; k->phase == MI_DISPATCH && node < r->ht.g.nodes; node++)
         for (uint16_t queue = 0; queue < MI_QUEUES && node != r->ht.g.node; queue++)
-            if (fabric_flush(&k->worker, proxy_of(r, node), queue)) return false;
+            if (fabric_flush(&k->worker, ht_rail(&r->ht.g, node), queue)) return false;
     return true;
 }
 
@@ -933,10 +926,10 @@ static void gate_describe(const struct fabric_worker *w, char *text, size_t text
         snprintf(text, text_size, "MoRI's barrier waits for the other warps");
     else
         snprintf(text, text_size, "MoRI's barrier waits for rank %u",
-                 k->phase == MI_COMBINE                               ? proxy_of(r, k->come / MI_QUEUES)
-                 : k->phase == MI_DISPATCH && k->come < r->ht.g.nodes ? proxy_of(r, k->come)
-                 : k->phase == MI_DISPATCH ? r->ht.g.node * r->ht.g.local + k->come - r->ht.g.nodes
-                                           : r->ht.g.node * r->ht.g.local + k->come);
+                 k->phase == MI_COMBINE                               ? ht_rail(&r->ht.g, k->come / MI_QUEUES)
+                 : k->phase == MI_DISPATCH && k->come < r->ht.g.nodes ? ht_rail(&r->ht.g, k->come)
+                 : k->phase == MI_DISPATCH                            ? ht_neighbour(&r->ht.g, k->come - r->ht.g.nodes)
+                                                                      : ht_neighbour(&r->ht.g, k->come));
 }
 
 static const struct worker_role gate_role = { .step = gate_step, .describe = gate_describe };
@@ -961,7 +954,7 @@ static void warp_describe(const struct fabric_worker *w, char *text, size_t text
     struct mi_warp at = *v;
     struct far_item x;
     if (r->launched == MI_DISPATCH && v->state == MI_RELAY && !v->looked && far_item(&at, &x))
-        snprintf(text, text_size, "MoRI's warp %u waits for rank %u", v->number, proxy_of(r, x.node));
+        snprintf(text, text_size, "MoRI's warp %u waits for rank %u", v->number, ht_rail(&r->ht.g, x.node));
     else snprintf(text, text_size, "MoRI's warp %u has no room", v->number);
 }
 

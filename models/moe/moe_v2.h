@@ -192,8 +192,6 @@ struct v2_rank {
 };
 
 static inline bool v2_hybrid(const struct v2_rank *r) { return r->ht.g.nodes > 1; }
-static inline uint32_t v2_rail(const struct v2_rank *r, uint32_t node) { return node * r->ht.g.local + r->ht.g.self; }
-static inline uint32_t v2_neighbour(const struct v2_rank *r, uint32_t n) { return r->ht.g.node * r->ht.g.local + n; }
 static inline uint16_t v2_queue(const struct v2_rank *r, uint32_t channel)
 {
     return (uint16_t)(channel % r->ht.base.fabric->queue_count);

@@ -51,7 +51,7 @@ static void returner_describe(const struct fabric_worker *w, char *text, size_t 
 {
     const struct v2_returner *s = fabric_container_of(w, struct v2_returner, worker);
     snprintf(text, text_size, "v2 combine sender of channel %u has no room to rank %u", s->channel,
-             v2_neighbour(s->rank, s->target));
+             ht_neighbour(&s->rank->ht.g, s->target));
 }
 
 static const struct worker_role returner_role = { .step = returner_step, .describe = returner_describe };
@@ -68,7 +68,7 @@ static void returner_launch(struct v2_rank *r, uint32_t channel)
                                                .offset = r->map.combine_up + (uint64_t)v2_up_at(r, g->self, channel) *
                                                                                  r->ht.combine_slot.stored,
                                                .slots = r->map.up_slots,
-                                               .peer = (uint16_t)v2_neighbour(r, i) } };
+                                               .peer = ht_neighbour(&r->ht.g, i) } };
     v2_worker_add(r, &s->worker, &returner_role, channel / V2_CHANNELS, 1);
 }
 
@@ -137,7 +137,7 @@ static bool merger_put(struct v2_merger *m)
     const struct fabric_write write = {
         .target_offset = r->map.combine_out + v2_out_at(r, r->ht.g.node, m->channel, pass->sequence) * slot->stored,
         .charge_bytes = slot->bytes,
-        .peer = (uint16_t)v2_rail(r, pass->node),
+        .peer = ht_rail(&r->ht.g, pass->node),
         .queue = v2_queue(r, m->channel),
         .rows = 1,
         .defer = (m->sent[pass->node] + 1) % V2_OUT_EVERY,
@@ -154,10 +154,11 @@ static bool merger_end(struct v2_merger *m)
     const uint32_t word = v2_word(r, V2_COMBINE_OUT, m->channel, r->ht.g.node);
     for (; m->flushed < r->ht.g.nodes; m->flushed++)
         if (m->sent[m->flushed] && m->flushed != r->ht.g.node &&
-            fabric_flush(&m->worker, (uint16_t)v2_rail(r, m->flushed), v2_queue(r, m->channel)))
+            fabric_flush(&m->worker, ht_rail(&r->ht.g, m->flushed), v2_queue(r, m->channel)))
             return false;
     for (uint32_t n = 0; n < r->ht.g.nodes; n++)
-        if (!v2_tell(&m->worker, r, v2_rail(r, n), m->channel, word, m->sent[n], true, &m->told[n])) return false;
+        if (!v2_tell(&m->worker, r, ht_rail(&r->ht.g, n), m->channel, word, m->sent[n], true, &m->told[n]))
+            return false;
     return true;
 }
 
@@ -196,7 +197,7 @@ static void merger_describe(const struct fabric_worker *w, char *text, size_t te
     const int missing = m->done < m->rank->pass_count[m->channel] ? merger_missing(m) : -1;
     if (missing >= 0)
         snprintf(text, text_size, "v2 merger of channel %u waits for a row of rank %u", m->channel,
-                 v2_neighbour(m->rank, (uint32_t)missing));
+                 ht_neighbour(&m->rank->ht.g, (uint32_t)missing));
     else snprintf(text, text_size, "v2 merger of channel %u has no room on a queue", m->channel);
 }
 

@@ -66,7 +66,7 @@ static bool node_tell(struct v2_sender *s, uint32_t node, bool finished)
     const struct v2_rank *r = s->rank;
     const uint32_t word = v2_word(r, V2_OUT, s->channel, r->ht.g.node);
     if (!finished && (s->sent[node] % V2_OUT_EVERY || !s->sent[node])) return true;
-    return v2_tell(&s->worker, r, v2_rail(r, node), s->channel, word, s->sent[node], finished, &s->told[node]);
+    return v2_tell(&s->worker, r, ht_rail(&r->ht.g, node), s->channel, word, s->sent[node], finished, &s->told[node]);
 }
 
 /* Puts the token to one node.  The doorbell rings when the node is told, after every V2_OUT_EVERY tokens. */
@@ -80,7 +80,7 @@ static bool node_put(struct v2_sender *s, uint32_t node)
     const struct fabric_write write = {
         .target_offset = r->map.out + v2_out_at(r, r->ht.g.node, s->channel, at) * slot->stored,
         .charge_bytes = slot->bytes,
-        .peer = (uint16_t)v2_rail(r, node),
+        .peer = ht_rail(&r->ht.g, node),
         .rows = 1,
         .queue = v2_queue(r, s->channel),
         .defer = true,
@@ -116,7 +116,7 @@ static void sender_describe(const struct fabric_worker *w, char *text, size_t te
 {
     const struct v2_sender *s = fabric_container_of(w, struct v2_sender, worker);
     snprintf(text, text_size, "v2 sender of channel %u has no room on a queue: token %u, next rank %u", s->channel,
-             s->token, v2_rail(s->rank, moe_min(s->node, s->rank->ht.g.nodes - 1)));
+             s->token, ht_rail(&s->rank->ht.g, moe_min(s->node, s->rank->ht.g.nodes - 1)));
 }
 
 static const struct worker_role sender_role = { .step = sender_step, .describe = sender_describe };
@@ -229,7 +229,7 @@ static enum worker_step forwarder_step(struct fabric_worker *w)
     d->read[d->node] += d->picked;
     d->picked = 0;
     for (uint32_t i = 0; i < local && ended; i++)
-        if (!v2_tell(w, r, v2_neighbour(r, i), d->channel, word, d->way[i].area.tail, true, &d->way[i].told))
+        if (!v2_tell(w, r, ht_neighbour(&r->ht.g, i), d->channel, word, d->way[i].area.tail, true, &d->way[i].told))
             return WORKER_WAIT;
     return ended ? v2_finish(w, r) : WORKER_MORE;
 }
@@ -242,7 +242,7 @@ static void forwarder_describe(const struct fabric_worker *w, char *text, size_t
         const uint32_t count = came_from(d, node, &all);
         if (all) continue;
         snprintf(text, text_size, "v2 forwarder of channel %u waits for tokens of rank %u after %u", d->channel,
-                 v2_rail(d->rank, node), count);
+                 ht_rail(&d->rank->ht.g, node), count);
         return;
     }
     snprintf(text, text_size, "v2 forwarder of channel %u has everything", d->channel);
@@ -262,7 +262,7 @@ static void forwarder_launch(struct v2_rank *r, uint32_t channel)
                                                .offset = r->map.up +
                                                          (uint64_t)v2_up_at(r, g->self, channel) * r->up_slot.stored,
                                                .slots = r->map.up_slots,
-                                               .peer = (uint16_t)v2_neighbour(r, i) } };
+                                               .peer = ht_neighbour(&r->ht.g, i) } };
     r->pass_count[channel] = 0;
     v2_worker_add(r, &d->worker, &forwarder_role, channel / V2_CHANNELS, 1);
     fabric_watch(&d->worker, v2_word(r, V2_OUT, channel, 0), g->nodes, 0);

@@ -155,7 +155,7 @@ static void gate_describe(const struct fabric_worker *w, char *text, size_t text
     else {
         const uint32_t channel = k->next / k->from_count, from = k->next % k->from_count;
         snprintf(text, text_size, "%s waits for channel %u of rank %u", end, channel,
-                 k->kind < V2_OUT ? v2_neighbour(r, from) : v2_rail(r, from));
+                 k->kind < V2_OUT ? ht_neighbour(&r->ht.g, from) : ht_rail(&r->ht.g, from));
     }
 }
 
@@ -238,7 +238,7 @@ static bool notify_nodes(struct v2_notify *n)
     const struct v2_rank *r = n->rank;
     const struct ht_geometry *g = &r->ht.g;
     for (; g->nodes > 1 && n->next < g->nodes; n->next++)
-        if (!ht_word_send(&n->worker, &r->ht, v2_rail(r, n->next), 0, v2_word_counts(r, true) + g->node, 1))
+        if (!ht_word_send(&n->worker, &r->ht, ht_rail(&r->ht.g, n->next), 0, v2_word_counts(r, true) + g->node, 1))
             return false;
     return true;
 }
@@ -259,7 +259,7 @@ static bool notify_ranks(struct v2_notify *n)
     const struct ht_geometry *g = &r->ht.g;
     for (; n->next < g->local; n->next++) {
         const uint32_t count = v2_hybrid(r) ? 0 : r->ht.layout.tokens_per_rank[n->next];
-        const uint32_t peer = v2_neighbour(r, n->next), word = v2_word_counts(r, false) + g->self;
+        const uint32_t peer = ht_neighbour(&r->ht.g, n->next), word = v2_word_counts(r, false) + g->self;
         if (!ht_word_send(&n->worker, &r->ht, peer, 0, word, count + 1)) return false;
     }
     return true;
@@ -294,7 +294,7 @@ static void notify_describe(const struct fabric_worker *w, char *text, size_t te
         snprintf(text, text_size, "v2 notify on SM %u waits for the kernel to open or for other SMs", w->sm);
     else
         snprintf(text, text_size, "v2 notify waits for the counts of rank %u",
-                 n->stage < NOTIFY_RANKS ? v2_rail(n->rank, next) : v2_neighbour(n->rank, next));
+                 n->stage < NOTIFY_RANKS ? ht_rail(&n->rank->ht.g, next) : ht_neighbour(&n->rank->ht.g, next));
 }
 
 static const struct worker_role notify_role = { .step = notify_step, .describe = notify_describe };
