@@ -155,7 +155,7 @@ static const struct field field_table[] = {
     FLAG("cpu-sync", cpu_sync, MAKES, "V2: the host waits for the counts before it launches dispatch's second kernel"),
     FLAG("overlap", overlap, MAKES, "V2: choose as few SMs as the links need, not 64 at least"),
     CHOICE("api", api, MAKES | OPEN, "hybrid-ep", "NAME",
-           "V2, nccl-ht: these calls, too, each with what it does around the kernel: hybrid-ep (copies, routing maps)"),
+           "Nccl-ht: these calls, too, each with what it does around the kernel: hybrid-ep (copies, routing maps)"),
     FLAG("weights", weights, MAKES | ROUTES, "Normal combine: carry the top-k weights"),
     FLAG("round-scale", round_scale, MAKES, "FP8 scales are powers of two"),
     FLAG("ue8m0", ue8m0, MAKES, "FP8 scales are stored as exponents (needs --round-scale)"),
@@ -344,7 +344,7 @@ static const struct {
       "normal" },
     { "expand", "v2|nccl-ht|nccl-ll" },
     { "single-reduction|direct|cpu-sync|overlap", "v2" },
-    { "api", "v2|nccl-ht" },
+    { "api", "nccl-ht" },
     { "num-warps|rdma-sms", "mori|mori-ll" },
     { "intermediate|deepgemm", "mega-moe" },
 };

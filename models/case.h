@@ -40,7 +40,7 @@ struct case_options {
                                                                * same number: "4096|2048|..." */
     const char *dtype;                                        /* number format of dispatch: "bf16", "fp8" */
     bool expand, single_reduction, direct, cpu_sync, overlap; /* options of V2 kernels */
-    const char *api;                                          /* V2 kernels: "hybrid-ep", or NULL */
+    const char *api;                                          /* nccl-ht: "hybrid-ep", or NULL */
     bool nvlink_disabled, hook, logfmt, zero_copy, cached, weights, round_scale, ue8m0, worst_tokens;
     const char *flush; /* low latency: caches before a call: "warm" (also NULL), "cold" */
     uint32_t num_sms, num_warps, rdma_sms, intermediate, num_bias, expert_alignment;

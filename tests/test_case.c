@@ -651,7 +651,7 @@ TEST("options that a kernel lacks")
     } row[] = {
         { "allgather", "routing", "zipf:1", "routing: expected kernel ll, normal, v2, " },
         { "p2p", "hidden", "4096", "hidden: expected kernel ll, " },
-        { "allreduce", "api", "hybrid-ep", "api: expected kernel v2 or nccl-ht, found allreduce" },
+        { "allreduce", "api", "hybrid-ep", "api: expected kernel nccl-ht, found allreduce" },
         { "ll", "protocol", "ll", "protocol: expected kernel allgather, reducescatter, allreduce or ag-rs, found ll" },
         { "mori", "cached", "true", "cached: expected kernel normal or v2, found mori" },
         { "allgather", "hidden", "7168", NULL }, /* a default says nothing */

@@ -46,7 +46,7 @@ TEST("a gather in a node, and between nodes")
 
 static const char *phase_name(const struct kernel_job *job, uint32_t phase)
 {
-    static const char *const name[] = { "dispatch", "dispatch_copy", "combine", "combine_reduce" };
+    static const char *const name[] = { "layout", "dispatch", "combine" };
     (void)job;
     return name[phase];
 }
@@ -54,22 +54,21 @@ static const char *phase_name(const struct kernel_job *job, uint32_t phase)
 static void traffic_known(const struct kernel_rank *rank, uint32_t phase, struct kernel_traffic *traffic)
 {
     (void)rank;
-    traffic->tokens_received = phase == 0 ? 300 : 100;
-    traffic->tokens_sent = phase == 0 ? 200 : 300;
+    traffic->tokens_received = phase == 1 ? 300 : 100;
+    traffic->tokens_sent = phase == 1 ? 200 : 300;
 }
 
-static struct kernel_steps steps_of(uint32_t phase, uint32_t per_node, enum moe_dtype dtype, bool cached)
+static struct kernel_steps steps_of(uint32_t phase, uint32_t per_node, enum moe_dtype dtype)
 {
     static const struct kernel_family family = { .phase_name = phase_name, .traffic = traffic_known };
     struct routing_rank share[8] = { [0].tokens = 100 };
     const struct routing routing = { .ranks = 8, .rank = share };
-    const struct moe_options o = { .family = MOE_V2,
+    const struct moe_options o = { .family = MOE_NCCL_HT,
                                    .ranks = 8,
                                    .ranks_per_node = per_node,
                                    .hidden = 1280,
                                    .experts = 32,
                                    .dtype = dtype,
-                                   .cached = cached,
                                    .hybrid_ep = true };
     struct fabric fabric = { .rank = 0 };
     const struct kernel_job job = { .family = &family };
@@ -82,24 +81,21 @@ static struct kernel_steps steps_of(uint32_t phase, uint32_t per_node, enum moe_
 /* 300 rows of 1280 values, with 4 B for each of the node's 32 experts and, in FP8, for each 128 values. */
 TEST("Hybrid-EP in one node")
 {
-    struct kernel_steps s = steps_of(0, 8, MOE_FP8, false);
+    struct kernel_steps s = steps_of(1, 8, MOE_FP8);
     CU_ASSERT_STRING_EQUAL(s.call, "dispatch_call");
     CU_ASSERT_EQUAL(s.copied_bytes, 300 * (1280 + 40 + 128));
     CU_ASSERT_TRUE(s.copies == 3 && s.gathered_bytes == 100 * 32 && s.host_waits);
-    s = steps_of(2, 8, MOE_FP8, false);
+    s = steps_of(2, 8, MOE_FP8);
     CU_ASSERT_STRING_EQUAL(s.call, "combine_call");
     CU_ASSERT_TRUE(s.copied_bytes == 300 * (2560 + 128) && s.copies == 2 && !s.gathered_bytes && !s.host_waits);
-    CU_ASSERT_PTR_NULL(steps_of(1, 8, MOE_FP8, false).call);
-    CU_ASSERT_PTR_NULL(steps_of(3, 8, MOE_FP8, false).call);
-    s = steps_of(0, 8, MOE_BF16, true); /* with a cached handle, nothing is gathered */
-    CU_ASSERT_TRUE(s.copied_bytes == 300 * (2560 + 128) && !s.gathered_bytes && !s.host_waits);
+    CU_ASSERT_PTR_NULL(steps_of(0, 8, MOE_FP8).call);
 }
 
 /* Two nodes of 4 ranks.  A row brings probabilities of 16 experts.  100 tokens send probabilities of all 32 experts. */
 TEST("Hybrid-EP in two nodes")
 {
-    const struct kernel_steps s = steps_of(0, 4, MOE_BF16, false);
+    const struct kernel_steps s = steps_of(1, 4, MOE_BF16);
     CU_ASSERT_EQUAL(s.copied_bytes, 300 * (2560 + 64) + 100 * (2560 + 128));
     CU_ASSERT_EQUAL(s.copies, 4);
-    CU_ASSERT_EQUAL(steps_of(2, 4, MOE_BF16, false).copied_bytes, 300 * (2560 + 64));
+    CU_ASSERT_EQUAL(steps_of(2, 4, MOE_BF16).copied_bytes, 300 * (2560 + 64));
 }

@@ -72,7 +72,7 @@ struct moe_options {
     bool expand;               /* V2, NCCL EP: a token has a row for each of its experts on a rank, instead of one */
     bool single_reduction;     /* V2 combine: rows are summed only at the token's source */
     bool direct;               /* V2 over several nodes: not the hybrid mode; a token goes to each rank separately */
-    bool hybrid_ep;            /* V2, NCCL EP's high throughput: calls also have the steps of Hybrid-EP's calls */
+    bool hybrid_ep;            /* NCCL EP's high throughput: calls also have the steps of Hybrid-EP's calls */
     bool weights;              /* combine carries top-k weights */
     uint32_t expert_alignment; /* an expert's count of rows is rounded up to a multiple of this (all but low latency and
                                 * MegaMoE) */

@@ -1,9 +1,10 @@
 /* moe_hybrid_ep.c - the steps of Hybrid-EP's calls around their kernels (PROTOCOLS.md 1.9).
  *
  * Hybrid-EP's kernels use registered buffers, so its calls copy tensors: dispatch's output, combine's input, and
- * between nodes dispatch's input.  A dispatch without a handle first gathers the routing maps of all ranks, with one
- * byte for each token and expert.  It counts in them how many rows will come.  The host waits for that count, which
- * gives the output's size.  Each row comes with a probability for each expert of the node and, in FP8, its scales. */
+ * between nodes dispatch's input.  Dispatch, which has no handle here, first gathers the routing maps of all ranks,
+ * with one byte for each token and expert.  It counts in them how many rows will come.  The host waits for that count,
+ * which gives the output's size.  Each row comes with a probability for each expert of the node and, in FP8, its
+ * scales. */
 #include "models/moe/moe_internal.h"
 
 #include <string.h>
@@ -29,8 +30,8 @@ void moe_hybrid_ep_steps(const struct kernel_rank *rank, uint32_t phase, struct 
     steps->copied_bytes = rows * (token_bytes + PROBABILITY_BYTES * (uint64_t)(o->experts / o->ranks) * local);
     steps->copies = tensors;
     if (!dispatch) return;
-    steps->gathered_bytes = o->cached ? 0 : tokens * o->experts;
-    steps->host_waits = !o->cached;
+    steps->gathered_bytes = tokens * o->experts;
+    steps->host_waits = true;
     if (o->ranks == local) return;
     steps->copied_bytes += tokens * (token_bytes + PROBABILITY_BYTES * (uint64_t)o->experts);
     steps->copies += tensors;

@@ -287,11 +287,7 @@ static void nh_traffic(const struct kernel_rank *rank, uint32_t phase, struct ke
     const struct ht_rank *h = (const struct ht_rank *)rank;
     if (phase == NH_LAYOUT) return;
     const struct ht_slot *s = phase == NH_DISPATCH ? &h->dispatch_slot : &h->combine_slot;
-    const uint32_t *counts = h->g.nodes > 1 ? h->layout.tokens_per_node : h->layout.tokens_per_rank;
-    uint64_t sent = 0;
-    for (uint32_t i = 0; i < h->layout.targets; i++) sent += counts[i];
-    traffic->tokens_sent = phase == NH_DISPATCH ? sent : ht_recv_rows(h);
-    traffic->tokens_received = phase == NH_DISPATCH ? ht_recv_rows(h) : sent;
+    const uint64_t sent = ht_traffic_tokens(h, phase == NH_DISPATCH, ht_recv_rows(h), traffic);
     traffic->logical_rdma_bytes = h->g.nodes > 1 ? sent * (s->row_bytes + s->scale_bytes) : 0;
     traffic->logical_nvl_bytes =
         (h->g.nodes > 1 ? ht_recv_rows(h) : traffic->tokens_sent) * (s->row_bytes + s->scale_bytes);

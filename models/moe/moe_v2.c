@@ -287,7 +287,6 @@ const struct moe_family moe_family_v2 = {
                  .rank_new = v2_create,
                  .launch = v2_launch,
                  .traffic = v2_traffic,
-                 .steps = moe_hybrid_ep_steps,
                  .outputs = ht_outputs,
                  .check = ht_check },
     .refuse = v2_refuse,

@@ -1,20 +1,17 @@
-# A library's calls (--api): each takes longer than its kernel, and dispatch without a handle longer than with one.  What
-# others record stays as it is; only V2's kernels have such calls, and no host has.
+# A library's calls (--api): each takes longer than its kernel.  What others record stays as it is; only nccl-ht's kernels
+# have such calls, and no host has.
 cluster=source/models/clusters/h200.ini
-run() { $EPTWIN simulate --cluster "$1" --kernel v2 --num-ranks 4 --num-tokens 64 --hidden 1024 --num-experts 32 $2; }
+run() { $EPTWIN simulate --cluster "$1" --kernel nccl-ht --num-ranks 4 --num-tokens 64 --hidden 1024 --num-experts 32 $2; }
 us() { awk -F, -v phase="$2" '$1 == phase && $2 == "all" && $3 == "time_us" { print $4 }' "$1"; }
 
 run $cluster >plain
 run $cluster '--api hybrid-ep' >called
-run $cluster '--api hybrid-ep --cached' >cached
 for phase in dispatch combine; do
     echo "$phase $(us plain $phase) $(us called $phase) $(us called ${phase}_call)" |
         awk '{ print $1 ": the kernel " ($2 == $3 ? "as it was" : "differs") ", the call " ($4 > $3 ? "longer" : "not longer") }'
 done
-echo "$(us called dispatch_call) $(us called dispatch) $(us cached dispatch_call) $(us cached dispatch)" |
-    awk '{ print "a handle saves " ($1 - $2 > $3 - $4 + 85 ? "more than the wait of the host" : "less") }'
 grep -c _call plain
 $EPTWIN simulate --cluster $cluster --kernel ll --num-ranks 4 --api hybrid-ep
 echo "exit $?"
-$EPTWIN simulate --cluster $cluster --kernel v2 --num-ranks 4 --api nccl-ep
+$EPTWIN simulate --cluster $cluster --kernel nccl-ht --num-ranks 4 --api nccl-ep
 echo "exit $?"
