@@ -264,23 +264,25 @@ static bool words_settle(struct step_plan *p, const struct step_options *o, GErr
 static double gbs(uint64_t rate_bps) { return (double)rate_bps / 8e9; }
 
 static void costs_settle(struct step_plan *p, const struct step_options *o, const struct case_options *c,
-                         const struct cluster_gpu *gpu)
+                         const struct cluster *cluster)
 {
-    const bool normal = strcmp(p->c.kernel, "ll") != 0;
-    p->costs =
-        (struct costs_options){ .net = p->net,
-                                .gpu = p->gpu,
-                                .own = p->own,
-                                .shipped = p->shipped,
-                                .prefill = p->phase != STEP_DECODE,
-                                .train = p->phase == STEP_TRAIN,
-                                .fp8 = !c->dtype || strcmp(c->dtype, "fp8") == 0,
-                                .contiguous = normal,
-                                .attention_tp = value_or(o->attention_tp, 1),
-                                .context = value_or(o->context, CONTEXT_DEFAULT),
-                                .read_gbs = gbs(gpu->hbm_read_rate_bps ? gpu->hbm_read_rate_bps : gpu->hbm_rate_bps),
-                                .write_gbs = gbs(gpu->hbm_write_rate_bps ? gpu->hbm_write_rate_bps : gpu->hbm_rate_bps),
-                                .clock_ghz = p->gpu->sustained_clock_ghz };
+    const struct cluster_gpu *const gpu = &cluster->gpu;
+    const bool normal = strcmp(p->c.kernel, "ll") != 0, other = o->gpu && step_gpu_differs(o->gpu, cluster->name);
+    const uint64_t read_bps = gpu->hbm_read_rate_bps ? gpu->hbm_read_rate_bps : gpu->hbm_rate_bps;
+    const uint64_t write_bps = gpu->hbm_write_rate_bps ? gpu->hbm_write_rate_bps : gpu->hbm_rate_bps;
+    p->costs = (struct costs_options){ .net = p->net,
+                                       .gpu = p->gpu,
+                                       .own = p->own,
+                                       .shipped = p->shipped,
+                                       .prefill = p->phase != STEP_DECODE,
+                                       .train = p->phase == STEP_TRAIN,
+                                       .fp8 = !c->dtype || strcmp(c->dtype, "fp8") == 0,
+                                       .contiguous = normal,
+                                       .attention_tp = value_or(o->attention_tp, 1),
+                                       .context = value_or(o->context, CONTEXT_DEFAULT),
+                                       .read_gbs = other ? p->gpu->memory_gbs : gbs(read_bps),
+                                       .write_gbs = other ? p->gpu->memory_gbs : gbs(write_bps),
+                                       .clock_ghz = p->gpu->sustained_clock_ghz };
 }
 
 /* Reads one clock for all GPUs, or one for each.  The costs use the mean clock.  A GPU's speed is its clock divided by
@@ -407,7 +409,7 @@ bool step_plan_make(struct step_plan *p, const struct step_options *o, const str
     if (o->work && !c->num_tokens) return refuse(error, "num-tokens", "the tokens of a rank with --work", "none");
     if (p->batch < p->batches) return refuse(error, "batch", "at least a token for each of two batches", "1");
     if (!case_make(p, o, c, cluster, error)) return false;
-    costs_settle(p, o, c, &cluster->gpu);
+    costs_settle(p, o, c, cluster);
     const bool known = !p->c.trace && !p->c.placement && tp_fits(p, case_ranks(&p->c));
     /* Before routing is drawn, which takes long for a large batch. */
     if (known && !memory_check(p, case_ranks(&p->c), p->c.num_experts, error)) return false;

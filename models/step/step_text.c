@@ -260,6 +260,15 @@ static void error_append(GString *out, const struct step_plan *p)
     else g_string_append_printf(out, "  off by          %10s      (fewer than 5 such steps were measured)\n", "-");
 }
 
+/* Says if the trace has other experts than the net, which stand in place of the net's. */
+static void experts_append(GString *out, const struct step_plan *p)
+{
+    const struct routing *const r = step_routing(p);
+    if (!p->c.trace || p->costs.work || (r->experts == p->net->experts && r->topk == p->net->topk)) return;
+    g_string_append_printf(out, " with the trace's %u of %u experts, not %u of %u", r->topk, r->experts, p->net->topk,
+                           p->net->experts);
+}
+
 void step_text_append(GString *out, const struct step_plan *p, const struct step_answer *a, const double *total_ms,
                       bool explain)
 {
@@ -267,6 +276,7 @@ void step_text_append(GString *out, const struct step_plan *p, const struct step
     const double us = answer_us(total_ms, p->draws), tokens = step_tokens_per_s(p, us);
     assert(us > 0 && isfinite(tokens));
     g_string_append_printf(out, "%s", p->net->name);
+    experts_append(out, p);
     if (p->costs.work) g_string_append_printf(out, " and %u token%s a rank", p->batch, p->batch == 1 ? "" : "s");
     else
         g_string_append_printf(out, ", %s of %u token%s a GPU, context %g",

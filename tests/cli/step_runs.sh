@@ -131,3 +131,10 @@ $EPTWIN step --cluster source/models/clusters/h800-cx7.ini --num-ranks 2 --num-t
     --work experts=40us | grep -E '^(step|attention|experts),all,time_us,'
 echo '# one of each'
 $step --batch 1 --layers 1 --format text --explain | sed -n '1p; /^Simulated/p'
+
+echo '# another GPU has its own memory; a trace, its own experts'
+for gpu in h100 h200; do
+    $EPTWIN step --net gpt-oss-120b --cluster h200 --num-ranks 4 --layers 1 --batch 4 --gpu $gpu --format text | awk '$1 == "experts" { print $NF, $3 }'
+done
+$EPTWIN trace generate other.ept --num-ranks 4 --num-tokens 8 --num-experts 16 --num-topk 2
+$EPTWIN step --net gpt-oss-120b --cluster h200 --trace other.ept --layers 1 --batch 4 --format text | head -1
