@@ -11,7 +11,7 @@
     }
 static const struct cluster_key keys[] = {
     KEY("provider", KIND_CHOICE, provider, CLUSTER_PROVIDERS),
-    KEY("posting", KIND_POSTING, poster, NULL),
+    KEY("posting", KIND_CHOICE, poster, "gpu|proxy"),
     KEY("post", KIND_TIME, post_ps, NULL),
     KEY("doorbell", KIND_TIME, doorbell_ps, NULL),
     KEY("library", KIND_TIME, library_ps, NULL),

@@ -4,6 +4,7 @@
  * the shape: the number of NICs, their rate and their switches.  The text is read back before it is written, so every
  * file that this command writes passes `eptwin cluster check`. */
 #include "models/cluster_command.h"
+#include "models/cluster_values.h"
 
 #include <glib/gstdio.h>
 #include <math.h>
@@ -77,14 +78,6 @@ static bool nic_parse(const char *text, struct plan *p, GError **error)
     return true;
 }
 
-static bool over_parse(const char *text, double *over, GError **error)
-{
-    const char *end = text_decimal(text, over);
-    if (end && !strcmp(end, ":1")) end += 2;
-    if (end && !*end && *over >= 1 && *over <= 1000) return true;
-    return refuse(error, "oversubscription", "a ratio such as 2:1", text);
-}
-
 /* Loads the shipped file of this name, if its NIC and network can be replaced.  They can be if the file has none, or
  * if its NICs are ConnectX with one port each on one switch.  Otherwise returns NULL. */
 static struct cluster *gpu_load(const char *name)
@@ -143,7 +136,8 @@ static bool plan_make(struct plan *p, GError **error)
         return refuse(error, "nic", "NICs such as 8x400G for a network", "none");
     if (!a->nic && p->nodes > 1) return refuse(error, "nic", "NICs such as 8x400G between nodes", "none");
     p->over = 1;
-    if (a->oversubscription && !over_parse(a->oversubscription, &p->over, error)) return false;
+    if (a->oversubscription && !cluster_value_parse(KIND_FACTOR, NULL, a->oversubscription, &p->over))
+        return refuse(error, "oversubscription", "a ratio such as 2:1", a->oversubscription);
     p->roce = !g_strcmp0(a->fabric, "roce");
     if (a->fabric && !p->roce && strcmp(a->fabric, "infiniband") != 0)
         return refuse(error, "fabric", "infiniband or roce", a->fabric);

@@ -74,12 +74,6 @@ static bool parse_passes(const char *text, struct cluster_passes *passes)
     return !*text;
 }
 
-static bool parse_posting(const char *text, enum cluster_posting *posting)
-{
-    *posting = strcmp(text, "gpu") ? CLUSTER_POST_PROXY : CLUSTER_POST_GPU;
-    return !strcmp(text, "gpu") || !strcmp(text, "proxy");
-}
-
 static bool parse_flag(const char *text, bool *flag)
 {
     *flag = !strcmp(text, "yes");
@@ -227,7 +221,6 @@ bool cluster_value_parse(enum cluster_kind kind, const char *choices, const char
     case KIND_MTU: return parse_within(text_size, text, MTU_BYTES_MIN, MTU_BYTES_MAX, field);
     case KIND_COUNT: return parse_count(text, field);
     case KIND_NICS: return parse_nics(text, field);
-    case KIND_POSTING: return parse_posting(text, field);
     case KIND_CURVE: return cluster_parse_curve(text, field);
     case KIND_FLAG: return parse_flag(text, field);
     case KIND_CHOICE: return parse_choice(text, choices, field);

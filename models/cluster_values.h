@@ -6,8 +6,8 @@
 #include <stdbool.h>
 
 /* The kinds, each with its form in lists of keys and with what errors expect (NULL: the key's choices).
- * A kind's field is a uint64_t, except for some kinds: uint32_t for counts, choices and the enum of posters; double
- * for factors and shares; bool for flags; a struct of cluster.h for curves, CPCs, passes and NICs of GPUs. */
+ * A kind's field is a uint64_t, except for some kinds: uint32_t for counts and choices; double for factors and shares;
+ * bool for flags; a struct of cluster.h for curves, CPCs, passes and NICs of GPUs. */
 #define CLUSTER_KINDS(X) \
     X(TIME, "time", "a time from 0 to 10 s such as \"870 ns\" (ps, ns, us, ms)") \
     X(RATE, "rate", "a rate from 1 Mbit/s to 1000 TB/s such as \"45 GB/s\" (KB, MB, GB, TB/s, Mbit, Gbit, Tbit/s)") \
@@ -16,7 +16,6 @@
     X(MTU, "size", "a size from 64 to 65536 B such as \"4096 B\" (B, KB, KiB)") \
     X(COUNT, "count", "a whole number from 1 to 65535") \
     X(NICS, "count", "a whole number from 0 to 65535") \
-    X(POSTING, "gpu|proxy", "\"gpu\" or \"proxy\"") \
     X(CURVE, "times by size", "times, not falling, at rising sizes such as \"27 us at 1024 B, 130 us at 14336 B\"") \
     X(FLAG, "yes|no", "\"yes\" or \"no\"") \
     X(CHOICE, NULL, NULL) \

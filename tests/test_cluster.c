@@ -308,7 +308,7 @@ TEST("bad values")
           "[nic] mtu",
           "a size from 64 to 65536 B such as \"4096 B\" (B, KB, KiB)",
           { "0 B", "65 KiB" } },
-        { "posting = proxy", "[nic] posting", "\"gpu\" or \"proxy\"", { "cpu", "" } },
+        { "posting = proxy", "[nic] posting", "one of gpu, proxy", { "cpu", "" } },
     };
     for (size_t i = 0; i < G_N_ELEMENTS(bad); i++)
         for (const char *const *found = bad[i].found; *found; found++) {
