@@ -263,11 +263,21 @@ static bool words_settle(struct step_plan *p, const struct step_options *o, GErr
 
 static double gbs(uint64_t rate_bps) { return (double)rate_bps / 8e9; }
 
+/* How many times as fast the GPU of --gpu reads its memory as the cluster's.  1 if either is not known. */
+static double memory_ratio(const struct step_plan *p, const struct step_options *o, const struct cluster *cluster)
+{
+    struct step_gpu *const own = o->gpu ? step_gpu_load(NULL, cluster->name, NULL) : NULL;
+    const double ratio = own ? p->gpu->memory_gbs / own->memory_gbs : 1;
+    step_gpu_free(own);
+    return ratio;
+}
+
 static void costs_settle(struct step_plan *p, const struct step_options *o, const struct case_options *c,
                          const struct cluster *cluster)
 {
     const struct cluster_gpu *const gpu = &cluster->gpu;
-    const bool normal = strcmp(p->c.kernel, "ll") != 0, other = o->gpu && step_gpu_differs(o->gpu, cluster->name);
+    const bool normal = strcmp(p->c.kernel, "ll") != 0;
+    const double ratio = memory_ratio(p, o, cluster);
     const uint64_t read_bps = gpu->hbm_read_rate_bps ? gpu->hbm_read_rate_bps : gpu->hbm_rate_bps;
     const uint64_t write_bps = gpu->hbm_write_rate_bps ? gpu->hbm_write_rate_bps : gpu->hbm_rate_bps;
     p->costs = (struct costs_options){ .net = p->net,
@@ -280,8 +290,8 @@ static void costs_settle(struct step_plan *p, const struct step_options *o, cons
                                        .contiguous = normal,
                                        .attention_tp = value_or(o->attention_tp, 1),
                                        .context = value_or(o->context, CONTEXT_DEFAULT),
-                                       .read_gbs = other ? p->gpu->memory_gbs : gbs(read_bps),
-                                       .write_gbs = other ? p->gpu->memory_gbs : gbs(write_bps),
+                                       .read_gbs = ratio * gbs(read_bps),
+                                       .write_gbs = ratio * gbs(write_bps),
                                        .clock_ghz = p->gpu->sustained_clock_ghz };
 }
 
