@@ -24,7 +24,9 @@ try replay --rank 0 --world-size 2
 try replay --rank 2 --world-size 2 --root 127.0.0.1:1 --secret-file absent
 try replay --rank 0 --world-size 2 --root 127.0.0.1:1 --secret-file absent
 try replay --ranks 2 extra
-for more in --gpu-memory '--sl 3' '--provider tcp' '--device mlx5_0' '--fabric ofi --port 1' '--timeline-spans 5'; do try replay --ranks 2 $more; done
+for more in --gpu-memory '--sl 3' '--provider tcp' '--device mlx5_0' '--fabric ofi --port 1' '--timeline-spans 5'; do
+    try replay --ranks 2 $more
+done
 for fabric in verbs ofi; do
     try replay --ranks 2 --num-experts 8 --num-tokens 8 --hidden 512 --fabric $fabric --device mlx5_99 --output out.csv
 done

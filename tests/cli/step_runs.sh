@@ -134,7 +134,8 @@ $step --batch 1 --layers 1 --format text --explain | sed -n '1p; /^Simulated/p'
 
 echo '# another GPU has its own memory; a trace, its own experts'
 for gpu in h100 h200; do
-    $EPTWIN step --net gpt-oss-120b --cluster h200 --num-ranks 4 --layers 1 --batch 4 --gpu $gpu --format text | awk '$1 == "experts" { print $NF, $3 }'
+    $EPTWIN step --net gpt-oss-120b --cluster h200 --num-ranks 4 --layers 1 --batch 4 --gpu $gpu --format text |
+        awk '$1 == "experts" { print $NF, $3 }'
 done
 $EPTWIN trace generate other.ept --num-ranks 4 --num-tokens 8 --num-experts 16 --num-topk 2
 $EPTWIN step --net gpt-oss-120b --cluster h200 --trace other.ept --layers 1 --batch 4 --format text | head -1

@@ -52,7 +52,8 @@ ls
 
 echo '# options that the output would ignore'
 for bad in 'convert b.csv out.ept --pad' 'convert b.csv out.csv --dtype u1' 'convert b.csv out.ept --weights-output w.npy' \
-           'convert b.csv out.npy --level 3' 'remap source/traces/samples/decode_ep64.ept out.npy --weights-output w.npy' 'generate out.ept --num-groups 4' \
+           'convert b.csv out.npy --level 3' \
+           'remap source/traces/samples/decode_ep64.ept out.npy --weights-output w.npy' 'generate out.ept --num-groups 4' \
            'remap b.csv out.ept --placement-steps 0' 'remap b.csv out.ept --placement greedy --placement-format vllm'; do
     run $bad
 done

@@ -56,7 +56,8 @@ awk '/together/ { table = 1 } table && NF >= 4 && $1 + 0 { most = $1 } END { pri
 $EPTWIN tune $v2 --max-sms 16 | awk '/together/ { table = 1 } table && NF >= 4 && $1 + 0 { most = $1 } END { print "at most", most }'
 
 echo '# refused'
-for bad in '--kernel ll' '--kernel nccl-ht' '--kernel alltoallv' '--max-sms 1' '--max-sms 0' '--slack -1' 'more' '--num-sms 7' '--num-topk 200'; do
+for bad in '--kernel ll' '--kernel nccl-ht' '--kernel alltoallv' \
+           '--max-sms 1' '--max-sms 0' '--slack -1' 'more' '--num-sms 7' '--num-topk 200'; do
     $EPTWIN tune $case $bad; echo "status $?"
 done
 $EPTWIN tune --kernel normal; echo "status $?"

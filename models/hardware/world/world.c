@@ -100,7 +100,7 @@ static void rank_ports_init(struct world_rank *rank)
         if (graph_port_switch(g, graph_port(g, node, port)) == UINT32_MAX) continue;
         network_local(w->network, node, gpu, port, &rank->local[rank->nic_count]);
         struct nic *nic = &w->nic[node * all + port];
-        w->ports_turn |= nic->used && w->cluster->node.pcie_rate_bps;
+        w->ports_turn |= nic->used && rank->local[rank->nic_count].out_count;
         nic->used = true;
         rank->nic[rank->nic_count++] = node * all + port;
     }
