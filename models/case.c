@@ -61,7 +61,7 @@ struct field {
 
 #define COLL     "alltoallv|allgather|reducescatter|allreduce|ag-rs|p2p"
 #define UNHOOKED "normal|v2|one-sided|two-sided|mori|mori-ll|mega-moe"
-#define MOE      "ll|" UNHOOKED "|pplx|nccl-ll|nccl-ht"
+#define MOE      "ll|" UNHOOKED "|pplx|nccl-ll|nccl-ht|hybrid-ep"
 /* Changes to DeepEP whose names stand for versions (models/moe/moe_deepep.h).  "before-NAME" stands for a version,
  * too. */
 #define DEEPEPS  "zero-copy, ibgda, starts, ll-nvlink, bulk, heads, bulk-dispatch, bulk-combine, forwarders, logfmt, v2"
@@ -85,8 +85,7 @@ static const struct field field_table[] = {
         "kernel", kernel, MAKES | ROUTES, MOE "|" COLL, "NAME",
         "Kernels: ll (low latency, the default), normal (high throughput), v2, one-sided, two-sided (TensorRT-LLM's), "
         "mori, mori-ll (AMD's), mega-moe (DeepGEMM's, with the experts), pplx (pplx-garden's), nccl-ll, nccl-ht (NCCL "
-        "EP's "
-        "low latency, high throughput); "
+        "EP's low latency, high throughput), hybrid-ep (of DeepEP's branch); "
         "or alltoallv, allgather, reducescatter, allreduce, ag-rs (NCCL's two), p2p"),
     TEXT("matrix", matrix, WORK | MAKES | ROUTES | FILES, "SPEC",
          "Alltoallv: a file of messages, sizes from each rank to each (0|4KiB;1MiB|0), uniform:SIZE or "
@@ -155,13 +154,14 @@ static const struct field field_table[] = {
     FLAG("cpu-sync", cpu_sync, MAKES, "V2: the host waits for the counts before it launches dispatch's second kernel"),
     FLAG("overlap", overlap, MAKES, "V2: choose as few SMs as the links need, not 64 at least"),
     CHOICE("api", api, MAKES | OPEN, "hybrid-ep", "NAME",
-           "Nccl-ht: these calls, too, each with what it does around the kernel: hybrid-ep (copies, routing maps)"),
+           "Hybrid-ep: the calls, too, each with what it does around the kernel (copies, routing maps)"),
     FLAG("weights", weights, MAKES | ROUTES, "Normal combine: carry the top-k weights"),
     FLAG("round-scale", round_scale, MAKES, "FP8 scales are powers of two"),
     FLAG("ue8m0", ue8m0, MAKES, "FP8 scales are stored as exponents (needs --round-scale)"),
     FLAG("worst-tokens", worst_tokens, MAKES, "Normal: outputs sized at the worst case, no wait of the host"),
     COUNT("num-sms", num_sms, MAKES, 1, 4096, 0,
-          "SMs that the kernels use (default 24; nccl-ht: 16; mori: 80; ll, nccl-ll, one-sided, two-sided, mega-moe, "
+          "SMs that the kernels use (default 24; nccl-ht, hybrid-ep: 16; mori: 80; ll, nccl-ll, one-sided, two-sided, "
+          "mega-moe, "
           "pplx: all of the GPU)"),
     COUNT("num-warps", num_warps, MAKES, 0, 16, 0, "Mori: warps of a thread block, one on each of num-sms (0: 8)"),
     COUNT("rdma-sms", rdma_sms, MAKES, 0, 4096, 0,
@@ -197,7 +197,7 @@ static const struct field field_table[] = {
     TEXT("cluster", cluster, FILES, "FILE", "The cluster to predict for"),
     TEXT("backend", backend, 0, "NAME",
          "Who posts to NICs, of those that eptwin cluster backends lists (default: as the cluster file says; v2, "
-         "nccl-ll, nccl-ht on ConnectX: gdaki; pplx: fabric-lib; NCCL's rings and trees: nccl)"),
+         "nccl-ll, nccl-ht, hybrid-ep on ConnectX: gdaki; pplx: fabric-lib; NCCL's rings and trees: nccl)"),
     TEXT("deepep", deepep, MAKES, "WHICH",
          "Which DeepEP, if not the newest: a commit (a84a248), its date (2025-04-16), or before- and one of " DEEPEPS),
     TEXT("loops", loops, FILES, "FILE", "Loops of another build of the kernels: lines for eptwin kernel's"),
@@ -344,7 +344,7 @@ static const struct {
       "normal" },
     { "expand", "v2|nccl-ht|nccl-ll" },
     { "single-reduction|direct|cpu-sync|overlap", "v2" },
-    { "api", "nccl-ht" },
+    { "api", "hybrid-ep" },
     { "num-warps|rdma-sms", "mori|mori-ll" },
     { "intermediate|deepgemm", "mega-moe" },
 };

@@ -93,7 +93,7 @@ void case_cluster_settle(struct case_options *c, const struct cluster *cluster)
     if (c->backend || cluster->host.cores) return;
     const bool mlx5 = cluster->nic.provider == CLUSTER_PROVIDER_MLX5,
                efa = cluster->nic.provider == CLUSTER_PROVIDER_EFA;
-    if (case_kernel_in(c, "v2|nccl-ll|nccl-ht") && mlx5 && cluster->nic.posting == CLUSTER_POST_GPU)
+    if (case_kernel_in(c, "v2|nccl-ll|nccl-ht|hybrid-ep") && mlx5 && cluster->nic.posting == CLUSTER_POST_GPU)
         c->backend = "gdaki"; /* their network is NCCL's device API (PROTOCOLS.md 1.7) */
     if (case_kernel_in(c, "pplx") && (mlx5 || efa)) c->backend = efa ? "fabric-lib-efa" : "fabric-lib";
     if (case_by_nccl(c)) c->backend = "nccl"; /* even if other kernels of this cluster post in another way */

@@ -42,6 +42,7 @@ static enum moe_kernel_family family_of(const struct case_options *c)
            : case_is(c->kernel, "pplx")      ? MOE_PPLX
            : case_is(c->kernel, "nccl-ht")   ? MOE_NCCL_HT
            : case_is(c->kernel, "nccl-ll")   ? MOE_NCCL_LL
+           : case_is(c->kernel, "hybrid-ep") ? MOE_HYBRID_EP
                                              : MOE_NORMAL;
 }
 
@@ -57,7 +58,7 @@ uint32_t case_host_sms(const struct case_options *c, uint32_t cpus) { return MAX
 static void options_fill(const struct case_options *c, const struct routing *routing, uint32_t device_sms,
                          struct moe_options *o)
 {
-    const uint32_t sms_usual = case_is(c->kernel, "nccl-ht") ? CASE_SMS_NCCL_HT : CASE_SMS_DEFAULT;
+    const uint32_t sms_usual = case_kernel_in(c, "nccl-ht|hybrid-ep") ? CASE_SMS_NCCL_HT : CASE_SMS_DEFAULT;
     const uint32_t sms_normal = device_sms ? MIN(sms_usual, device_sms) : sms_usual;
     const bool takes_all =
         case_is(c->kernel, "ll") || g_str_has_suffix(c->kernel, "-sided") || case_kernel_in(c, "mega-moe|pplx|nccl-ll");

@@ -222,10 +222,10 @@ TEST("bad values are told")
     CU_ASSERT(set_fails("num-topk", "8 ", "num-topk: expected a whole number from 1 to 256, found '8 '"));
     CU_ASSERT(set_fails("cached", "maybe", "cached: expected true or false, found 'maybe'"));
     CU_ASSERT(set_fails("dtype", "fp16", "dtype: expected one of fp8, bf16, found 'fp16'"));
-    CU_ASSERT(set_fails(
-        "kernel", "normal|v2",
-        "kernel: expected one of ll, normal, v2, one-sided, two-sided, mori, mori-ll, mega-moe, "
-        "pplx, nccl-ll, nccl-ht, alltoallv, allgather, reducescatter, allreduce, ag-rs, p2p, found 'normal|v2'"));
+    CU_ASSERT(set_fails("kernel", "normal|v2",
+                        "kernel: expected one of ll, normal, v2, one-sided, two-sided, mori, mori-ll, mega-moe, "
+                        "pplx, nccl-ll, nccl-ht, hybrid-ep, alltoallv, allgather, reducescatter, allreduce, ag-rs, "
+                        "p2p, found 'normal|v2'"));
     CU_ASSERT(set_fails("seed", "-1", "seed: expected a whole number of 64 bits, found '-1'"));
     CU_ASSERT(set_fails("trace", "", "trace: expected FILE, found ''"));
     CU_ASSERT(set_fails("seed", "18446744073709551616",
@@ -651,7 +651,7 @@ TEST("options that a kernel lacks")
     } row[] = {
         { "allgather", "routing", "zipf:1", "routing: expected kernel ll, normal, v2, " },
         { "p2p", "hidden", "4096", "hidden: expected kernel ll, " },
-        { "allreduce", "api", "hybrid-ep", "api: expected kernel nccl-ht, found allreduce" },
+        { "allreduce", "api", "hybrid-ep", "api: expected kernel hybrid-ep, found allreduce" },
         { "ll", "protocol", "ll", "protocol: expected kernel allgather, reducescatter, allreduce or ag-rs, found ll" },
         { "mori", "cached", "true", "cached: expected kernel normal or v2, found mori" },
         { "allgather", "hidden", "7168", NULL }, /* a default says nothing */

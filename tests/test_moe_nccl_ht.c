@@ -1,5 +1,5 @@
-/* test_moe_nccl_ht.c - does NCCL EP's high throughput bring every token to the ranks that need it, and sum what their
- * experts make of it, whatever the order of events?
+/* test_moe_nccl_ht.c - do NCCL EP's high throughput and Hybrid-EP bring every token to the ranks that need it, and sum
+ * what their experts make of it, whatever the order of events?
  *
  * Aim and method: see support_moe.h.  In some groups, pipelines have more chunks and rows than stages, or none. */
 #include "tests/support_moe.h"
@@ -13,6 +13,7 @@ static struct moe_options options_vary(struct moe_options o, struct rng *rng)
     o.num_bias = 0;
     o.expand = rng_below(rng, 2);
     if (!o.expand) o.expert_alignment = 1;
+    if (!o.expand && rng_below(rng, 2)) o.family = MOE_HYBRID_EP;
     o.experts = o.ranks * 4 * (1 + (uint32_t)rng_below(rng, 3));
     o.topk = 1 + (uint32_t)rng_below(rng, o.experts < 12 ? o.experts : 12);
     o.hidden = 512 * (1 + (uint32_t)rng_below(rng, 2));

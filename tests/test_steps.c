@@ -63,7 +63,7 @@ static struct kernel_steps steps_of(uint32_t phase, uint32_t per_node, enum moe_
     static const struct kernel_family family = { .phase_name = phase_name, .traffic = traffic_known };
     struct routing_rank share[8] = { [0].tokens = 100 };
     const struct routing routing = { .ranks = 8, .rank = share };
-    const struct moe_options o = { .family = MOE_NCCL_HT,
+    const struct moe_options o = { .family = MOE_HYBRID_EP,
                                    .ranks = 8,
                                    .ranks_per_node = per_node,
                                    .hidden = 1280,

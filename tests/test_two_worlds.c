@@ -196,14 +196,16 @@ TEST("pplx, 8 ranks, in a node and between nodes")
     }
 }
 
-TEST("NCCL EP's high throughput, 8 ranks, in a node and between nodes")
+TEST("NCCL EP's high throughput and Hybrid-EP, 8 ranks, in a node and between nodes")
 {
     for (uint32_t variant = 0; variant < 4; variant++) {
         g_auto(routing) routing = sampled(SAMPLE, variant % 3, 8, 48);
         struct moe_options o = normal_options(&routing, 8u >> variant % 3);
-        o.family = MOE_NCCL_HT;
+        o.family = MOE_HYBRID_EP;
         o.dtype = variant % 2 ? MOE_BF16 : MOE_FP8;
         o.num_sms = variant < 2 ? 16 : 1;
+        run_both(&o, &routing, false);
+        o.family = MOE_NCCL_HT;
         run_both(&o, &routing, false);
         o.expand = true;
         o.expert_alignment = 4;

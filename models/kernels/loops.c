@@ -684,6 +684,7 @@ SHEET(mori);
 SHEET(deepgemm);
 SHEET(pplx);
 SHEET(nccl_ep);
+SHEET(hybrid_ep);
 #undef SHEET
 #define SHEET(name) \
     { \
@@ -692,8 +693,8 @@ SHEET(nccl_ep);
     }
 static const struct {
     const char *path, *begin, *end;
-} sheets[] = { SHEET(deepep_v1), SHEET(deepep_v2), SHEET(nccl), SHEET(tensorrt_llm),
-               SHEET(mori),      SHEET(deepgemm),  SHEET(pplx), SHEET(nccl_ep) };
+} sheets[] = { SHEET(deepep_v1), SHEET(deepep_v2), SHEET(nccl),    SHEET(tensorrt_llm), SHEET(mori),
+               SHEET(deepgemm),  SHEET(pplx),      SHEET(nccl_ep), SHEET(hybrid_ep) };
 #undef SHEET
 
 uint32_t loops_sheet_count(void) { return G_N_ELEMENTS(sheets); }

@@ -199,6 +199,10 @@ struct site_given {
 
 /* nccl_ep.loops: high throughput, low latency */
 #define SITES_NCCL_EP(X) \
+    X(HYBRID_EP_ASK) \
+    X(HYBRID_EP_PLACES) \
+    X(HYBRID_EP_ADD) \
+    X(HYBRID_EP_ROUND) \
     X(NCCL_HT_SCAN) \
     X(NCCL_HT_SCAN_BEFORE) \
     X(NCCL_HT_REMAP) \

@@ -15,7 +15,8 @@ static const struct moe_family *family_of(const struct moe_options *o)
     case MOE_MORI_LL: return o->ranks <= o->ranks_per_node ? &moe_family_mori : &moe_family_mori_inter;
     case MOE_MEGA: return &moe_family_mega;
     case MOE_PPLX: return &moe_family_pplx;
-    case MOE_NCCL_HT: return &moe_family_nccl_ht;
+    case MOE_NCCL_HT:
+    case MOE_HYBRID_EP: return &moe_family_nccl_ht;
     case MOE_NCCL_LL: return &moe_family_nccl_ll;
     case MOE_NORMAL: break;
     }

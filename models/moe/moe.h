@@ -25,6 +25,7 @@ enum moe_kernel_family {
     MOE_PPLX,        /* PROTOCOLS.md 1.18 */
     MOE_NCCL_HT,     /* PROTOCOLS.md 1.19 */
     MOE_NCCL_LL,     /* PROTOCOLS.md 1.20: NCCL EP's low latency */
+    MOE_HYBRID_EP,   /* PROTOCOLS.md 1.21: those of DeepEP's branch hybrid-ep, from which NCCL_HT came */
 };
 
 enum moe_dtype { MOE_BF16, MOE_FP8 };
@@ -72,7 +73,7 @@ struct moe_options {
     bool expand;               /* V2, NCCL EP: a token has a row for each of its experts on a rank, instead of one */
     bool single_reduction;     /* V2 combine: rows are summed only at the token's source */
     bool direct;               /* V2 over several nodes: not the hybrid mode; a token goes to each rank separately */
-    bool hybrid_ep;            /* NCCL EP's high throughput: calls also have the steps of Hybrid-EP's calls */
+    bool hybrid_ep;            /* Hybrid-EP: calls also have their steps, and combine returns probabilities */
     bool weights;              /* combine carries top-k weights */
     uint32_t expert_alignment; /* an expert's count of rows is rounded up to a multiple of this (all but low latency and
                                 * MegaMoE) */

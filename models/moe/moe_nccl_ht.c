@@ -13,6 +13,32 @@ static struct nh_rank *rank_of(struct kernel_rank *rank) { return (struct nh_ran
 
 /* ---- limits and memory ---- */
 
+static const struct nh_form *form_of(const struct moe_options *o)
+{
+    static const struct nh_form nccl = { .name = "nccl-ht",
+                                         .pipelines = 2,
+                                         .stages = 6,
+                                         .stages_far = 4,
+                                         .in_flight = 4,
+                                         .chunk = 64,
+                                         .tells_all = true,
+                                         .lanes = true,
+                                         .ask = SITE_NCCL_HT_ASK,
+                                         .places = SITE_NCCL_HT_PLACES_READ,
+                                         .add = SITE_NCCL_HT_ADD,
+                                         .round = SITE_NCCL_HT_ROUND };
+    static const struct nh_form hybrid = { .name = "hybrid-ep",
+                                           .pipelines = 1,
+                                           .stages = 10,
+                                           .stages_far = 5,
+                                           .chunk = 128,
+                                           .ask = SITE_HYBRID_EP_ASK,
+                                           .places = SITE_HYBRID_EP_PLACES,
+                                           .add = SITE_HYBRID_EP_ADD,
+                                           .round = SITE_HYBRID_EP_ROUND };
+    return o->family == MOE_HYBRID_EP ? &hybrid : &nccl;
+}
+
 static uint32_t nodes_of(const struct moe_options *o) { return o->ranks / moe_local(o); }
 static uint32_t experts_near(const struct moe_options *o) { return o->experts / nodes_of(o); }
 
@@ -26,7 +52,7 @@ static void slots_make(const struct moe_options *o, bool payload, struct ht_slot
     dispatch->stored = payload ? dispatch->bytes : 0;
     ht_slot_combine(o, payload, true, combine);
     combine->meta_bytes = 0;
-    combine->bytes = combine->row_bytes;
+    combine->bytes = combine->row_bytes + (o->hybrid_ep ? 4 * experts_near(o) : 0); /* calls bring probabilities back */
     combine->stored = payload ? combine->bytes : 0;
 }
 
@@ -36,27 +62,29 @@ static uint64_t shared_bytes(const struct moe_options *o)
 {
     struct ht_slot dispatch, combine;
     slots_make(o, false, &dispatch, &combine);
+    const struct nh_form *form = form_of(o);
     const uint64_t stage =
         moe_align(dispatch.row_bytes, 128) + moe_align(4ull * experts_near(o), 16) + dispatch.scale_bytes;
-    return NH_PIPELINES * (NH_STAGES * (stage + 16) + 2 * moe_align(4ull * NH_CHUNK * moe_local(o), 128));
+    return form->pipelines * (form->stages * (stage + 16) + 2 * moe_align(4ull * form->chunk * moe_local(o), 128));
 }
 
 static const char *nh_refuse(const struct moe_options *o, char *text, size_t text_size)
 {
+    const struct nh_form *form = form_of(o);
     if (nodes_of(o) > HT_NODES_MAX)
-        KERNEL_REFUSE("num-ranks: nccl-ht takes at most %d nodes, found %u", HT_NODES_MAX, nodes_of(o));
+        KERNEL_REFUSE("num-ranks: %s takes at most %d nodes, found %u", form->name, HT_NODES_MAX, nodes_of(o));
     if (experts_near(o) % 4)
-        KERNEL_REFUSE("num-experts: nccl-ht takes a multiple of 4 for each node, found %u", experts_near(o));
+        KERNEL_REFUSE("num-experts: %s takes a multiple of 4 for each node, found %u", form->name, experts_near(o));
     if (o->expert_alignment & (o->expert_alignment - 1) || (o->expert_alignment > 1 && !o->expand))
-        KERNEL_REFUSE("expert-alignment: nccl-ht takes a power of two, and with --expand only, found %u",
+        KERNEL_REFUSE("expert-alignment: %s takes a power of two, and with --expand only, found %u", form->name,
                       o->expert_alignment);
     if (o->tokens_max > NH_TOKENS_MAX)
-        KERNEL_REFUSE("num-tokens: nccl-ht takes at most %d, found %u", NH_TOKENS_MAX, o->tokens_max);
+        KERNEL_REFUSE("num-tokens: %s takes at most %d, found %u", form->name, NH_TOKENS_MAX, o->tokens_max);
     if (o->dtype == MOE_FP8 && o->hidden % 512)
-        KERNEL_REFUSE("hidden: nccl-ht takes a multiple of 512 in FP8, found %u", o->hidden);
-    const uint64_t sums = 2ull * NH_SUM_STAGES * o->hidden, stages = shared_bytes(o);
+        KERNEL_REFUSE("hidden: %s takes a multiple of 512 in FP8, found %u", form->name, o->hidden);
+    const uint64_t sums = 2ull * (form->pipelines * form->stages + NH_SUMS) * o->hidden, stages = shared_bytes(o);
     if (sums > MOE_SHARED_BYTES || stages > MOE_SHARED_BYTES)
-        KERNEL_REFUSE("hidden: nccl-ht's blocks have %d B of shared memory, %u values and %u experts take %llu",
+        KERNEL_REFUSE("hidden: %s's blocks have %d B of shared memory, %u values and %u experts take %llu", form->name,
                       MOE_SHARED_BYTES, o->hidden, o->experts, (unsigned long long)(sums > stages ? sums : stages));
     return ht_refuse(o, text, text_size);
 }
@@ -73,7 +101,7 @@ static uint32_t width_of(const struct moe_options *o)
 }
 static uint32_t pipelines_of(const struct moe_options *o) { return NH_PIPELINES * o->num_sms; }
 /* How many buffers a pipeline of combine has, so that a token's first row is still there when its last one comes. */
-static uint32_t buffers_of(const struct moe_options *o) { return NH_STAGES + width_of(o); }
+static uint32_t buffers_of(const struct moe_options *o) { return form_of(o)->stages + width_of(o); }
 
 /* The bytes of a token in send, rounded up so that each begins at 16 B. */
 static uint32_t send_bytes_of(const struct moe_options *o, const struct ht_slot *dispatch)
@@ -123,7 +151,7 @@ static void nh_needs(const struct kernel_job *job, bool payload, struct fabric_n
     *needs = (struct fabric_needs){ .heap_bytes = map.end,
                                     .word_count = moe_local(o) + 2 + 2 * pipelines_of(o) + o->num_sms + chunks,
                                     .queue_count = (uint16_t)(nodes > 1 ? pipelines_of(o) : 1),
-                                    .queue_depth = NH_DEPTH,
+                                    .queue_depth = 3 * form_of(o)->chunk + 1,
                                     .touched_bytes = touched_bytes(o) };
 }
 
@@ -131,9 +159,10 @@ static struct kernel_rank *nh_create(const struct kernel_job *job, struct fabric
 {
     const struct moe_options *o = moe_options_of(job);
     struct nh_rank *r = kernel_alloc(1, sizeof *r);
+    r->form = form_of(o);
     r->pipelines = pipelines_of(o);
     r->buffers = buffers_of(o);
-    ht_rank_init(&r->ht, job, f, nodes_of(o) > 1, o->num_sms, (NH_STAGES + 1) * r->pipelines + o->num_sms + 1);
+    ht_rank_init(&r->ht, job, f, nodes_of(o) > 1, o->num_sms, (NH_STAGES_MAX + 1) * r->pipelines + o->num_sms + 1);
     ht_layout_make(&r->ht);
     slots_make(o, f->payload, &r->ht.dispatch_slot, &r->ht.combine_slot);
     map_make(o, f->payload, &r->map);
@@ -141,9 +170,12 @@ static struct kernel_rank *nh_create(const struct kernel_job *job, struct fabric
     nh_lists_make(r);
     ht_expand_alloc(&r->ht);
     r->gaps = kernel_keep(r, o->num_sms, sizeof r->gaps[0]);
-    r->stage = kernel_keep(r, (uint64_t)NH_STAGES * r->pipelines, sizeof r->stage[0]);
-    r->sum_warps = nodes_of(o) > 1 ? NH_SUM_WARPS : NH_SUM_WARPS / NH_PIPELINES;
+    r->stage = kernel_keep(r, (uint64_t)NH_STAGES_MAX * r->pipelines, sizeof r->stage[0]);
+    r->sum_warps = nodes_of(o) > 1 ? NH_SUM_WARPS : NH_SUM_WARPS / r->form->pipelines;
     r->send_bytes = send_bytes_of(o, &r->ht.dispatch_slot);
+    r->find.size[0] = moe_local(o);
+    for (uint32_t i = 0; i <= o->topk; i++)
+        r->ask[i] = (struct site_given){ .size = { moe_local(o), o->dtype == MOE_FP8 ? 3 : 2, i } };
     r->add.size[0] = r->round.size[0] = r->ht.combine_slot.row_bytes / r->sum_warps;
     r->putter = kernel_keep(r, r->pipelines, sizeof r->putter[0]);
     r->made_before = kernel_keep(r, o->num_sms, sizeof r->made_before[0]);

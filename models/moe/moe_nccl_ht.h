@@ -24,22 +24,31 @@
 #include "models/moe/moe_ht.h"
 
 enum {
-    NH_TOKENS_MAX = 8192, /* of a rank */
-    NH_PIPELINES = 2,     /* of a block; each SM has one block */
-    NH_STAGES = 6,        /* of a pipeline; combine between nodes has NH_STAGES_FAR */
-    NH_STAGES_FAR = 4,
-    NH_IN_FLIGHT = 4, /* dispatch: tokens whose stores may be under way when the pipeline goes on */
-    NH_CHUNK = 64,    /* tokens of a chunk */
-    NH_CHUNKS = NH_TOKENS_MAX / NH_CHUNK,
-    NH_GROUP = 4,     /* combine: tokens of a group */
-    NH_MAP_LOAD = 16, /* tokens of which a load of the map tells whether the node needs them */
-    NH_BATCH = 8,     /* combine: the most rows of a put, and how many sums are counted together */
+    NH_TOKENS_MAX = 8192,           /* of a rank */
+    NH_PIPELINES = 2,               /* of a block at most; each SM has one block */
+    NH_STAGES_MAX = 10,             /* of a pipeline */
+    NH_CHUNKS = NH_TOKENS_MAX / 64, /* of a rank at most */
+    NH_SUMS = 2,                    /* combine: sums in shared memory that the engine stores */
+    NH_GROUP = 4,                   /* combine: tokens of a group */
+    NH_MAP_LOAD = 16,               /* tokens of which a load of the map tells whether the node needs them */
+    NH_BATCH = 8,                   /* combine: the most rows of a put, and how many sums are counted together */
     NH_SCAN_WARPS = 16,
-    NH_SUM_WARPS = 4,   /* warps of a block that add up the rows of its own tokens; between nodes as many for others' */
-    NH_SUM_STAGES = 14, /* combine: rows that a block has in shared memory, with two sums */
-    NH_DEPTH = 3 * NH_CHUNK + 1,
+    NH_SUM_WARPS = 4, /* warps of a block that add up the rows of its own tokens; between nodes as many for others' */
 };
 #define NH_NO_PLACE UINT32_MAX
+
+/* In what the libraries' kernels differ. */
+struct nh_form {
+    const char *name;
+    uint8_t pipelines;          /* of a block; between nodes combine has NH_PIPELINES */
+    uint8_t stages, stages_far; /* of a pipeline; of one of combine between nodes */
+    uint8_t in_flight;          /* dispatch: tokens whose stores may be under way when the pipeline goes on */
+    uint16_t chunk;             /* tokens of a chunk */
+    bool tells_all;             /* between nodes all NH_CHUNKS chunks are told of, else those that a rank may have */
+    bool lanes;                 /* each row of a token has a lane of the filling warp, and they go on together */
+    uint8_t ask, places, add, round; /* sites: asking for a token's stores; finding its rows, adding one to the sum,
+                                      * rounding the sum */
+};
 
 struct nh_rank;
 
@@ -104,6 +113,7 @@ struct nh_map {
 
 struct nh_rank {
     struct ht_rank ht;
+    const struct nh_form *form;
     struct nh_map map;
     struct nh_place *place; /* [node][tokens_max][width] of the tokens of the rank of that node with the same place as
                              * this one, in the order of ranks and, by experts, of experts */
@@ -114,9 +124,11 @@ struct nh_rank {
     uint32_t pipelines, buffers;
     uint32_t sum_warps;       /* of a pipeline of combine */
     uint32_t send_bytes;      /* of a token in send, which has probabilities for the experts of all nodes */
-    struct nh_stage *stage;   /* [pipelines][NH_STAGES] */
+    struct nh_stage *stage;   /* [pipelines][NH_STAGES_MAX] */
     struct nh_putter *putter; /* [pipelines], between nodes */
     struct nh_gate gate;
+    struct site_given find,
+        ask[HT_TOPK_MAX + 1];       /* ranks of the node; ask: bulk stores to each, and a token's places */
     struct site_given add, round;   /* bytes of a row that a warp adds; that it rounds */
     uint64_t finished;              /* the value of the private word when this launch has ended */
     uint64_t *turned, *made_before; /* [2 * pipelines], [blocks]: values of the private words when this launch began */
@@ -162,7 +174,7 @@ static inline bool nh_chunk_came(const struct nh_rank *r, bool combine, uint32_t
 /* How many chunks a rank has. */
 static inline uint32_t nh_chunks(const struct nh_rank *r)
 {
-    return moe_ceiling(r->ht.base.options->tokens_max, NH_CHUNK);
+    return moe_ceiling(r->ht.base.options->tokens_max, r->form->chunk);
 }
 
 /* The places on this node of a token of `node` (see nh_rank), and how many there are. */

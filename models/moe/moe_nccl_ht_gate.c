@@ -80,11 +80,11 @@ static void gate_describe(const struct fabric_worker *w, char *text, size_t text
     const struct nh_rank *r = k->rank;
     const uint32_t chunks = nh_chunks(r);
     if (k->state == GATE_TELL)
-        snprintf(text, text_size, "nccl-ht's barrier waits for rank %u", nh_neighbour(r, k->come));
+        snprintf(text, text_size, "%s's barrier waits for rank %u", r->form->name, nh_neighbour(r, k->come));
     else if (k->awaited < (r->ht.g.nodes - 1) * chunks)
-        snprintf(text, text_size, "the end of nccl-ht's kernel waits for chunk %u of rank %u", k->awaited % chunks,
-                 nh_rail(r, nh_node_after(r, k->awaited / chunks)));
-    else snprintf(text, text_size, "the end of nccl-ht's dispatch waits for its own blocks");
+        snprintf(text, text_size, "the end of %s's kernel waits for chunk %u of rank %u", r->form->name,
+                 k->awaited % chunks, nh_rail(r, nh_node_after(r, k->awaited / chunks)));
+    else snprintf(text, text_size, "the end of %s's dispatch waits for its own blocks", r->form->name);
 }
 
 static const struct worker_role gate_role = { .step = gate_step, .describe = gate_describe };
@@ -102,7 +102,9 @@ void nh_gate_launch(struct nh_rank *r, bool combine)
 
 static uint32_t others_of(const struct nh_rank *r) { return r->ht.g.nodes - 1; }
 
-/* Tells the node that the puts of a chunk are done.  All chunks that a rank may have are told of. */
+static uint32_t chunks_told(const struct nh_rank *r) { return r->form->tells_all ? NH_CHUNKS : nh_chunks(r); }
+
+/* Tells the node that the puts of a chunk are done. */
 static bool chunk_tell(struct nh_putter *p, bool combine, uint32_t node, uint32_t chunk, uint32_t queue)
 {
     const struct nh_rank *r = p->rank;
@@ -138,26 +140,26 @@ static enum worker_step token_step(struct fabric_worker *w)
     struct nh_putter *p = fabric_container_of(w, struct nh_putter, worker);
     const struct nh_rank *r = p->rank;
     const uint32_t others = others_of(r), c = p->chunk / others, i = (p->chunk + r->ht.g.node) % others;
-    const uint32_t node = i + (i >= r->ht.g.node), first = c * NH_CHUNK;
-    if (c >= NH_CHUNKS) {
+    const uint32_t node = i + (i >= r->ht.g.node), first = c * r->form->chunk;
+    if (c >= chunks_told(r)) {
         for (; p->flushed < others; p->flushed++)
             if (fabric_flush(w, (uint16_t)nh_rail(r, nh_node_after(r, p->flushed)), (uint16_t)p->number))
                 return WORKER_WAIT;
         return WORKER_DONE;
     }
     if (!p->looked && first < r->ht.g.tokens) {
-        ht_scan_here(w, SITE_NCCL_HT_MAP_READ, 2, NH_CHUNK);
+        ht_scan_here(w, SITE_NCCL_HT_MAP_READ, 2, r->form->chunk);
         p->looked = true;
         p->token = first;
         return WORKER_MORE;
     }
-    for (; p->looked && p->token < moe_min(first + NH_CHUNK, r->ht.g.tokens); p->token++) {
+    for (; p->looked && p->token < moe_min(first + r->form->chunk, r->ht.g.tokens); p->token++) {
         if (!nh_goes_to_node(r, p->token, node)) continue;
         if (!token_put(p, node, (uint32_t)nh_row_of(r, r->ht.g.node, first + p->sent))) return WORKER_WAIT;
         p->sent++;
     }
     if (!chunk_tell(p, false, node, c, p->number)) return WORKER_WAIT;
-    p->chunk += (p->chunk + 1) % others ? 1 : 1 + others * (r->pipelines - 1);
+    p->chunk += (p->chunk + 1) % others ? 1 : 1 + others * (nh_blocks(r) * r->form->pipelines - 1);
     p->sent = 0;
     p->looked = false;
     return WORKER_MORE;
@@ -215,11 +217,11 @@ static enum worker_step sums_step(struct fabric_worker *w)
     struct nh_putter *p = fabric_container_of(w, struct nh_putter, worker);
     const struct nh_rank *r = p->rank;
     const uint32_t others = others_of(r), c = p->chunk / others, node = nh_node_after(r, p->chunk % others);
-    const uint32_t first = c * NH_CHUNK, queue = c % r->ht.base.fabric->queue_count;
-    if (c >= NH_CHUNKS) return WORKER_DONE;
-    const uint32_t end = moe_min(first + NH_CHUNK, nh_tokens(r, node));
+    const uint32_t first = c * r->form->chunk, queue = c % r->ht.base.fabric->queue_count;
+    if (c >= chunks_told(r)) return WORKER_DONE;
+    const uint32_t end = moe_min(first + r->form->chunk, nh_tokens(r, node));
     if (!p->looked && first < end) {
-        ht_scan_here(w, SITE_NCCL_HT_SUMS_LOOK, 1, NH_CHUNK);
+        ht_scan_here(w, SITE_NCCL_HT_SUMS_LOOK, 1, r->form->chunk);
         p->looked = true;
         p->token = first;
         return WORKER_MORE;
@@ -245,7 +247,8 @@ static enum worker_step sums_step(struct fabric_worker *w)
 static void putter_describe(const struct fabric_worker *w, char *text, size_t text_size)
 {
     const struct nh_putter *p = fabric_container_of(w, struct nh_putter, worker);
-    snprintf(text, text_size, "nccl-ht's warp %u waits for sums, or for room on its way to other nodes", p->number);
+    snprintf(text, text_size, "%s's warp %u waits for sums, or for room on its way to other nodes", p->rank->form->name,
+             p->number);
 }
 
 static const struct worker_role token_role = { .step = token_step, .describe = putter_describe };
@@ -253,11 +256,11 @@ static const struct worker_role sums_role = { .step = sums_step, .describe = put
 
 void nh_putters_launch(struct nh_rank *r, bool combine)
 {
-    const uint32_t warps = combine ? nh_blocks(r) : r->pipelines;
+    const uint32_t warps = nh_blocks(r) * (combine ? 1 : r->form->pipelines);
     for (uint32_t i = 0; i < warps; i++) {
         struct nh_putter *p = &r->putter[i];
         *p = (struct nh_putter){ .rank = r, .number = i, .chunk = combine ? i : i * others_of(r) };
-        ht_kernel_add(&r->ht, &p->worker, combine ? &sums_role : &token_role, combine ? i : i / NH_PIPELINES, 1);
+        ht_kernel_add(&r->ht, &p->worker, combine ? &sums_role : &token_role, combine ? i : i / r->form->pipelines, 1);
         if (!combine) continue;
         r->made_before[i] = fabric_load(r->ht.base.fabric, nh_word_made(r, i));
         fabric_watch(&p->worker, nh_word_made(r, i), 1, 0);

@@ -98,7 +98,7 @@ static void list_make(struct nh_rank *r, struct nh_list *list, uint32_t stages, 
 
 static uint32_t chunk_end(const struct nh_rank *r, uint32_t node, uint32_t chunk)
 {
-    return moe_min((chunk + 1) * NH_CHUNK, nh_tokens(r, node));
+    return moe_min((chunk + 1) * r->form->chunk, nh_tokens(r, node));
 }
 
 /* Chunks go to blocks in rotation, and a block's chunks to its pipelines in rotation.  A pipeline takes the chunk of
@@ -110,9 +110,9 @@ static void dispatch_pass(const struct making *m)
     for (uint32_t c = 0; c < nh_chunks(r); c++)
         for (uint32_t n = 0; n < r->ht.g.nodes; n++) {
             const uint32_t node = nh_node_before(r, n),
-                           pipeline = c % blocks * NH_PIPELINES + c / blocks % NH_PIPELINES;
+                           pipeline = c % blocks * NH_PIPELINES + c / blocks % r->form->pipelines;
             uint16_t number = 0;
-            for (uint32_t t = c * NH_CHUNK; t < chunk_end(r, node, c); t++)
+            for (uint32_t t = c * r->form->chunk; t < chunk_end(r, node, c); t++)
                 if (nh_needed(r, node, t))
                     item_add(m, pipeline, (struct nh_item){ t, (uint8_t)node, n ? NH_FAR : NH_NEAR, number++ });
         }
@@ -149,12 +149,12 @@ static void combine_pass(const struct making *m)
     const struct nh_rank *r = m->rank;
     const uint32_t blocks = nh_blocks(r), others = r->ht.g.nodes - 1;
     for (uint32_t t = 0; t < r->ht.g.tokens; t++) {
-        const uint32_t block = t % NH_CHUNK / NH_GROUP % blocks;
-        own_add(m, block * NH_PIPELINES + (others ? 0 : t % NH_GROUP % NH_PIPELINES), t);
+        const uint32_t block = t % r->form->chunk / NH_GROUP % blocks;
+        own_add(m, block * NH_PIPELINES + (others ? 0 : t % NH_GROUP % r->form->pipelines), t);
     }
     for (uint32_t i = 0; i < others * nh_chunks(r); i++) {
         const uint32_t node = nh_node_after(r, i % others), c = i / others;
-        for (uint32_t t = c * NH_CHUNK; t < chunk_end(r, node, c); t++)
+        for (uint32_t t = c * r->form->chunk; t < chunk_end(r, node, c); t++)
             near_add(m, i % blocks * NH_PIPELINES + 1, node, t);
     }
 }
@@ -162,8 +162,8 @@ static void combine_pass(const struct making *m)
 void nh_lists_make(struct nh_rank *r)
 {
     places_make(r);
-    list_make(r, &r->token, NH_STAGES, dispatch_pass);
-    list_make(r, &r->row, r->ht.g.nodes > 1 ? NH_STAGES_FAR : NH_STAGES, combine_pass);
+    list_make(r, &r->token, r->form->stages, dispatch_pass);
+    list_make(r, &r->row, r->ht.g.nodes > 1 ? r->form->stages_far : r->form->stages, combine_pass);
 }
 
 /* ---- tokens ---- */

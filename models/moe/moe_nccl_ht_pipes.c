@@ -59,6 +59,12 @@ static void row_fetch(struct nh_stage *s, uint8_t site, uint64_t read_bytes)
                     .kind = FABRIC_WORK_COPY, .rows = 1, .warps = 1, .read_bytes = read_bytes, .site = site });
 }
 
+/* Charges a look at which ranks of the node have rows of the stage's token. */
+static void ranks_walk(struct nh_stage *s, uint8_t site, struct site_given *given)
+{
+    fabric_work(&s->worker, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .rows = 1, .site = site, .given = given });
+}
+
 /* Whether the puts of a chunk have come from a node.  If not, the stage need not be stepped before. */
 static bool chunk_came(struct nh_stage *s, bool combine, uint32_t node, uint32_t chunk)
 {
@@ -73,7 +79,7 @@ static void chunks_watch(struct nh_stage *s, const struct nh_list *list, bool co
     const struct nh_rank *r = s->rank;
     for (uint32_t i = list->first[s->pipeline], last = UINT32_MAX; i < list->first[s->pipeline + 1]; i++) {
         const struct nh_item *item = &list->item[i];
-        const uint32_t chunk = item->token / NH_CHUNK;
+        const uint32_t chunk = item->token / r->form->chunk;
         if (chunk == last || (combine && item->node != r->ht.g.node)) continue;
         for (uint32_t n = 1; n < r->ht.g.nodes; n++)
             fabric_watch(&s->worker, nh_word_chunk(r, combine, nh_node_before(r, n), chunk), 1, 0);
@@ -90,7 +96,7 @@ static void stages_launch(struct nh_rank *r, const struct nh_list *list, const s
         r->turned[2 * p + 1] = fabric_load(r->ht.base.fabric, nh_word_back(r, p));
         const uint32_t stages = moe_min(list->first[p + 1] - list->first[p], list->stages);
         for (uint32_t i = 0; i < stages; i++) {
-            struct nh_stage *s = &r->stage[p * NH_STAGES + i];
+            struct nh_stage *s = &r->stage[p * NH_STAGES_MAX + i];
             *s = (struct nh_stage){ .rank = r, .pipeline = p, .number = i };
             ht_kernel_add(&r->ht, &s->worker, role, p / NH_PIPELINES, warps);
             fabric_watch(&s->worker, nh_word_turn(r, p), combine ? 2 : 1, 0);
@@ -108,7 +114,7 @@ enum send_state { SEND_LOOK, SEND_LOAD, SEND_ASK, SEND_STORE, SEND_STORED };
 /* Where a token that another node has put lies. */
 static const uint8_t *far_at(const struct nh_rank *r, const struct nh_item *item)
 {
-    const uint64_t row = nh_row_of(r, item->node, item->token / NH_CHUNK * NH_CHUNK + item->from);
+    const uint64_t row = nh_row_of(r, item->node, item->token / r->form->chunk * r->form->chunk + item->from);
     return r->ht.base.fabric->heap + r->map.far + row * r->ht.dispatch_slot.stored;
 }
 
@@ -143,10 +149,11 @@ static bool token_store(struct nh_stage *s)
 }
 
 /* A token's stage is free once the stores of the token that was there are read.  The library finds that out when it has
- * asked for the stores of the NH_IN_FLIGHT tokens behind it. */
+ * asked for the stores of the form->in_flight tokens behind it. */
 static bool stage_free(struct nh_stage *s)
 {
-    return s->number < NH_STAGES || passed(s, s->number - NH_STAGES + NH_IN_FLIGHT + 1);
+    const struct nh_form *form = s->rank->form;
+    return s->number < form->stages || passed(s, s->number - form->stages + form->in_flight + 1);
 }
 
 static enum worker_step send_step(struct fabric_worker *w)
@@ -157,15 +164,14 @@ static enum worker_step send_step(struct fabric_worker *w)
     switch ((enum send_state)s->state) {
     case SEND_LOOK:
         if (!stage_free(s)) return WORKER_WAIT;
-        if (item->kind == NH_FAR && !chunk_came(s, false, item->node, item->token / NH_CHUNK)) return WORKER_WAIT;
+        if (item->kind == NH_FAR && !chunk_came(s, false, item->node, item->token / r->form->chunk)) return WORKER_WAIT;
         block_start(s, &r->token);
         if (item->token % NH_MAP_LOAD == 0 || s->number == 0) ht_scan_here(w, SITE_NCCL_HT_MAP_READ, 1, NH_MAP_LOAD);
         break;
     case SEND_LOAD: row_fetch(s, SITE_NCCL_HT_LOAD, r->ht.dispatch_slot.bytes); break;
     case SEND_ASK:
         if (!passed(s, s->number)) return WORKER_WAIT;
-        if (nh_copies(r, item->node, item->token) > 1)
-            ht_scan_here(w, SITE_NCCL_HT_ASK, nh_copies(r, item->node, item->token) - 1, 0);
+        ranks_walk(s, r->form->ask, &s->rank->ask[nh_copies(r, item->node, item->token)]);
         break;
     case SEND_STORE:
         if (!s->passed) pass(s);
@@ -254,9 +260,9 @@ static void sum_work(struct nh_stage *s, uint8_t site, struct site_given *given,
 static void row_add(struct nh_stage *s, bool last)
 {
     if (first_of(s)) ht_scan_here(&s->worker, SITE_NCCL_HT_NODE_LOOK, 1, 0);
-    sum_work(s, SITE_NCCL_HT_ADD, &s->rank->add, false);
+    sum_work(s, s->rank->form->add, &s->rank->add, false);
     fabric_signal_add(&s->worker, nh_word_back(s->rank, s->pipeline), 1, SITE_NCCL_HT_SHARED_ADD);
-    if (last) sum_work(s, SITE_NCCL_HT_ROUND, &s->rank->round, true);
+    if (last) sum_work(s, s->rank->form->round, &s->rank->round, true);
     pass(s);
 }
 
@@ -288,16 +294,17 @@ static bool row_load(struct nh_stage *s)
     return fabric_get(&s->worker, &read) == 0;
 }
 
-/* A filling warp has a lane for each row of a token on this node, and then for each sum of other nodes: as many at a
- * time as there are stages.  Its lanes go on together, once all their stages are free, and ask one by one. */
+/* A filling warp of NCCL EP has a lane for each row of a token on this node, and then for each sum of other nodes: as
+ * many at a time as there are stages.  Its lanes go on together, once all their stages are free, and ask one by one. */
 static bool lanes_free(struct nh_stage *s, uint32_t *lane)
 {
     const struct nh_list *list = &s->rank->row;
     const struct nh_item *item = item_of(s, list), *end = list->item + list->first[s->pipeline + 1];
+    const bool lanes = s->rank->form->lanes;
     uint32_t before = 0, behind = 1;
-    while (before < s->number && like(item - before - 1, item)) before++;
+    while (lanes && before < s->number && like(item - before - 1, item)) before++;
     *lane = before % list->stages;
-    while (item + behind < end && *lane + behind < list->stages && like(item + behind, item)) behind++;
+    while (lanes && item + behind < end && *lane + behind < list->stages && like(item + behind, item)) behind++;
     return s->number + behind <= list->stages ||
            counted(s, nh_word_back(s->rank, s->pipeline), s->number + behind - list->stages);
 }
@@ -311,7 +318,7 @@ static bool row_ready(struct nh_stage *s)
     if (!nh_is_open(r)) return false;
     if (item->node != r->ht.g.node) return true;
     for (; s->target + 1 < r->ht.g.nodes; s->target++)
-        if (!chunk_came(s, true, nh_node_before(r, s->target + 1), item->token / NH_CHUNK)) return false;
+        if (!chunk_came(s, true, nh_node_before(r, s->target + 1), item->token / r->form->chunk)) return false;
     return true;
 }
 
@@ -325,7 +332,7 @@ static enum worker_step sum_step(struct fabric_worker *w)
     case SUM_OPEN:
         if (!row_ready(s)) return WORKER_WAIT;
         block_start(s, &r->row);
-        if (first_of(s)) ht_scan_here(w, SITE_NCCL_HT_PLACES_READ, 1, 0);
+        if (first_of(s)) ranks_walk(s, r->form->places, &s->rank->find);
         break;
     case SUM_FETCH:
         if (!lanes_free(s, &lane)) return WORKER_WAIT;
@@ -356,13 +363,14 @@ static void stage_describe(const struct fabric_worker *w, char *text, size_t tex
     const bool combine = r->gate.combine;
     const struct nh_item *item = item_of(s, combine ? &r->row : &r->token);
     const bool waits = combine ? item->node == r->ht.g.node && s->target + 1 < r->ht.g.nodes : item->kind == NH_FAR;
-    const uint32_t node = combine ? nh_node_before(r, s->target + 1) : item->node, chunk = item->token / NH_CHUNK;
+    const uint32_t node = combine ? nh_node_before(r, s->target + 1) : item->node, chunk = item->token / r->form->chunk;
     if (combine && !nh_is_open(r))
-        snprintf(text, text_size, "nccl-ht's block %u waits for the kernel to open", s->pipeline / NH_PIPELINES);
+        snprintf(text, text_size, "%s's block %u waits for the kernel to open", r->form->name,
+                 s->pipeline / NH_PIPELINES);
     else if (s->state == 0 && waits && !nh_chunk_came(r, combine, node, chunk))
-        snprintf(text, text_size, "nccl-ht's pipeline %u waits for chunk %u of rank %u", s->pipeline, chunk,
+        snprintf(text, text_size, "%s's pipeline %u waits for chunk %u of rank %u", r->form->name, s->pipeline, chunk,
                  nh_rail(r, node));
-    else snprintf(text, text_size, "nccl-ht's pipeline %u waits for its turn", s->pipeline);
+    else snprintf(text, text_size, "%s's pipeline %u waits for its turn", r->form->name, s->pipeline);
 }
 
 static const struct worker_role send_role = { .step = send_step, .describe = stage_describe };

@@ -27,6 +27,7 @@ static const struct kernel_cost {
     { "allreduce", 0, 0, 495, 0, 55e3, 0, 0 },     { "reducescatter", 0, 0, 0, 72, 55e3, 0, 0 },
     { "ag-rs", 0, 0, 0, 159, 90e3, 0, 0 },         { "pplx", 0, 1.9, 5400, 10, 200e3, 1600, 28 },
     { "nccl-ht", 0, 7, 500, 0, 300e3, 0, 40 },     { "nccl-ll", 0, 8, 0, 20, 40e3, 9600, 12 },
+    { "hybrid-ep", 0, 7, 500, 0, 300e3, 0, 40 },
 
     { "p2p", 0, 0, 8.2, 0, 20e3, 0, 0 }, /* events of each rank for each message */
     /* clang-format on */

@@ -34,6 +34,7 @@ static const struct which_backend table[] = {
     { "pplx", "pplx", WHICH_NVIDIA, NULL, 0 },
     { "nccl-ep-ht", "nccl-ht", WHICH_NVIDIA, NULL, 0 },
     { "nccl-ep-ll", "nccl-ll", WHICH_NVIDIA, NULL, 0 },
+    { "hybrid-ep", "hybrid-ep", WHICH_NVIDIA, NULL, 0 },
     { "mori-normal", "mori", WHICH_AMD, NULL, 0 },
     { "mori-ll", "mori-ll", WHICH_AMD, NULL, 0 },
     { "uccl-ll", "ll", WHICH_AMD, NULL, 0 },
@@ -49,6 +50,7 @@ static const struct which_backend table[] = {
     { "deepep-v2", "v2", WHICH_NVIDIA, "gin-proxy", MLX5 },
     { "nccl-ep-ht", "nccl-ht", WHICH_NVIDIA, "gdaki", MLX5 },
     { "nccl-ep-ht", "nccl-ht", WHICH_NVIDIA, "gin-proxy", MLX5 },
+    { "hybrid-ep", "hybrid-ep", WHICH_NVIDIA, "gdaki", MLX5 },
     { "nixl-ep-ll", "ll", WHICH_NVIDIA, "nixl", MLX5 },
     { "nixl-ep-normal", "normal", WHICH_NVIDIA, "nixl", MLX5 },
     { "uccl-ll", "ll", WHICH_BOTH, "uccl", MLX5 | BNXT_RE | IONIC },
@@ -149,7 +151,8 @@ bool which_begin(struct which *w, GError **error)
     if (asked) return case_kernels_take(&w->base, kernel, error);
     if (good)
         error_input(error,
-                    "expected --kernel ll, normal, v2, ag-rs, mori, mori-ll, pplx, nccl-ll, nccl-ht or (within a node) "
+                    "expected --kernel ll, normal, v2, ag-rs, mori, mori-ll, pplx, nccl-ll, nccl-ht, hybrid-ep or "
+                    "(within a node) "
                     "one-sided "
                     "or two-sided and a --backend that posts for it (ibgda, gdaki, gin-proxy, nixl, uccl, uccl-efa, "
                     "fabric-lib, fabric-lib-efa or, for ag-rs, nccl), found %s and %s",

@@ -25,3 +25,12 @@ try --expert-alignment 8
 $EPTWIN kernel show NCCL_HT_ADD
 $EPTWIN which --cluster h200 --num-tokens 4096 --kernel nccl-ht 2>&1 | sed -n 1,5p | cut -c 1-72
 $EPTWIN which --cluster h100-cx7 --num-ranks 16 --num-tokens 512 --kernel nccl-ht --backend gdaki 2>&1 | sed -n 1,5p | cut -c 1-72
+echo '-- Hybrid-EP: in FP8 its loop over 36 ranks does not fit into the instruction cache'
+hybrid() {
+    $EPTWIN simulate --cluster gb200-nvl72 --kernel hybrid-ep --num-tokens 2048 --num-topk-groups 0 --num-ranks $1 \
+        --num-experts $(($1 * 8)) --dtype $2 | awk -F, '$2 == "all" && $3 == "time_us" { print $1, $4 }'
+}
+for dtype in fp8 bf16; do hybrid 16 $dtype; hybrid 36 $dtype; done
+$EPTWIN replay --ranks 4 --kernel hybrid-ep --ranks-per-node 2 --hidden 512 --num-experts 16 --num-topk 4 --num-tokens 300 --output out.csv
+grep -E '^# checks' out.csv
+try --kernel hybrid-ep --expand
