@@ -162,7 +162,7 @@ static struct kernel_rank *nh_create(const struct kernel_job *job, struct fabric
     r->form = form_of(o);
     r->pipelines = pipelines_of(o);
     r->buffers = buffers_of(o);
-    ht_rank_init(&r->ht, job, f, nodes_of(o) > 1, o->num_sms, (NH_STAGES_MAX + 1) * r->pipelines + o->num_sms + 1);
+    ht_rank_init(&r->ht, job, f, nodes_of(o) > 1, o->num_sms, (r->form->stages + 1) * r->pipelines + o->num_sms + 1);
     ht_layout_make(&r->ht);
     slots_make(o, f->payload, &r->ht.dispatch_slot, &r->ht.combine_slot);
     map_make(o, f->payload, &r->map);
@@ -170,7 +170,7 @@ static struct kernel_rank *nh_create(const struct kernel_job *job, struct fabric
     nh_lists_make(r);
     ht_expand_alloc(&r->ht);
     r->gaps = kernel_keep(r, o->num_sms, sizeof r->gaps[0]);
-    r->stage = kernel_keep(r, (uint64_t)NH_STAGES_MAX * r->pipelines, sizeof r->stage[0]);
+    r->stage = kernel_keep(r, (uint64_t)r->form->stages * r->pipelines, sizeof r->stage[0]);
     r->sum_warps = nodes_of(o) > 1 ? NH_SUM_WARPS : NH_SUM_WARPS / r->form->pipelines;
     r->send_bytes = send_bytes_of(o, &r->ht.dispatch_slot);
     r->find.size[0] = moe_local(o);

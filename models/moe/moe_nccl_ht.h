@@ -26,7 +26,6 @@
 enum {
     NH_TOKENS_MAX = 8192,           /* of a rank */
     NH_PIPELINES = 2,               /* of a block at most; each SM has one block */
-    NH_STAGES_MAX = 10,             /* of a pipeline */
     NH_CHUNKS = NH_TOKENS_MAX / 64, /* of a rank at most */
     NH_SUMS = 2,                    /* combine: sums in shared memory that the engine stores */
     NH_GROUP = 4,                   /* combine: tokens of a group */
@@ -124,7 +123,7 @@ struct nh_rank {
     uint32_t pipelines, buffers;
     uint32_t sum_warps;       /* of a pipeline of combine */
     uint32_t send_bytes;      /* of a token in send, which has probabilities for the experts of all nodes */
-    struct nh_stage *stage;   /* [pipelines][NH_STAGES_MAX] */
+    struct nh_stage *stage;   /* [pipelines][stages] */
     struct nh_putter *putter; /* [pipelines], between nodes */
     struct nh_gate gate;
     struct site_given find,

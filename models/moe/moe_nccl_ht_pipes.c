@@ -96,7 +96,7 @@ static void stages_launch(struct nh_rank *r, const struct nh_list *list, const s
         r->turned[2 * p + 1] = fabric_load(r->ht.base.fabric, nh_word_back(r, p));
         const uint32_t stages = moe_min(list->first[p + 1] - list->first[p], list->stages);
         for (uint32_t i = 0; i < stages; i++) {
-            struct nh_stage *s = &r->stage[p * NH_STAGES_MAX + i];
+            struct nh_stage *s = &r->stage[p * r->form->stages + i];
             *s = (struct nh_stage){ .rank = r, .pipeline = p, .number = i };
             ht_kernel_add(&r->ht, &s->worker, role, p / NH_PIPELINES, warps);
             fabric_watch(&s->worker, nh_word_turn(r, p), combine ? 2 : 1, 0);
