@@ -85,7 +85,7 @@ static const struct field field_table[] = {
         "kernel", kernel, MAKES | ROUTES, MOE "|" COLL, "NAME",
         "Kernels: ll (low latency, the default), normal (high throughput), v2, one-sided, two-sided (TensorRT-LLM's), "
         "mori, mori-ll (AMD's), mega-moe (DeepGEMM's, with the experts), pplx (pplx-garden's), nccl-ll, nccl-ht (NCCL "
-        "EP's low latency, high throughput), hybrid-ep (of DeepEP's branch); "
+        "EP's low latency, high throughput), hybrid-ep (of DeepEP's branch, until 2025-12); "
         "or alltoallv, allgather, reducescatter, allreduce, ag-rs (NCCL's two), p2p"),
     TEXT("matrix", matrix, WORK | MAKES | ROUTES | FILES, "SPEC",
          "Alltoallv: a file of messages, sizes from each rank to each (0|4KiB;1MiB|0), uniform:SIZE or "

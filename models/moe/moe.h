@@ -25,7 +25,7 @@ enum moe_kernel_family {
     MOE_PPLX,        /* PROTOCOLS.md 1.18 */
     MOE_NCCL_HT,     /* PROTOCOLS.md 1.19 */
     MOE_NCCL_LL,     /* PROTOCOLS.md 1.20: NCCL EP's low latency */
-    MOE_HYBRID_EP,   /* PROTOCOLS.md 1.21: those of DeepEP's branch hybrid-ep, from which NCCL_HT came */
+    MOE_HYBRID_EP,   /* PROTOCOLS.md 1.21: DeepEP's branch hybrid-ep of 2025, from which NCCL_HT came */
 };
 
 enum moe_dtype { MOE_BF16, MOE_FP8 };
