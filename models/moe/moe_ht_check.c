@@ -214,6 +214,10 @@ static void copies_check(const struct ht_rank *h, struct check_report *report)
         }
 }
 
+/* NCCL EP's high throughput and Hybrid-EP: a rank gives all its rows, and nodes are added from the own one backwards.
+ */
+static bool by_pipelines(const struct moe_options *o) { return o->family == MOE_NCCL_HT || o->family == MOE_HYBRID_EP; }
+
 /* How many rows of a token are summed on a rank: one or, with expand, one for each expert of the token there. */
 static uint32_t copies_at(const struct ht_rank *h, uint32_t token, uint32_t rank)
 {
@@ -230,7 +234,7 @@ static uint32_t copies_at(const struct ht_rank *h, uint32_t token, uint32_t rank
 static uint32_t node_rows(const struct ht_rank *h, uint32_t token, uint32_t node, const uint16_t *x,
                           uint16_t (*rank_sum)[h->g.hidden], const uint16_t **row)
 {
-    const bool all = h->base.options->single_reduction || h->base.options->family == MOE_NCCL_HT;
+    const bool all = h->base.options->single_reduction || by_pipelines(h->base.options);
     uint32_t count = 0;
     for (uint32_t i = 0; i < h->g.local; i++) {
         const uint16_t *copy[HT_TOPK_MAX];
@@ -253,7 +257,7 @@ static void token_expect(const struct ht_rank *h, uint32_t token, const uint16_t
     const uint16_t *row[2 + HT_NODES_MAX + HT_TOPK_MAX];
     uint32_t count = 0;
     for (uint32_t b = 0; b < h->base.options->num_bias; b++) row[count++] = h->t.bias[b] + (size_t)token * hidden;
-    const bool back = h->base.options->family == MOE_NCCL_HT;
+    const bool back = by_pipelines(h->base.options);
     for (uint32_t i = 0; i < h->g.nodes; i++) {
         const uint32_t n = back ? (h->g.node + h->g.nodes - i) % h->g.nodes : i;
         const uint16_t *copy[HT_TOPK_MAX];
@@ -303,8 +307,8 @@ static void combine_check(const struct ht_rank *h, struct check_report *report)
      * to 16, because FP8 holds these numbers exactly. */
     const bool exact = o->data == MOE_DATA_CONSTANT && (!o->round_scale || h->g.rank <= 16);
     /* A node's sum is rounded to BF16, and then the sum.  Where all numbers are alike, both make (2 * 2^-8)^2 / 2. */
-    const double twice = o->family == MOE_V2 ? 1e-5 : o->family == MOE_NCCL_HT && h->g.nodes > 1 ? 3.1e-5 : 5e-6;
-    const double limit = o->dtype == MOE_FP8 && !exact ? fp8_limit : twice;
+    const double rounded = o->family == MOE_V2 ? 1e-5 : by_pipelines(o) && h->g.nodes > 1 ? 3.1e-5 : 5e-6;
+    const double limit = o->dtype == MOE_FP8 && !exact ? fp8_limit : rounded;
     const double value = check_diff_value(&diff);
     if (!(value < limit))
         check_fail(report, CHECK_COMBINE, "combined_x: expected a difference below %g, found %g", limit, value);
