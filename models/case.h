@@ -40,7 +40,7 @@ struct case_options {
                                                                * same number: "4096|2048|..." */
     const char *dtype;                                        /* number format of dispatch: "bf16", "fp8" */
     bool expand, single_reduction, direct, cpu_sync, overlap; /* options of V2 kernels */
-    const char *api;                                          /* nccl-ht: "hybrid-ep", or NULL */
+    const char *api;                                          /* Hybrid-EP: "hybrid-ep", or NULL */
     bool nvlink_disabled, hook, logfmt, zero_copy, cached, weights, round_scale, ue8m0, worst_tokens;
     const char *flush; /* low latency: caches before a call: "warm" (also NULL), "cold" */
     uint32_t num_sms, num_warps, rdma_sms, intermediate, num_bias, expert_alignment;
@@ -130,7 +130,7 @@ uint32_t case_ranks(const struct case_options *c); /* this function reads no fil
                                                     * gives the ranks, it returns 8 */
 uint32_t case_tokens(const struct case_options *c);
 enum { CASE_SMS_DEFAULT = 24 }; /* num-sms of the normal kernels' public tests; many other kernels use the whole GPU */
-enum { CASE_SMS_NCCL_HT = 16 }; /* HYBRIDEP_MAX_NUM_SMS_PER_RANK of NCCL EP; Hybrid-EP's tests, too */
+enum { CASE_SMS_NCCL_HT = 16 }; /* HYBRIDEP_MAX_NUM_SMS_PER_RANK of NCCL EP; Hybrid-EP between nodes */
 enum { CASE_SMS_MORI = 80 };    /* block_num, the number of blocks, in MoRI's configuration */
 
 /* Whether the cluster's GPUs are Blackwell's; false without a cluster. */

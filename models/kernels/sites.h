@@ -197,12 +197,15 @@ struct site_given {
     X(PPLX_TELL) \
     X(PPLX_PUT)
 
-/* nccl_ep.loops: high throughput, low latency */
-#define SITES_NCCL_EP(X) \
+/* hybrid_ep.loops: what it does otherwise than NCCL EP's high throughput */
+#define SITES_HYBRID_EP(X) \
     X(HYBRID_EP_ASK) \
     X(HYBRID_EP_PLACES) \
     X(HYBRID_EP_ADD) \
-    X(HYBRID_EP_ROUND) \
+    X(HYBRID_EP_ROUND)
+
+/* nccl_ep.loops: high throughput, low latency */
+#define SITES_NCCL_EP(X) \
     X(NCCL_HT_SCAN) \
     X(NCCL_HT_SCAN_BEFORE) \
     X(NCCL_HT_REMAP) \
@@ -299,7 +302,9 @@ struct site_given {
 #define SITES_ALL(X) \
     SITES_DEEPEP_V1(X) \
     SITES_DEEPEP_V2(X) \
-    SITES_NCCL(X) SITES_TENSORRT_LLM(X) SITES_MORI(X) SITES_DEEPGEMM(X) SITES_PPLX(X) SITES_NCCL_EP(X) SITES_UNREAD(X)
+    SITES_NCCL(X) \
+    SITES_TENSORRT_LLM(X) SITES_MORI(X) SITES_DEEPGEMM(X) SITES_PPLX(X) SITES_HYBRID_EP(X) SITES_NCCL_EP(X) \
+        SITES_UNREAD(X)
 
 /* SITE_NONE: no sheet describes the loop, which only signals, additions and puts may say.  Signals then have no extra
  * cost.  Additions are atomics of the whole GPU that release earlier stores. */

@@ -1,6 +1,6 @@
-/* moe_ht_expand.c - V2's expanded layout (PROTOCOLS.md 1.7).  Dispatch gives a token a row for each of its experts on a
- * rank, and an expert's rows are together.  Combine sums a token's rows on that rank or at the token's source.  The
- * experts of a row are read from the routing, which has the same choices as the row brings. */
+/* moe_ht_expand.c - the layout by experts of V2 (PROTOCOLS.md 1.7) and NCCL EP (1.19).  Dispatch gives a token a row
+ * for each of its experts on a rank, and an expert's rows are together.  Combine sums a token's rows on that rank or at
+ * the token's source.  The experts of a row are read from the routing, which has the same choices as the row brings. */
 #include "models/moe/formats.h"
 #include "models/moe/moe_ht.h"
 

@@ -45,14 +45,12 @@ static uint32_t experts_near(const struct moe_options *o) { return o->experts / 
 /* Makes the slots.  A token comes with a probability for each expert of the node; in FP8 also with scales. */
 static void slots_make(const struct moe_options *o, bool payload, struct ht_slot *dispatch, struct ht_slot *combine)
 {
-    ht_slot_dispatch(o, payload, true, dispatch);
-    dispatch->meta_bytes = 0;
+    ht_slots_plain(o, payload, dispatch, combine);
     dispatch->weight = (uint32_t)moe_align(dispatch->row_bytes + dispatch->scale_bytes, 16);
     dispatch->bytes = dispatch->weight + 4 * experts_near(o);
     dispatch->stored = payload ? dispatch->bytes : 0;
-    ht_slot_combine(o, payload, true, combine);
-    combine->meta_bytes = 0;
-    combine->bytes = combine->row_bytes + (o->hybrid_ep ? 4 * experts_near(o) : 0); /* calls bring probabilities back */
+    if (!o->hybrid_ep) return;
+    combine->bytes += 4 * experts_near(o); /* calls bring probabilities back */
     combine->stored = payload ? combine->bytes : 0;
 }
 

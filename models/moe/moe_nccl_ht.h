@@ -134,13 +134,6 @@ struct nh_rank {
 };
 
 static inline uint32_t nh_blocks(const struct nh_rank *r) { return r->pipelines / NH_PIPELINES; }
-static inline uint32_t nh_rail(const struct nh_rank *r, uint32_t node) { return node * r->ht.g.local + r->ht.g.self; }
-static inline uint32_t nh_neighbour(const struct nh_rank *r, uint32_t n) { return r->ht.g.node * r->ht.g.local + n; }
-/* The n-th of the other nodes, from the next one on. */
-static inline uint32_t nh_node_after(const struct nh_rank *r, uint32_t n)
-{
-    return (r->ht.g.node + 1 + n) % r->ht.g.nodes;
-}
 static inline uint32_t nh_node_before(const struct nh_rank *r, uint32_t n)
 {
     return (r->ht.g.node + r->ht.g.nodes - n) % r->ht.g.nodes;
@@ -200,7 +193,7 @@ static inline bool nh_goes_to_node(const struct nh_rank *r, uint32_t token, uint
 /* How many tokens the rank of a node with the same place as this one has. */
 static inline uint32_t nh_tokens(const struct nh_rank *r, uint32_t node)
 {
-    return r->ht.base.routing->rank[nh_rail(r, node)].tokens;
+    return r->ht.base.routing->rank[ht_rail(&r->ht.g, node)].tokens;
 }
 
 /* The number, from a part of the heap on, of a row of a token of `node`. */

@@ -16,7 +16,7 @@ static bool gate_tell(struct nh_gate *k)
     for (; k->next < r->ht.g.local; k->next++) {
         const struct fabric_signal signal = { .value = moe_word_make(r->ht.epoch, 1),
                                               .word = r->ht.g.self,
-                                              .peer = (uint16_t)nh_neighbour(r, k->next),
+                                              .peer = ht_neighbour(&r->ht.g, k->next),
                                               .site = k->next == 0 ? SITE_NCCL_HT_TELL : SITE_NONE };
         if (fabric_signal(&k->worker, &signal)) return false;
     }
@@ -37,7 +37,8 @@ static bool gate_chunks(struct nh_gate *k)
     const struct nh_rank *r = k->rank;
     const uint32_t chunks = nh_chunks(r);
     for (; k->awaited < (r->ht.g.nodes - 1) * chunks; k->awaited++)
-        if (!nh_chunk_came(r, k->combine, nh_node_after(r, k->awaited / chunks), k->awaited % chunks)) return false;
+        if (!nh_chunk_came(r, k->combine, ht_node_after(&r->ht.g, k->awaited / chunks), k->awaited % chunks))
+            return false;
     return true;
 }
 
@@ -80,10 +81,10 @@ static void gate_describe(const struct fabric_worker *w, char *text, size_t text
     const struct nh_rank *r = k->rank;
     const uint32_t chunks = nh_chunks(r);
     if (k->state == GATE_TELL)
-        snprintf(text, text_size, "%s's barrier waits for rank %u", r->form->name, nh_neighbour(r, k->come));
+        snprintf(text, text_size, "%s's barrier waits for rank %u", r->form->name, ht_neighbour(&r->ht.g, k->come));
     else if (k->awaited < (r->ht.g.nodes - 1) * chunks)
         snprintf(text, text_size, "the end of %s's kernel waits for chunk %u of rank %u", r->form->name,
-                 k->awaited % chunks, nh_rail(r, nh_node_after(r, k->awaited / chunks)));
+                 k->awaited % chunks, ht_rail(&r->ht.g, ht_node_after(&r->ht.g, k->awaited / chunks)));
     else snprintf(text, text_size, "the end of %s's dispatch waits for its own blocks", r->form->name);
 }
 
@@ -108,7 +109,8 @@ static uint32_t chunks_told(const struct nh_rank *r) { return r->form->tells_all
 static bool chunk_tell(struct nh_putter *p, bool combine, uint32_t node, uint32_t chunk, uint32_t queue)
 {
     const struct nh_rank *r = p->rank;
-    return ht_word_send(&p->worker, &r->ht, nh_rail(r, node), queue, nh_word_chunk(r, combine, r->ht.g.node, chunk), 1);
+    return ht_word_send(&p->worker, &r->ht, ht_rail(&r->ht.g, node), queue,
+                        nh_word_chunk(r, combine, r->ht.g.node, chunk), 1);
 }
 
 /* Puts the two parts of a token, its values with scales and its probabilities for the node.  False: step again. */
@@ -122,7 +124,7 @@ static bool token_put(struct nh_putter *p, uint32_t node, uint32_t place)
         const uint64_t slice = p->part ? (uint64_t)node * size : 0;
         const struct fabric_write write = { .target_offset = to + (form->stored ? from : 0),
                                             .charge_bytes = size,
-                                            .peer = (uint16_t)nh_rail(r, node),
+                                            .peer = ht_rail(&r->ht.g, node),
                                             .rows = 1,
                                             .queue = (uint16_t)p->number,
                                             .defer = true,
@@ -143,7 +145,7 @@ static enum worker_step token_step(struct fabric_worker *w)
     const uint32_t node = i + (i >= r->ht.g.node), first = c * r->form->chunk;
     if (c >= chunks_told(r)) {
         for (; p->flushed < others; p->flushed++)
-            if (fabric_flush(w, (uint16_t)nh_rail(r, nh_node_after(r, p->flushed)), (uint16_t)p->number))
+            if (fabric_flush(w, ht_rail(&r->ht.g, ht_node_after(&r->ht.g, p->flushed)), (uint16_t)p->number))
                 return WORKER_WAIT;
         return WORKER_DONE;
     }
@@ -202,7 +204,7 @@ static bool sums_put(struct nh_putter *p, uint32_t node, uint32_t rows, uint32_t
     const struct fabric_write write = { .target_offset =
                                             r->map.back + nh_row_of(r, r->ht.g.node, p->token) * form->stored,
                                         .charge_bytes = (uint64_t)rows * form->bytes,
-                                        .peer = (uint16_t)nh_rail(r, node),
+                                        .peer = ht_rail(&r->ht.g, node),
                                         .rows = (uint8_t)rows,
                                         .queue = (uint16_t)queue,
                                         .data = r->ht.base.fabric->heap + from,
@@ -216,7 +218,7 @@ static enum worker_step sums_step(struct fabric_worker *w)
 {
     struct nh_putter *p = fabric_container_of(w, struct nh_putter, worker);
     const struct nh_rank *r = p->rank;
-    const uint32_t others = others_of(r), c = p->chunk / others, node = nh_node_after(r, p->chunk % others);
+    const uint32_t others = others_of(r), c = p->chunk / others, node = ht_node_after(&r->ht.g, p->chunk % others);
     const uint32_t first = c * r->form->chunk, queue = c % r->ht.base.fabric->queue_count;
     if (c >= chunks_told(r)) return WORKER_DONE;
     const uint32_t end = moe_min(first + r->form->chunk, nh_tokens(r, node));

@@ -15,7 +15,7 @@ static uint32_t bins_find(const struct nh_rank *r, const int32_t *expert, uint32
     const bool expand = r->ht.base.options->expand;
     uint32_t count = 0;
     for (uint32_t j = 0; j < g->topk; j++) {
-        const uint32_t e = (uint32_t)expert[j] - nh_neighbour(r, 0) * g->local_experts;
+        const uint32_t e = (uint32_t)expert[j] - ht_neighbour(&r->ht.g, 0) * g->local_experts;
         if (expert[j] < 0 || e >= g->local * g->local_experts) continue;
         const uint32_t b = expand ? e : e / g->local_experts;
         uint32_t at = count;
@@ -53,11 +53,12 @@ static void places_make(struct nh_rank *r)
     r->place = kernel_keep(r, places, sizeof r->place[0]);
     memset(r->place, 0xff, places * sizeof r->place[0]);
     uint32_t *next = kernel_alloc(g->local * g->local_experts, sizeof next[0]);
-    if (expand) ht_experts_begin(&r->ht, nh_neighbour(r, 0), g->local, next);
+    if (expand) ht_experts_begin(&r->ht, ht_neighbour(&r->ht.g, 0), g->local, next);
     for (uint32_t source = 0; source < g->ranks; source++) {
         if (expand || source % g->local == g->self) tokens_place(r, source, next);
         else
-            for (uint32_t n = 0; n < g->local; n++) next[n] += ht_tokens_between(&r->ht, source, nh_neighbour(r, n), 1);
+            for (uint32_t n = 0; n < g->local; n++)
+                next[n] += ht_tokens_between(&r->ht, source, ht_neighbour(&r->ht.g, n), 1);
         r->ht.recv_before[source + 1] =
             expand ? r->ht.recv_before[source] + ht_tokens_between(&r->ht, source, g->rank, 1) : next[g->self];
     }
@@ -153,7 +154,7 @@ static void combine_pass(const struct making *m)
         own_add(m, block * NH_PIPELINES + (others ? 0 : t % NH_GROUP % r->form->pipelines), t);
     }
     for (uint32_t i = 0; i < others * nh_chunks(r); i++) {
-        const uint32_t node = nh_node_after(r, i % others), c = i / others;
+        const uint32_t node = ht_node_after(&r->ht.g, i % others), c = i / others;
         for (uint32_t t = c * r->form->chunk; t < chunk_end(r, node, c); t++)
             near_add(m, i % blocks * NH_PIPELINES + 1, node, t);
     }

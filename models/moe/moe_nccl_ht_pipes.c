@@ -59,7 +59,7 @@ static void row_fetch(struct nh_stage *s, uint8_t site, uint64_t read_bytes)
                     .kind = FABRIC_WORK_COPY, .rows = 1, .warps = 1, .read_bytes = read_bytes, .site = site });
 }
 
-/* Charges a look at which ranks of the node have rows of the stage's token. */
+/* Charges what the thread does for the stage's token before it asks for stores or loads. */
 static void ranks_walk(struct nh_stage *s, uint8_t site, struct site_given *given)
 {
     fabric_work(&s->worker, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .rows = 1, .site = site, .given = given });
@@ -137,7 +137,7 @@ static bool token_store(struct nh_stage *s)
         const struct nh_place *place = &nh_places(r, item->node, item->token)[s->target];
         const struct fabric_write write = { .target_offset = r->map.in + (uint64_t)place->row * form->stored,
                                             .charge_bytes = form->bytes,
-                                            .peer = (uint16_t)nh_neighbour(r, place->rank),
+                                            .peer = ht_neighbour(&r->ht.g, place->rank),
                                             .warps = 1,
                                             .site = SITE_NCCL_HT_STORE,
                                             .fill = form->stored ? token_fill : NULL,
@@ -288,7 +288,7 @@ static bool row_load(struct nh_stage *s)
                                       .target = row_here(s, s->number),
                                       .charge_bytes = form->bytes,
                                       .size_bytes = form->stored,
-                                      .peer = (uint16_t)nh_neighbour(r, place_of(r, item)->rank),
+                                      .peer = ht_neighbour(&r->ht.g, place_of(r, item)->rank),
                                       .warps = 1,
                                       .site = SITE_NCCL_HT_PULL };
     return fabric_get(&s->worker, &read) == 0;
@@ -369,7 +369,7 @@ static void stage_describe(const struct fabric_worker *w, char *text, size_t tex
                  s->pipeline / NH_PIPELINES);
     else if (s->state == 0 && waits && !nh_chunk_came(r, combine, node, chunk))
         snprintf(text, text_size, "%s's pipeline %u waits for chunk %u of rank %u", r->form->name, s->pipeline, chunk,
-                 nh_rail(r, node));
+                 ht_rail(&r->ht.g, node));
     else snprintf(text, text_size, "%s's pipeline %u waits for its turn", r->form->name, s->pipeline);
 }
 
