@@ -303,8 +303,8 @@ struct site_given {
     SITES_DEEPEP_V1(X) \
     SITES_DEEPEP_V2(X) \
     SITES_NCCL(X) \
-    SITES_TENSORRT_LLM(X) SITES_MORI(X) SITES_DEEPGEMM(X) SITES_PPLX(X) SITES_HYBRID_EP(X) SITES_NCCL_EP(X) \
-        SITES_UNREAD(X)
+    SITES_TENSORRT_LLM(X) \
+    SITES_MORI(X) SITES_DEEPGEMM(X) SITES_PPLX(X) SITES_HYBRID_EP(X) SITES_NCCL_EP(X) SITES_UNREAD(X)
 
 /* SITE_NONE: no sheet describes the loop, which only signals, additions and puts may say.  Signals then have no extra
  * cost.  Additions are atomics of the whole GPU that release earlier stores. */
