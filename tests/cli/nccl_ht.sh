@@ -33,4 +33,8 @@ hybrid() {
 for dtype in fp8 bf16; do hybrid 16 $dtype; hybrid 36 $dtype; done
 $EPTWIN replay --ranks 4 --kernel hybrid-ep --ranks-per-node 2 --hidden 512 --num-experts 16 --num-topk 4 --num-tokens 300 --output out.csv
 grep -E '^# checks' out.csv
+echo '-- the order of its sums shows in the bits where a node has many rows of a token'
+$EPTWIN replay --ranks 8 --kernel hybrid-ep --ranks-per-node 4 --hidden 512 --num-experts 32 --num-topk 8 --num-tokens 100 \
+    --data random --dtype bf16 --output out.csv
+grep -E '^# checks' out.csv
 try --kernel hybrid-ep --expand
