@@ -256,7 +256,7 @@ static double compare_slower(const struct compare *compare)
     return slower;
 }
 
-/* On a sound machine only one prediction in twenty is off by more than this factor (README: How right it is). */
+/* On a sound machine only one prediction in twenty is off by more than this factor (README: How accurate it is). */
 #define WORTH_A_DIAGNOSIS 1.3
 
 static void compare_diagnosis_append(const struct compare *compare, GString *out)
