@@ -301,12 +301,6 @@ static GArray *front_find(const struct sweep_measure *m, const GPtrArray *points
     return dots;
 }
 
-/* Whether a name is a setting of the kernels, and not a property of their work. */
-static bool is_launch(const char *name)
-{
-    return strcmp(name, "num-sms") == 0 || g_str_has_suffix(name, "-chunk") || g_str_has_suffix(name, "-buffer");
-}
-
 /* Adds the dots to the figure, and joins those on the front by a line.  A dot is on the front if no dot with at most as
  * many SMs has a shorter time. */
 static void front_add(const struct sweep_measure *m, const GArray *dots, struct report_figure *f)
@@ -337,7 +331,7 @@ static void fronts(const struct sweep_measure *m, GString *out)
     g_autoptr(GPtrArray) works = NULL, captions = NULL;
     g_autofree bool *varies = g_new0(bool, m->table->names->len + 1);
     for (guint n = 0; n < m->table->names->len; n++)
-        varies[n] = !is_launch(g_ptr_array_index(m->table->names, n)) && value_count(m->table, (int)n) > 1;
+        varies[n] = !sweep_name_is_launch(g_ptr_array_index(m->table->names, n)) && value_count(m->table, (int)n) > 1;
     points_group(m->table, varies, &works, &captions);
     g_autofree char *heading = g_strdup_printf("SMs against time of %s", m->name);
     report_figures_begin_many(out, heading,
@@ -363,98 +357,31 @@ static void fronts(const struct sweep_measure *m, GString *out)
 
 /* ---- the best points ---- */
 
-struct best_point {
-    const struct sweep_point *point;
-    double time_us;
-    guint number;
-};
-
-static gint best_order(gconstpointer a, gconstpointer b)
-{
-    const struct best_point *p = a, *q = b;
-    if (p->time_us != q->time_us) return p->time_us < q->time_us ? -1 : 1;
-    return p->number < q->number ? -1 : 1;
-}
-
-static gint number_order(gconstpointer a, gconstpointer b)
-{
-    const struct best_point *p = a, *q = b;
-    return p->number < q->number ? -1 : p->number > q->number;
-}
-
-/* The swept names that describe work if `work`, else the others: "num-ranks, num-tokens"; "" if there are none. */
-static char *names_of(const struct sweep_table *table, bool work)
-{
-    GString *text = g_string_new(NULL);
-    for (guint n = 0; n < table->names->len; n++)
-        if (sweep_table_is_work(table, (int)n) == work)
-            g_string_append_printf(text, "%s%s", text->len ? ", " : "", (char *)g_ptr_array_index(table->names, n));
-    return g_string_free(text, FALSE);
-}
-
-/* The best point for each combination of values that describe work, in the order of the file.  `best` is sorted, best
- * first. */
-static GArray *best_of_each(const struct sweep_table *table, const GArray *best)
-{
-    GArray *each = g_array_new(FALSE, FALSE, sizeof(struct best_point));
-    g_autoptr(GHashTable) seen = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
-    for (guint i = 0; i < best->len; i++) {
-        const struct best_point *b = &g_array_index(best, struct best_point, i);
-        GString *key = g_string_new(NULL);
-        for (guint n = 0; n < table->names->len; n++)
-            if (sweep_table_is_work(table, (int)n)) g_string_append_printf(key, "%s,", b->point->value[n]);
-        if (g_hash_table_add(seen, g_string_free(key, FALSE))) g_array_append_val(each, *b);
-    }
-    g_array_sort(each, number_order);
-    return each;
-}
-
-static GArray *best_find(const struct sweep_measure *m)
-{
-    GArray *best = g_array_new(FALSE, FALSE, sizeof(struct best_point));
-    for (guint i = 0; i < m->table->points->len; i++) {
-        const struct sweep_point *point = g_ptr_array_index(m->table->points, i);
-        const struct best_point b = { point, measure_of(m, point), i };
-        if (isfinite(b.time_us)) g_array_append_val(best, b);
-    }
-    g_array_sort(best, best_order);
-    return best;
-}
-
-/* How many times faster the point is than the baseline; NAN: there is no baseline. */
-static double point_speedup(const struct sweep_measure *m, const struct sweep_point *point)
-{
-    return point->speedup[m->phase];
-}
-
-static const char *point_bottleneck(const struct sweep_measure *m, const struct sweep_point *point)
-{
-    return point->bottleneck[m->phase];
-}
-
-static void best_row(const struct sweep_measure *m, const struct sweep_point *point, GString *out)
-{
-    g_string_append(out, "<tr>");
-    for (guint n = 0; n < m->table->names->len; n++)
-        report_html_cell(out, sweep_table_numeric(m->table, (int)n) ? "n" : "", point->value[n]);
-    report_html_number(out, compare_value_text(measure_of(m, point), "us"));
-    if (*m->table->baseline) report_html_number(out, compare_speedup_text(point_speedup(m, point)));
-    report_html_cell(out, "", point_bottleneck(m, point));
-    g_string_append(out, "</tr>\n");
-}
-
-/* The points that the table shows.  If work and settings were swept, these are the best points for each combination of
- * work.  If only settings were swept, they are all points, the best first.  If only work was swept, they are all points
- * in the order of the file. */
+/* The points that the table shows. */
 static GArray *best_choose(const struct sweep_measure *m)
 {
-    g_autofree char *work = names_of(m->table, true), *settings = names_of(m->table, false);
-    GArray *best = best_find(m);
-    if (*work && !*settings) g_array_sort(best, number_order);
-    if (!*work || !*settings) return best;
-    GArray *each = best_of_each(m->table, best);
-    g_array_unref(best);
-    return each;
+    char *phase[] = { g_ptr_array_index(m->table->phases, m->phase), NULL };
+    const struct sweep_goal goal = { .phase = phase, .metric = (char[]){ "slowest_us" } };
+    g_autoptr(GArray) ranked = sweep_rank(m->table->file, &goal);
+    return sweep_rank_shown(m->table->file, ranked);
+}
+
+static const char *bottleneck_of(const struct sweep_measure *m, const GArray *best, guint i)
+{
+    const struct sweep_results *file = m->table->file;
+    return g_array_index(best, struct sweep_ranked, i).row[sweep_results_column(file, "bottleneck")];
+}
+
+static void best_row(const struct sweep_measure *m, const GArray *best, guint i, GString *out)
+{
+    const struct sweep_ranked *point = &g_array_index(best, struct sweep_ranked, i);
+    g_string_append(out, "<tr>");
+    for (guint n = 0; n < m->table->names->len; n++)
+        report_html_cell(out, sweep_table_numeric(m->table, (int)n) ? "n" : "", point->row[1 + n]);
+    report_html_number(out, compare_value_text(point->value, "us"));
+    if (*m->table->baseline) report_html_number(out, compare_speedup_text(point->speedup));
+    report_html_cell(out, "", bottleneck_of(m, best, i));
+    g_string_append(out, "</tr>\n");
 }
 
 /* A range in words: "519.9 us" if both ends read the same, else "497.4 us to 519.9 us". */
@@ -469,22 +396,22 @@ static char *us_text(double us) { return compare_value_text(us, "us"); }
 /* Appends the verdict: the time of the best settings, and their gain over the baseline. */
 static void verdict(const struct sweep_measure *m, bool titled, GString *out)
 {
-    g_autofree char *work = names_of(m->table, true), *settings = names_of(m->table, false);
+    g_autofree char *work = sweep_names_text(m->table->file, true), *settings = sweep_names_text(m->table->file, false);
     g_autoptr(GArray) best = best_choose(m);
     double least = INFINITY, most = 0, gain_least = INFINITY, gain_most = 0;
     const guint count = *work ? best->len : MIN(best->len, 1);
     for (guint i = 0; i < count; i++) {
-        const struct best_point *b = &g_array_index(best, struct best_point, i);
-        const double gain = point_speedup(m, b->point);
-        least = fmin(least, b->time_us);
-        most = fmax(most, b->time_us);
+        const struct sweep_ranked *point = &g_array_index(best, struct sweep_ranked, i);
+        const double gain = point->speedup;
+        least = fmin(least, point->value);
+        most = fmax(most, point->value);
         gain_least = fmin(gain_least, isnan(gain) ? 0 : gain);
         gain_most = fmax(gain_most, gain);
     }
     if (!count) return;
-    const char *bound = point_bottleneck(m, g_array_index(best, struct best_point, 0).point);
+    const char *bound = bottleneck_of(m, best, 0);
     for (guint i = 1; i < count; i++)
-        if (strcmp(bound, point_bottleneck(m, g_array_index(best, struct best_point, i).point)) != 0) bound = "";
+        if (strcmp(bound, bottleneck_of(m, best, i)) != 0) bound = "";
     g_autofree char *times = range_text(least, most, us_text);
     g_autoptr(GString) text = g_string_new(m->name);
     g_string_append_printf(text, "%s: %s", *settings ? " at best" : "", times);
@@ -502,7 +429,7 @@ static void verdict(const struct sweep_measure *m, bool titled, GString *out)
 
 static void best_table(const struct sweep_measure *m, GString *out)
 {
-    g_autofree char *work = names_of(m->table, true), *settings = names_of(m->table, false);
+    g_autofree char *work = sweep_names_text(m->table->file, true), *settings = sweep_names_text(m->table->file, false);
     const bool each = *work && *settings;
     g_autoptr(GArray) best = best_choose(m);
     g_autoptr(GPtrArray) titles = g_ptr_array_new();
@@ -521,8 +448,7 @@ static void best_table(const struct sweep_measure *m, GString *out)
     g_autofree char *name = g_strdup_printf("%s of %s", heading, m->table->source);
     svg_escape_within(out, "<h3>", heading, "</h3>\n");
     report_html_table_begin(out, name, format->str, (const char *const *)titles->pdata);
-    for (guint i = 0; i < MIN(best->len, BEST_MAX); i++)
-        best_row(m, g_array_index(best, struct best_point, i).point, out);
+    for (guint i = 0; i < MIN(best->len, BEST_MAX); i++) best_row(m, best, i, out);
     report_html_table_end(out);
     if (best->len > BEST_MAX)
         g_string_append_printf(out, "<p class=\"note\">The %s %d of %u; the file has all.</p>\n",

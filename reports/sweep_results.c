@@ -85,6 +85,14 @@ char *sweep_results_key(const struct sweep_results *results, char *const *cell)
     return g_string_free(key, FALSE);
 }
 
+const GPtrArray *sweep_results_point(const struct sweep_results *results, guint i)
+{
+    char *const *cell = g_ptr_array_index(results->row, i);
+    g_autofree char *key = sweep_results_key(results, cell);
+    const GPtrArray *rows = g_hash_table_lookup(results->points_of, key);
+    return g_ptr_array_index(rows, 0) == cell ? rows : NULL;
+}
+
 void sweep_results_add_row(struct sweep_results *results, char **cell)
 {
     char *key = sweep_results_key(results, cell);

@@ -38,6 +38,8 @@ uint32_t sweep_results_line(const struct sweep_results *results, const char *tex
 void sweep_results_add_row(struct sweep_results *results, char **cell);
 /* The swept values of a row's point, with a ',' after each.  Free with g_free(). */
 char *sweep_results_key(const struct sweep_results *results, char *const *cell);
+/* The rows of the point whose first row is row i; NULL: row i is not the first of its point. */
+const GPtrArray *sweep_results_point(const struct sweep_results *results, guint i);
 uint64_t sweep_results_points(const struct sweep_results *results);
 /* The index of a column, or -1. */
 int sweep_results_column(const struct sweep_results *results, const char *name);

@@ -5,22 +5,18 @@
 #include <string.h>
 
 #include "reports/record.h"
-#include "reports/sweep_results.h"
 #include "sim/error.h"
 #include "sim/memory.h"
 
 /* The columns that the report reads. */
 struct columns {
-    int phase, time, speedup, bottleneck, problem;
+    int phase, time, problem;
 };
 
 static void point_free(gpointer pointer)
 {
     struct sweep_point *point = pointer;
-    if (!point) return;
-    g_strfreev(point->value);
-    g_strfreev(point->bottleneck);
-    FREE_ALL(point->time_us, point->speedup, point);
+    if (point) FREE_ALL(point->time_us, point);
 }
 
 void sweep_table_free(struct sweep_table *table)
@@ -30,8 +26,8 @@ void sweep_table_free(struct sweep_table *table)
     g_ptr_array_unref(table->names);
     g_ptr_array_unref(table->phases);
     g_ptr_array_unref(table->points);
-    g_strfreev(table->work);
-    FREE_ALL(table->source, table->baseline, table->problem, table);
+    if (table->file) sweep_results_free(table->file);
+    FREE_ALL(table->source, table->problem, table);
 }
 
 static int place_of(const GPtrArray *words, const char *word)
@@ -44,35 +40,26 @@ static int place_of(const GPtrArray *words, const char *word)
 int sweep_table_name(const struct sweep_table *table, const char *name) { return place_of(table->names, name); }
 int sweep_table_phase(const struct sweep_table *table, const char *phase) { return place_of(table->phases, phase); }
 
-bool sweep_table_is_work(const struct sweep_table *table, int name)
-{
-    return g_strv_contains((const char *const *)table->work, g_ptr_array_index(table->names, name));
-}
-
 /* ---- reading ---- */
 
-static void header_read(struct sweep_table *table, const struct sweep_results *file)
+static void header_read(struct sweep_table *table)
 {
-    static const char work_line[] = RECORD_WORK_KEYS ": ";
-    g_auto(GStrv) line = g_strsplit(file->header, "\n", 0);
+    g_auto(GStrv) line = g_strsplit(table->file->header, "\n", 0);
     for (char **l = line; *l && **l; l++) {
         const char *said = *l + strspn(*l, "# ");
-        if (g_str_has_prefix(said, work_line)) {
-            g_strfreev(table->work);
-            table->work = g_strsplit(said + strlen(work_line), " ", -1);
-        } else if (!g_str_has_prefix(said, "kind: ")) {
+        if (!g_str_has_prefix(said, RECORD_WORK_KEYS ": ") && !g_str_has_prefix(said, "kind: "))
             g_ptr_array_add(table->options, g_strdup(said));
-        }
     }
 }
 
-static bool columns_find(struct sweep_table *table, const struct sweep_results *file, struct columns *c)
+static bool columns_find(struct sweep_table *table, struct columns *c)
 {
+    const struct sweep_results *file = table->file;
     *c = (struct columns){ sweep_results_column(file, "phase"), sweep_results_column(file, "slowest_us"),
-                           sweep_results_column(file, "speedup"), sweep_results_column(file, "bottleneck"),
                            sweep_results_column(file, "problem") };
-    for (uint32_t i = 0; i < file->names; i++) g_ptr_array_add(table->names, g_strdup(file->column[1 + i]));
-    return c->time > 0 && c->speedup > 0 && c->bottleneck > 0 && c->problem > 0;
+    for (uint32_t i = 0; i < file->names; i++) g_ptr_array_add(table->names, file->column[1 + i]);
+    return c->time > 0 && sweep_results_column(file, "speedup") > 0 && sweep_results_column(file, "bottleneck") > 0 &&
+           c->problem > 0;
 }
 
 /* Makes the point of these rows.  NULL if none of the rows has a time. */
@@ -80,25 +67,16 @@ static struct sweep_point *point_new(const struct sweep_table *table, const GPtr
 {
     struct sweep_point *point = g_new0(struct sweep_point, 1);
     bool timed = false;
-    point->value = g_new0(char *, table->names->len + 1);
-    point->bottleneck = g_new0(char *, table->phases->len + 1);
+    point->value = (char *const *)g_ptr_array_index(rows, 0) + 1;
     point->time_us = g_new(double, table->phases->len + 1);
-    point->speedup = g_new(double, table->phases->len + 1);
-    for (guint i = 0; i < table->phases->len; i++) {
-        point->bottleneck[i] = g_strdup("");
-        point->time_us[i] = point->speedup[i] = NAN;
-    }
+    for (guint i = 0; i < table->phases->len; i++) point->time_us[i] = NAN;
     for (guint r = 0; r < rows->len; r++) {
         char *const *cell = g_ptr_array_index(rows, r);
         const double time_us = sweep_cell_number(cell, c->time);
         const int phase = sweep_table_phase(table, cell[c->phase]);
-        for (guint i = 0; r == 0 && i < table->names->len; i++) point->value[i] = g_strdup(cell[1 + i]);
         if (!isfinite(time_us) || phase < 0) continue;
         timed = true;
         point->time_us[phase] = time_us;
-        point->speedup[phase] = sweep_cell_number(cell, c->speedup);
-        g_free(point->bottleneck[phase]);
-        point->bottleneck[phase] = g_strdup(cell[c->bottleneck]);
     }
     if (timed) return point;
     point_free(point);
@@ -115,19 +93,18 @@ static void row_survey(struct sweep_table *table, char *const *cell, const struc
                                  ? g_strdup(cell[c->problem])
                                  : g_strdup_printf("slowest_us: expected a time, found '%s'", cell[c->time]);
     } else if (sweep_table_phase(table, cell[c->phase]) < 0) {
-        g_ptr_array_add(table->phases, g_strdup(cell[c->phase]));
+        g_ptr_array_add(table->phases, cell[c->phase]);
     }
 }
 
 /* Reads all rows twice: first for the phases, then for the points, in the order of their first rows. */
-static void rows_read(struct sweep_table *table, const struct sweep_results *file, const struct columns *c)
+static void rows_read(struct sweep_table *table, const struct columns *c)
 {
+    const struct sweep_results *file = table->file;
     for (guint i = 0; i < file->row->len; i++) row_survey(table, g_ptr_array_index(file->row, i), c);
     for (guint i = 0; i < file->row->len; i++) {
-        char *const *cell = g_ptr_array_index(file->row, i);
-        g_autofree char *key = sweep_results_key(file, cell);
-        const GPtrArray *rows = g_hash_table_lookup(file->points_of, key);
-        struct sweep_point *point = g_ptr_array_index(rows, 0) == cell ? point_new(table, rows, c) : NULL;
+        const GPtrArray *rows = sweep_results_point(file, i);
+        struct sweep_point *point = rows ? point_new(table, rows, c) : NULL;
         if (point) g_ptr_array_add(table->points, point);
     }
 }
@@ -145,35 +122,34 @@ struct sweep_table *sweep_table_parse(const char *source, const char *text, GErr
 {
     g_autofree char *clean = text_clean(text);
     struct sweep_table *table = g_new0(struct sweep_table, 1);
-    *table = (struct sweep_table){
-        .source = g_strdup(source),
-        .work = g_new0(char *, 1),
-        .compare = -1,
-        .options = g_ptr_array_new_with_free_func(g_free),
-        .names = g_ptr_array_new_with_free_func(g_free),
-        .phases = g_ptr_array_new_with_free_func(g_free),
-        .points = g_ptr_array_new_with_free_func(point_free),
-    };
     const char *rows;
     struct columns columns;
-    struct sweep_results *file = sweep_results_parse(clean, &rows);
-    if (file && columns_find(table, file, &columns)) {
-        const uint32_t left_out = sweep_results_add_text(file, rows);
-        const char *goal = sweep_results_ranked_by(file);
-        header_read(table, file);
-        if (!left_out) rows_read(table, file, &columns);
+    *table = (struct sweep_table){
+        .source = g_strdup(source),
+        .file = sweep_results_parse(clean, &rows),
+        .baseline = "",
+        .compare = -1,
+        .options = g_ptr_array_new_with_free_func(g_free),
+        .names = g_ptr_array_new(),
+        .phases = g_ptr_array_new(),
+        .points = g_ptr_array_new_with_free_func(point_free),
+    };
+    if (table->file && columns_find(table, &columns)) {
+        const uint32_t left_out = sweep_results_add_text(table->file, rows);
+        const char *goal = sweep_results_ranked_by(table->file);
+        header_read(table);
+        if (!left_out) rows_read(table, &columns);
+        if (table->file->baseline) table->baseline = table->file->baseline;
         table->goal = goal ? sweep_table_phase(table, goal) : -1;
         if (left_out)
             error_input(error, "%s: expected lines of a point's number and %u more cells, found %u others", source,
-                        g_strv_length(file->column) - 1, left_out);
+                        g_strv_length(table->file->column) - 1, left_out);
         else if (!table->points->len)
             error_input(error, "%s: expected a point with times, found none%s%s", source, table->problem ? ": " : "",
                         table->problem ? table->problem : "");
     } else {
         error_input(error, "%s: expected the columns of a sweep, found others", source);
     }
-    table->baseline = g_strdup(file && file->baseline ? file->baseline : "");
-    sweep_results_free(file);
     if (table->points->len) return table;
     sweep_table_free(table);
     return NULL;

@@ -3,28 +3,25 @@
 #ifndef REPORTS_SWEEP_TABLE_H
 #define REPORTS_SWEEP_TABLE_H
 
-#include <glib.h>
-#include <stdbool.h>
+#include "reports/sweep_rank.h"
 
 struct sweep_point {
-    char **value;      /* [names] */
-    double *time_us;   /* [phases] the slowest rank's time; NAN: the point lacks the phase */
-    double *speedup;   /* [phases] relative to the baseline; NAN: there is no baseline */
-    char **bottleneck; /* [phases] "" if there is none */
+    char *const *value; /* [names] */
+    double *time_us;    /* [phases] the slowest rank's time; NAN: the point lacks the phase */
 };
 
 struct sweep_table {
-    char *source;       /* the file */
-    char *baseline;     /* the point that speedups are relative to: "num-sms=24"; or "" */
-    GPtrArray *options; /* char *: facts that all points share, such as "kernel: normal" */
-    GPtrArray *names;   /* char *: the swept names, from the outer loop to the inner */
-    char **work;        /* NULL-terminated: the swept names that describe work */
-    GPtrArray *phases;  /* char *: in the order of the file */
-    int goal;           /* the phase by whose time points are ranked */
-    GPtrArray *points;  /* struct sweep_point *: the points that could be simulated */
-    guint impossible;   /* number of points that could not be simulated */
-    char *problem;      /* why the first of these points could not be simulated, or NULL */
-    int compare;        /* the name whose values are compared; -1: none was asked for */
+    char *source;               /* the file */
+    struct sweep_results *file; /* what it holds; the texts below are its */
+    const char *baseline;       /* the point that speedups are relative to: "num-sms=24"; or "" */
+    GPtrArray *options;         /* char *: facts that all points share, such as "kernel: normal" */
+    GPtrArray *names;           /* char *: the swept names, from the outer loop to the inner */
+    GPtrArray *phases;          /* char *: in the order of the file */
+    int goal;                   /* the phase by whose time points are ranked */
+    GPtrArray *points;          /* struct sweep_point *: the points that could be simulated */
+    guint impossible;           /* number of points that could not be simulated */
+    char *problem;              /* why the first of these points could not be simulated, or NULL */
+    int compare;                /* the name whose values are compared; -1: none was asked for */
 };
 
 /* Reads a sweep's file from text.  Ignores incomplete lines.  NULL and *error if the columns are not those of a sweep,
@@ -35,8 +32,6 @@ void sweep_table_free(struct sweep_table *table);
 /* The index of a name or of a phase, or -1. */
 int sweep_table_name(const struct sweep_table *table, const char *name);
 int sweep_table_phase(const struct sweep_table *table, const char *phase);
-/* Whether a swept name describes work.  Points of different work cannot be compared. */
-bool sweep_table_is_work(const struct sweep_table *table, int name);
 /* The values of a name, each once: sorted if they are numbers with one unit, else in the order of the file.  Free the
  * array. */
 GPtrArray *sweep_table_values(const struct sweep_table *table, int name);

@@ -22,7 +22,7 @@
 #include "models/cluster.h"
 #include "models/predict/estimate.h"
 #include "models/step/step_options.h"
-#include "reports/sweep_results.h"
+#include "reports/sweep_rank.h"
 #include "sim/error.h"
 
 #define SWEEP_ERROR (g_quark_from_static_string("eptwin-sweep"))
@@ -58,8 +58,6 @@ bool sweep_entries_add(struct sweep_plan *plan, const GPtrArray *given, GError *
 
 /* Whether a swept name describes the work (tokens, routing), so that no value of it is best. */
 bool sweep_name_is_work(const char *name);
-/* Whether a swept name is a setting of a launch (SMs, chunks, buffers). */
-bool sweep_name_is_launch(const char *name);
 
 void sweep_plan_init(struct sweep_plan *plan);
 void sweep_plan_clear(struct sweep_plan *plan);
@@ -146,39 +144,20 @@ char *sweep_problem_text(const struct sweep_plan *plan, uint64_t point, const ch
 /* Whether the results are of steps. */
 bool sweep_results_of_steps(const struct sweep_results *results);
 
-/* What points are ranked by: phases and a metric, such as "combine.time_us" or "dispatch+combine.slowest_us". */
-struct sweep_goal {
-    char **phase;
-    char *metric;
-    bool more_is_better;
-};
+/* Reads what points are ranked by: a column of the results, and phases over which it adds up. */
 bool sweep_goal_parse(const char *text, struct sweep_goal *goal, GError **error);
 void sweep_goal_clear(struct sweep_goal *goal);
 
-/* A point with its figure. */
-struct sweep_ranked {
-    const GPtrArray *rows;
-    double value; /* the figure, negated if more is better, so that less is always better */
-    double speedup;
-    uint64_t number;
-};
-/* All points that have a figure (struct sweep_ranked), the best first.  NULL and *error if there are none. */
+/* sweep_rank().  NULL and *error if no point has a figure. */
 GArray *sweep_points_rank(const struct sweep_results *results, const struct sweep_goal *goal, GError **error);
-/* Sorts points (struct sweep_ranked) by their number in the plan. */
-gint sweep_number_order(gconstpointer a, gconstpointer b);
-/* The point's row for the longest of the goal's phases. */
-char *const *sweep_longest_row(const struct sweep_results *results, const GPtrArray *rows,
-                               const struct sweep_goal *goal);
 /* A figure with five digits, or more if more stand before the decimal point.  Freed by the caller. */
 char *sweep_figure_text(double figure);
 /* Appends how many points are impossible, how many lack the phases that are asked for, and how many are still to be
  * run.  shown: how many points are none of these. */
 void sweep_left_append(const struct sweep_results *results, guint shown, GString *out);
 
-/* Appends at most `limit` points.  If no work was swept, these are the best points, the best first.  If work and
- * settings were swept, they are the best point of each combination of work, because points of different work cannot be
- * compared.  If only work was swept, they are all points, in the order of the plan.  If SMs were swept, also appends
- * fronts of SMs against the goal: one for each combination of the names that are not settings of a launch. */
+/* Appends at most `limit` points of sweep_rank_shown().  If SMs were swept, also appends fronts of SMs against the
+ * goal: one for each combination of the names that are not settings of a launch. */
 bool sweep_text_append(const struct sweep_results *results, const struct sweep_goal *goal, uint32_t limit, GString *out,
                        GError **error);
 /* Appends a table that compares the values of one swept name.  It has a column for each value, with the goal's figure,

@@ -38,7 +38,7 @@ static char *const *cells_of(const struct side_by_side *s, guint combo)
 {
     const struct sweep_ranked *const *at = g_ptr_array_index(s->combos, combo);
     while (!*at) at++; /* a combination has at least one point */
-    return g_ptr_array_index((*at)->rows, 0);
+    return (*at)->row;
 }
 
 static char *others_of(const struct side_by_side *s, char *const *cell)
@@ -52,7 +52,7 @@ static char *others_of(const struct side_by_side *s, char *const *cell)
 static bool values_gather(struct side_by_side *s, const GArray *points, GError **error)
 {
     for (guint i = 0; i < points->len && s->values->len <= COMPARED_MAX; i++) {
-        char *const *cell = g_ptr_array_index(g_array_index(points, struct sweep_ranked, i).rows, 0);
+        char *const *cell = g_array_index(points, struct sweep_ranked, i).row;
         if (!g_ptr_array_find_with_equal_func(s->values, cell[1 + s->name], g_str_equal, NULL))
             g_ptr_array_add(s->values, cell[1 + s->name]);
     }
@@ -66,7 +66,7 @@ static void combos_gather(struct side_by_side *s, const GArray *points)
     g_autoptr(GHashTable) places = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     for (guint i = 0; i < points->len; i++) {
         const struct sweep_ranked *point = &g_array_index(points, struct sweep_ranked, i);
-        char *const *cell = g_ptr_array_index(point->rows, 0), *key = others_of(s, cell);
+        char *const *cell = point->row, *key = others_of(s, cell);
         const struct sweep_ranked **combo = g_hash_table_lookup(places, key);
         guint value = 0;
         if (!combo) {
@@ -111,7 +111,7 @@ static void bound_cell(const struct side_by_side *s, const struct sweep_ranked *
     const char *first = NULL;
     bool moved = false;
     for (guint v = 0; v < s->values->len; v++) {
-        const char *bound = combo[v] ? sweep_longest_row(s->results, combo[v]->rows, s->goal)[bottleneck] : "-";
+        const char *bound = combo[v] ? combo[v]->row[bottleneck] : "-";
         g_string_append_printf(text, "%s%s", v ? " / " : "", bound);
         moved |= first && strcmp(first, bound) != 0;
         if (!first) first = bound;

@@ -146,11 +146,6 @@ bool sweep_plan_add(struct sweep_plan *plan, const char *name, bool key, const c
 
 bool sweep_name_is_work(const char *name) { return case_option_is_work(name) || step_option_is_work(name); }
 
-bool sweep_name_is_launch(const char *name)
-{
-    return strcmp(name, "num-sms") == 0 || g_str_has_suffix(name, "-chunk") || g_str_has_suffix(name, "-buffer");
-}
-
 /* The name's place in the order of loops, 0 for the outermost.  Names that change the cluster come first.  Settings of
  * a launch, which do not change the routing, come last.  So points that share a cluster or a routing follow one
  * another. */

@@ -48,84 +48,6 @@ void sweep_goal_clear(struct sweep_goal *goal)
     *goal = (struct sweep_goal){ 0 };
 }
 
-/* A point's figure by the goal: the sum over its phases.  NAN: the point has no figure. */
-static double goal_value(const struct sweep_results *results, const GPtrArray *rows, const struct sweep_goal *goal)
-{
-    const int metric = sweep_results_column(results, goal->metric), phase = sweep_results_column(results, "phase");
-    double value = 0;
-    for (char **p = goal->phase; *p; p++) {
-        double found = NAN;
-        for (guint i = 0; i < rows->len; i++) {
-            char *const *cell = g_ptr_array_index(rows, i);
-            if (strcmp(cell[phase], *p) == 0) found = sweep_cell_number(cell, metric);
-        }
-        value += found;
-    }
-    return value;
-}
-
-static gint ranked_order(gconstpointer a, gconstpointer b)
-{
-    const struct sweep_ranked *x = a, *y = b;
-    if (x->value != y->value) return x->value < y->value ? -1 : 1;
-    return x->number < y->number ? -1 : x->number > y->number;
-}
-
-/* How many times faster the slowest rank ends the goal's phases than at the point's baseline.  NAN: there is no
- * baseline. */
-static double goal_speedup(const struct sweep_results *results, const GPtrArray *rows, const struct sweep_goal *goal)
-{
-    const int phase = sweep_results_column(results, "phase"), time = sweep_results_column(results, "slowest_us");
-    const int speedup = sweep_results_column(results, "speedup");
-    double own = 0, base = 0;
-    for (char **p = goal->phase; *p; p++)
-        for (guint i = 0; i < rows->len; i++) {
-            char *const *cell = g_ptr_array_index(rows, i);
-            if (strcmp(cell[phase], *p) != 0) continue;
-            own += sweep_cell_number(cell, time);
-            base += sweep_cell_number(cell, time) * sweep_cell_number(cell, speedup);
-        }
-    return own > 0 ? base / own : NAN;
-}
-
-/* All points that have a figure, the best first. */
-static GArray *points_rank(const struct sweep_results *results, const struct sweep_goal *goal)
-{
-    GArray *list = g_array_new(FALSE, FALSE, sizeof(struct sweep_ranked));
-    g_autoptr(GHashTable) seen = g_hash_table_new(NULL, NULL);
-    for (guint i = 0; i < results->row->len; i++) {
-        char **cell = g_ptr_array_index(results->row, i);
-        g_autofree char *key = sweep_results_key(results, cell);
-        const GPtrArray *rows = g_hash_table_lookup(results->points_of, key);
-        if (!g_hash_table_add(seen, (gpointer)rows)) continue;
-        struct sweep_ranked point = { .rows = rows,
-                                      .value = goal_value(results, rows, goal),
-                                      .speedup = goal_speedup(results, rows, goal),
-                                      .number = (uint64_t)sweep_cell_number(cell, 0) };
-        if (!isfinite(point.value)) continue;
-        if (goal->more_is_better) point.value = -point.value;
-        g_array_append_val(list, point);
-    }
-    g_array_sort(list, ranked_order);
-    return list;
-}
-
-char *const *sweep_longest_row(const struct sweep_results *results, const GPtrArray *rows,
-                               const struct sweep_goal *goal)
-{
-    const int phase = sweep_results_column(results, "phase"), time = sweep_results_column(results, "slowest_us");
-    char *const *longest = g_ptr_array_index(rows, 0);
-    double most = -1;
-    for (guint i = 0; i < rows->len; i++) {
-        char *const *cell = g_ptr_array_index(rows, i);
-        const double us = sweep_cell_number(cell, time);
-        if (!g_strv_contains((const char *const *)goal->phase, cell[phase]) || !(us > most)) continue;
-        most = us;
-        longest = cell;
-    }
-    return longest;
-}
-
 /* Further columns of the table for steps. */
 static const struct {
     const char *title, *column;
@@ -162,39 +84,25 @@ char *sweep_figure_text(double figure) { return g_strdup_printf(fabs(figure) < 1
 static void point_cells(const struct sweep_results *results, const struct sweep_ranked *point,
                         const struct sweep_goal *goal, struct text_table *table)
 {
-    char *const *cell = g_ptr_array_index(point->rows, 0);
-    for (uint32_t i = 0; i < results->names; i++) text_table_cell(table, "%s", cell[1 + i]);
+    char *const *row = point->row;
+    for (uint32_t i = 0; i < results->names; i++) text_table_cell(table, "%s", row[1 + i]);
     g_autofree char *figure = sweep_figure_text(goal->more_is_better ? -point->value : point->value);
     text_table_cell(table, "%s", figure);
     g_autofree char *speedup = compare_speedup_text(point->speedup);
     text_table_cell(table, "%s", speedup);
-    char *const *longest = sweep_longest_row(results, point->rows, goal);
     for (size_t i = 0; sweep_results_of_steps(results) && i < G_N_ELEMENTS(step_shown); i++)
         text_table_cell(table, "%.*f", step_shown[i].decimals,
-                        sweep_cell_number(longest, sweep_results_column(results, step_shown[i].column)));
-    const double busy = sweep_cell_number(longest, sweep_results_column(results, "bottleneck_busy_pct"));
-    const char *bound = longest[sweep_results_column(results, "bottleneck")];
+                        sweep_cell_number(row, sweep_results_column(results, step_shown[i].column)));
+    const double busy = sweep_cell_number(row, sweep_results_column(results, "bottleneck_busy_pct"));
+    const char *bound = row[sweep_results_column(results, "bottleneck")];
     if (isfinite(busy) && !compare_limit_waits(&(struct compare_limit){ .resource = bound }))
         text_table_cell(table, "%s, %.0f %% busy", bound, busy);
     else text_table_cell(table, "%s", bound);
 }
 
-static bool beside_launch(const char *name) { return !sweep_name_is_launch(name); }
-
-/* The values of a point's names of one kind, "num-tokens 64, dtype fp8".  Freed by the caller. */
-static char *values_of(const struct sweep_results *results, const GPtrArray *rows, bool (*kind)(const char *name))
-{
-    char *const *cell = g_ptr_array_index(rows, 0);
-    GString *text = g_string_new(NULL);
-    for (uint32_t i = 0; i < results->names; i++)
-        if (kind(results->column[1 + i]))
-            g_string_append_printf(text, "%s%s %s", text->len ? ", " : "", results->column[1 + i], cell[1 + i]);
-    return g_string_free(text, FALSE);
-}
-
 /* Appends the front of the points that have the values `work`, of all names but the settings of a launch.  A point is
  * on the front if every better point has more SMs.  Points are sorted by SMs. */
-static void front_append(const struct sweep_results *results, const GArray *list, const char *work,
+static void front_append(const struct sweep_results *results, const GArray *list, const bool *beside, const char *work,
                          const struct sweep_goal *goal, GString *out)
 {
     const int sms = sweep_results_column(results, "num-sms");
@@ -202,8 +110,8 @@ static void front_append(const struct sweep_results *results, const GArray *list
     double fewest = INFINITY;
     for (guint i = 0; i < list->len; i++) { /* the best first */
         const struct sweep_ranked *point = &g_array_index(list, struct sweep_ranked, i);
-        g_autofree char *own = values_of(results, point->rows, beside_launch);
-        const double count = sweep_cell_number(g_ptr_array_index(point->rows, 0), sms);
+        g_autofree char *own = sweep_values_text(results, point->row, beside);
+        const double count = sweep_cell_number(point->row, sms);
         if (strcmp(own, work) != 0 || !(count < fewest)) continue;
         fewest = count;
         g_array_append_val(front, *point);
@@ -220,54 +128,25 @@ static void fronts_append(const struct sweep_results *results, const GArray *lis
 {
     if (sweep_results_column(results, "num-sms") < 0) return;
     g_autoptr(GHashTable) seen = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    g_autofree bool *beside = g_new0(bool, results->names + 1);
+    for (uint32_t i = 0; i < results->names; i++) beside[i] = !sweep_name_is_launch(results->column[1 + i]);
     uint32_t more = 0;
     for (guint i = 0; i < list->len; i++) {
-        char *work = values_of(results, g_array_index(list, struct sweep_ranked, i).rows, beside_launch);
+        char *work = sweep_values_text(results, g_array_index(list, struct sweep_ranked, i).row, beside);
         if (!g_hash_table_add(seen, work)) continue;
-        if (g_hash_table_size(seen) <= FRONTS_SHOWN) front_append(results, list, work, goal, out);
+        if (g_hash_table_size(seen) <= FRONTS_SHOWN) front_append(results, list, beside, work, goal, out);
         else more++;
     }
     if (more) g_string_append_printf(out, "\n(%u more fronts: sweep less at a time, or read the file)\n", more);
 }
 
-/* The swept names that describe work, or those that do not: "num-ranks, num-tokens".  "": there are none. */
-static char *names_of(const struct sweep_results *results, bool work)
-{
-    GString *text = g_string_new(NULL);
-    for (uint32_t i = 0; i < results->names; i++)
-        if (sweep_name_is_work(results->column[1 + i]) == work)
-            g_string_append_printf(text, "%s%s", text->len ? ", " : "", results->column[1 + i]);
-    return g_string_free(text, FALSE);
-}
-
-gint sweep_number_order(gconstpointer a, gconstpointer b)
-{
-    const struct sweep_ranked *x = a, *y = b;
-    return x->number < y->number ? -1 : x->number > y->number;
-}
-
-/* The best point of each combination of work, in the order of the plan.  `list` is sorted, best first. */
-static GArray *best_of_each(const struct sweep_results *results, const GArray *list)
-{
-    GArray *best = g_array_new(FALSE, FALSE, sizeof(struct sweep_ranked));
-    g_autoptr(GHashTable) seen = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
-    for (guint i = 0; i < list->len; i++) {
-        const struct sweep_ranked *point = &g_array_index(list, struct sweep_ranked, i);
-        if (g_hash_table_add(seen, values_of(results, point->rows, sweep_name_is_work)))
-            g_array_append_val(best, *point);
-    }
-    g_array_sort(best, sweep_number_order);
-    return best;
-}
-
 static void best_append(const struct sweep_results *results, const GArray *list, const struct sweep_goal *goal,
                         uint32_t limit, GString *out)
 {
-    g_autofree char *work = names_of(results, true), *settings = names_of(results, false);
+    g_autofree char *work = sweep_names_text(results, true), *settings = sweep_names_text(results, false);
     const bool each = *work && *settings;
-    g_autoptr(GArray) shown = each ? best_of_each(results, list) : g_array_copy((GArray *)list);
+    g_autoptr(GArray) shown = sweep_rank_shown(results, list);
     if (each) g_string_append_printf(out, "the best %s for each %s\n\n", settings, work);
-    else if (*work) g_array_sort(shown, sweep_number_order); /* no setting was swept */
     g_autoptr(text_table) table = points_table(results, goal);
     for (guint i = 0; i < MIN(limit, shown->len); i++)
         point_cells(results, &g_array_index(shown, struct sweep_ranked, i), goal, table);
@@ -280,7 +159,7 @@ GArray *sweep_points_rank(const struct sweep_results *results, const struct swee
 {
     if (sweep_results_column(results, goal->metric) < 0)
         return error_null(error, "--best: expected a metric that is a column of the results, found '%s'", goal->metric);
-    g_autoptr(GArray) list = points_rank(results, goal);
+    g_autoptr(GArray) list = sweep_rank(results, goal);
     if (list->len) return g_steal_pointer(&list);
     const int problem = sweep_results_column(results, "problem");
     const char *why = results->row->len ? ((char **)g_ptr_array_index(results->row, 0))[problem] : "";
