@@ -341,13 +341,18 @@ static void layout_token_add_nodes(const struct ht_layout *l, const struct ht_ge
     l->mask[token] = mask;
 }
 
-/* Counts a token for each rank that needs it, on one node of more than eight ranks. */
-static void layout_token_add_wide(const struct ht_layout *l, const struct ht_geometry *g, uint32_t token)
+/* Adds a token to the rings of the ranks that need it, on one node of more than eight ranks.  The channel is the one
+ * with this number. */
+static void layout_token_add_wide(const struct ht_layout *l, const struct ht_geometry *g, uint32_t token,
+                                  uint32_t channel)
 {
     uint32_t ranks = 0;
     for (uint32_t i = 0; i < g->groups; i++)
-        for (uint32_t left = l->bits[(size_t)token * g->groups + i]; left; left &= left - 1, ranks++)
-            l->tokens_per_rank[8 * i + (uint32_t)__builtin_ctz(left)]++;
+        for (uint32_t left = l->bits[(size_t)token * g->groups + i]; left; left &= left - 1, ranks++) {
+            const uint32_t rank = 8 * i + (uint32_t)__builtin_ctz(left);
+            l->position[(size_t)token * g->ranks + rank] =
+                l->tokens_per_rank[rank]++ - l->rank_prefix[(size_t)rank * (g->channels + 1) + channel];
+        }
     l->tokens_per_node[0] += ranks > 0;
 }
 
@@ -365,7 +370,7 @@ void ht_layout_make(struct ht_rank *h)
         memcpy(first, l->tokens_per_node, g->nodes * sizeof(uint32_t));
         if (g->nodes == 1 && g->groups == 1) layout_add_ranks(l, g->tokens, start, end);
         else if (g->nodes == 1)
-            for (uint32_t t = start; t < end; t++) layout_token_add_wide(l, g, t);
+            for (uint32_t t = start; t < end; t++) layout_token_add_wide(l, g, t, c);
         else
             for (uint32_t t = start; t < end; t++) layout_token_add_nodes(l, g, t, first);
         for (uint32_t r = 0; r < g->ranks; r++)
@@ -373,6 +378,13 @@ void ht_layout_make(struct ht_rank *h)
         for (uint32_t n = 0; n < g->nodes; n++)
             l->node_prefix[(size_t)n * (g->channels + 1) + c + 1] = l->tokens_per_node[n];
     }
+}
+
+uint32_t ht_number_at(const struct ht_rank *h, uint32_t token, uint32_t rank)
+{
+    const uint32_t channel = token / moe_ceiling(h->g.tokens, h->g.channels);
+    return h->layout.rank_prefix[(size_t)rank * (h->g.channels + 1) + channel] +
+           h->layout.position[(size_t)token * h->g.ranks + rank];
 }
 
 /* ---- launches ------------------------------------------------------------------------------------------ */

@@ -55,7 +55,8 @@ struct ht_layout {
     uint32_t *mask;              /* [tokens] bit i: the token enters the ring of target i; unused on one node with
                                   * several groups */
     uint32_t *position;          /* [tokens][targets] how many earlier tokens of the channel enter the target's ring.
-                                  * If the token enters it, this is its place there (send_head) */
+                                  * If the token enters it, this is its place there (send_head); else it is unused on
+                                  * one node with several groups.  V2 counts in channels of its own */
     uint32_t *list;              /* one node only: [ranks][tokens] the tokens for each rank, in order */
 };
 
@@ -183,6 +184,20 @@ static inline bool ht_goes_to(const struct ht_rank *h, uint32_t token, uint32_t 
 {
     return h->layout.bits[(size_t)token * h->g.groups + rank / 8] >> rank % 8 & 1;
 }
+/* If all ranks are one node: the first rank at or after `from` that needs the token (the number of ranks: none does);
+ * how many ranks before `rank` need it; its number among the tokens for a rank that needs it. */
+static inline uint32_t ht_target_next(const struct ht_rank *h, uint32_t token, uint32_t from)
+{
+    while (from < h->g.ranks && !ht_goes_to(h, token, from)) from++;
+    return from;
+}
+static inline uint32_t ht_targets_before(const struct ht_rank *h, uint32_t token, uint32_t rank)
+{
+    uint32_t count = 0;
+    for (uint32_t to = 0; to < rank; to++) count += ht_goes_to(h, token, to);
+    return count;
+}
+uint32_t ht_number_at(const struct ht_rank *h, uint32_t token, uint32_t rank);
 /* The expert of a rank's choice; negative: the choice has no expert.  A rank's choices are numbered token by token,
  * topk of them for each token. */
 static inline int32_t ht_expert(const struct ht_rank *h, uint32_t rank, uint32_t choice)

@@ -153,9 +153,9 @@ static enum worker_step block_step(struct fabric_worker *w)
         return WORKER_MORE;
     }
     if (v->item >= g->tokens) return finish(v);
-    const uint32_t first = os_target_next(v->rank, v->item, 0);
+    const uint32_t first = ht_target_next(&v->rank->ht, v->item, 0);
     for (;; v->target++) {
-        v->target = os_target_next(v->rank, v->item, v->target);
+        v->target = ht_target_next(&v->rank->ht, v->item, v->target);
         if (v->target == g->ranks) break;
         if (!row_store(v, v->item, v->target, (uint8_t)(w->warps - WARPS_APART),
                        v->target == first ? SITE_MORI_LL_ROW : SITE_MORI_LL_ROW_AGAIN))
@@ -223,7 +223,7 @@ static bool rows_return(struct mori_warp *v, bool *more)
 static uint64_t gathered_at(const struct mori_warp *v, uint32_t token, uint32_t target)
 {
     const struct os_rank *r = v->rank;
-    const uint64_t slot = os_slot_at(r, token, target), stored = r->ht.combine_slot.stored;
+    const uint64_t slot = ht_number_at(&r->ht, token, target), stored = r->ht.combine_slot.stored;
     if (!r->ht.base.options->zero_copy) return came_at(r, target, (uint32_t)slot);
     if (target == r->ht.g.rank) return r->map.out + (target * r->ht.base.options->tokens_max + slot) * stored;
     return r->map.gathered + ((uint64_t)v->number * r->ht.g.ranks + target) * stored;
@@ -263,7 +263,8 @@ static bool row_pull(struct mori_warp *v, const struct mori_part *p, uint32_t to
 {
     const struct os_rank *r = v->rank;
     const struct ht_slot *slot = &r->ht.combine_slot;
-    const uint64_t at = (uint64_t)r->ht.g.rank * r->ht.base.options->tokens_max + os_slot_at(r, token, v->target);
+    const uint64_t at =
+        (uint64_t)r->ht.g.rank * r->ht.base.options->tokens_max + ht_number_at(&r->ht, token, v->target);
     const uint64_t in_row = slot->stored ? 2 * (uint64_t)p->from + p->at : 0;
     const struct fabric_read read = { .source_offset = r->map.out + at * slot->stored + in_row,
                                       .target = r->ht.base.fabric->heap + gathered_at(v, token, v->target) + in_row,
@@ -296,7 +297,7 @@ static enum worker_step sum_step(struct mori_warp *v)
     const bool pulls = v->rank->ht.base.options->zero_copy;
     uint32_t token;
     const struct mori_part p = part_of(v, &token);
-    const uint32_t targets = os_targets_of(v->rank, token);
+    const uint32_t targets = ht_targets_before(&v->rank->ht, token, v->rank->ht.g.ranks);
     const bool at_once = mori_rows_at_once(&p, g->ranks <= 4 ? targets : g->topk);
     const enum worker_step pulled = pulls && p.bytes ? rows_pull(v, &p, token, at_once) : WORKER_DONE;
     if (pulled != WORKER_DONE) return pulled;

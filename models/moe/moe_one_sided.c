@@ -66,25 +66,6 @@ static void os_needs(const struct kernel_job *job, bool payload, struct fabric_n
     *needs = os_needs_of(moe_options_of(job), &map);
 }
 
-/* The first rank at or after `from` that needs the token; the number of ranks if there is none. */
-uint32_t os_target_next(const struct os_rank *r, uint32_t token, uint32_t from)
-{
-    while (from < r->ht.g.ranks && !ht_goes_to(&r->ht, token, from)) from++;
-    return from;
-}
-
-uint32_t os_targets_of(const struct os_rank *r, uint32_t token)
-{
-    uint32_t count = 0;
-    for (uint32_t to = 0; to < r->ht.g.ranks; to++) count += ht_goes_to(&r->ht, token, to);
-    return count;
-}
-
-uint32_t os_slot_at(const struct os_rank *r, uint32_t token, uint32_t rank)
-{
-    return r->position[(size_t)token * r->ht.g.ranks + rank];
-}
-
 void os_rank_init(struct os_rank *r, const struct kernel_job *job, struct fabric *f, uint32_t workers)
 {
     const struct moe_options *o = moe_options_of(job);
@@ -94,11 +75,6 @@ void os_rank_init(struct os_rank *r, const struct kernel_job *job, struct fabric
     ht_layout_make(h);
     ht_slots_plain(o, f->payload, &h->dispatch_slot, &h->combine_slot);
     os_map_make(o, f->payload, &r->map);
-    r->position = kernel_keep(r, (uint64_t)h->g.tokens * h->g.ranks, sizeof r->position[0]);
-    uint32_t count[OS_RANKS_MAX] = { 0 };
-    for (uint32_t t = 0; t < h->g.tokens; t++)
-        for (uint32_t to = os_target_next(r, t, 0); to < h->g.ranks; to = os_target_next(r, t, to + 1))
-            r->position[(size_t)t * h->g.ranks + to] = count[to]++;
 }
 
 static struct kernel_rank *os_create(const struct kernel_job *job, struct fabric *f)
@@ -139,7 +115,7 @@ struct fabric_write os_token_write(const struct os_block *b, uint8_t warps, uint
     const struct os_rank *r = b->rank;
     const struct ht_geometry *g = &r->ht.g;
     const struct ht_slot *slot = &r->ht.dispatch_slot;
-    const uint64_t at = (uint64_t)g->rank * r->ht.base.options->tokens_max + os_slot_at(r, b->token, b->target);
+    const uint64_t at = (uint64_t)g->rank * r->ht.base.options->tokens_max + ht_number_at(&r->ht, b->token, b->target);
     return (struct fabric_write){
         .target_offset = r->map.in + at * slot->stored,
         .charge_bytes = slot->bytes,
@@ -167,13 +143,14 @@ static enum worker_step push_step(struct fabric_worker *w)
     const struct os_rank *r = b->rank;
     if (b->token >= r->ht.g.tokens) return block_finish(b);
     if (!b->chosen) { /* takes a slot at each of the token's ranks, one after another */
-        ht_scan_here(w, SITE_ONE_SIDED_PLACES_TAKE, os_targets_of(r, b->token), 4 * r->ht.g.topk);
+        ht_scan_here(w, SITE_ONE_SIDED_PLACES_TAKE, ht_targets_before(&r->ht, b->token, r->ht.g.ranks),
+                     4 * r->ht.g.topk);
         b->chosen = true;
         return WORKER_MORE;
     }
-    const uint32_t first = os_target_next(r, b->token, 0);
+    const uint32_t first = ht_target_next(&r->ht, b->token, 0);
     for (;; b->target++) {
-        b->target = os_target_next(r, b->token, b->target);
+        b->target = ht_target_next(&r->ht, b->token, b->target);
         if (b->target == r->ht.g.ranks) break;
         if (!token_store(b, b->target == first)) return WORKER_WAIT;
     }
@@ -187,7 +164,7 @@ static uint8_t *gathered_at(const struct os_rank *r, const struct os_block *b, u
     const struct fabric *f = r->ht.base.fabric;
     const uint64_t stored = r->ht.combine_slot.stored, most = r->ht.base.options->tokens_max;
     if (target == r->ht.g.rank)
-        return f->heap + r->map.out + (target * most + os_slot_at(r, b->token, target)) * stored;
+        return f->heap + r->map.out + (target * most + ht_number_at(&r->ht, b->token, target)) * stored;
     return f->heap + r->map.gathered + ((uint64_t)b->number * r->ht.g.topk + number) * stored;
 }
 
@@ -198,8 +175,8 @@ static void sum_run(void *context, uint64_t argument)
     const uint8_t *row[HT_TOPK_MAX];
     uint32_t count = 0;
     (void)argument;
-    for (uint32_t to = os_target_next(r, b->token, 0); to < r->ht.g.ranks;
-         to = os_target_next(r, b->token, to + 1), count++)
+    for (uint32_t to = ht_target_next(&r->ht, b->token, 0); to < r->ht.g.ranks;
+         to = ht_target_next(&r->ht, b->token, to + 1), count++)
         row[count] = gathered_at(r, b, to, count);
     ht_token_combine(&r->ht, b->token, row, count);
 }
@@ -228,11 +205,12 @@ static bool rows_pull(struct os_block *b)
     const struct os_rank *r = b->rank;
     const struct ht_slot *slot = &r->ht.combine_slot;
     const uint64_t from = (uint64_t)b->pass * PASS_BYTES, size = pass_bytes(slot->bytes, b->pass);
-    const uint32_t rows = os_targets_of(r, b->token);
+    const uint32_t rows = ht_targets_before(&r->ht, b->token, r->ht.g.ranks);
     uint32_t count = 0;
-    for (uint32_t to = os_target_next(r, b->token, 0); to < r->ht.g.ranks;
-         to = os_target_next(r, b->token, to + 1), count++) {
-        const uint64_t at = (uint64_t)r->ht.g.rank * r->ht.base.options->tokens_max + os_slot_at(r, b->token, to);
+    for (uint32_t to = ht_target_next(&r->ht, b->token, 0); to < r->ht.g.ranks;
+         to = ht_target_next(&r->ht, b->token, to + 1), count++) {
+        const uint64_t at =
+            (uint64_t)r->ht.g.rank * r->ht.base.options->tokens_max + ht_number_at(&r->ht, b->token, to);
         const struct fabric_read read = { .source_offset = r->map.out + at * slot->stored + (slot->stored ? from : 0),
                                           .target = gathered_at(r, b, to, count) + (slot->stored ? from : 0),
                                           .charge_bytes = size,
@@ -253,8 +231,8 @@ static enum worker_step pull_step(struct fabric_worker *w)
     if (fabric_load(w->fabric, os_word_open(r)) < r->opened) return WORKER_WAIT;
     if (b->token >= r->ht.g.tokens) return WORKER_DONE;
     if (!b->chosen) {
-        ht_scan_here(w, b->pass ? SITE_ONE_SIDED_PLACES_AGAIN : SITE_ONE_SIDED_PLACES_READ, os_targets_of(r, b->token),
-                     8 * r->ht.g.topk);
+        ht_scan_here(w, b->pass ? SITE_ONE_SIDED_PLACES_AGAIN : SITE_ONE_SIDED_PLACES_READ,
+                     ht_targets_before(&r->ht, b->token, r->ht.g.ranks), 8 * r->ht.g.topk);
         b->chosen = true;
         return WORKER_MORE;
     }

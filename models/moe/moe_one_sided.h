@@ -54,7 +54,6 @@ struct os_map {
 struct os_rank {
     struct ht_rank ht;
     struct os_map map;
-    uint32_t *position; /* [tokens][ranks] the token's slot at each rank that it goes to */
     uint32_t sms, blocks;
     uint32_t launched; /* the phase that was launched last */
     struct os_block *block;
@@ -70,10 +69,6 @@ struct fabric_needs os_needs_of(const struct moe_options *o, const struct os_map
 void os_rank_init(struct os_rank *r, const struct kernel_job *job, struct fabric *f, uint32_t workers);
 static inline uint32_t os_word_open(const struct os_rank *r) { return 2 * r->ht.g.ranks; }
 static inline uint32_t os_word_finished(const struct os_rank *r) { return 2 * r->ht.g.ranks + 1; }
-/* The first rank at or after `from` that needs the token; the number of ranks if there is none. */
-uint32_t os_target_next(const struct os_rank *r, uint32_t token, uint32_t from);
-uint32_t os_targets_of(const struct os_rank *r, uint32_t token);
-uint32_t os_slot_at(const struct os_rank *r, uint32_t token, uint32_t rank);
 /* Returns the store of b's token to b's target.  Each of `warps` warps moves a part.  b must outlive the store. */
 struct fabric_write os_token_write(const struct os_block *b, uint8_t warps, uint8_t site);
 void os_gate_launch(struct os_rank *r, bool combine, bool behind);

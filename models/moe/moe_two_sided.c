@@ -336,14 +336,6 @@ static enum worker_step send_step(struct fabric_worker *w)
     return WORKER_MORE;
 }
 
-/* The place of a rank among the ranks that a token goes to. */
-static uint32_t place_of(const struct ts_rank *r, uint32_t token, uint32_t rank)
-{
-    uint32_t place = 0;
-    for (uint32_t i = 0; i < rank; i++) place += ht_goes_to(&r->ht, token, i);
-    return place;
-}
-
 static uint8_t *back_at(const struct ts_rank *r, uint32_t token, uint32_t place)
 {
     return r->back + ((size_t)token * r->ht.g.topk + place) * r->ht.combine_slot.bytes;
@@ -357,7 +349,7 @@ static void receive_run(void *context, uint64_t argument)
     (void)argument;
     if (p->combine) {
         const uint32_t token = p->rank->token[(size_t)p->peer * h->g.tokens + p->item];
-        memcpy(back_at(p->rank, token, place_of(p->rank, token, p->peer)), slot, h->combine_slot.bytes);
+        memcpy(back_at(p->rank, token, ht_targets_before(h, token, p->peer)), slot, h->combine_slot.bytes);
     } else {
         ht_slot_unpack(h, slot, h->g.rank * h->g.local_experts, h->recv_before[p->peer] + p->item);
     }
@@ -447,10 +439,9 @@ static void sum_run(void *context, uint64_t argument)
     (void)argument;
     for (uint32_t token = l->worker.sm; token < r->ht.g.tokens; token += r->ht.base.options->num_sms) {
         const uint8_t *row[HT_TOPK_MAX];
-        uint32_t count = 0;
-        for (uint32_t to = 0; to < r->ht.g.ranks; to++)
-            if (ht_goes_to(&r->ht, token, to)) row[count] = back_at(r, token, count), count++;
-        ht_token_combine(&r->ht, token, row, count);
+        const uint32_t rows = ht_targets_before(&r->ht, token, r->ht.g.ranks);
+        for (uint32_t i = 0; i < rows; i++) row[i] = back_at(r, token, i);
+        ht_token_combine(&r->ht, token, row, rows);
     }
 }
 

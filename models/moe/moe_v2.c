@@ -113,8 +113,9 @@ static void v2_needs(const struct kernel_job *job, bool payload, struct fabric_n
 static void position_make(struct v2_rank *r)
 {
     const uint32_t targets = r->ht.layout.targets;
+    memset(r->ht.layout.position, 0, (size_t)moe_min(r->channels, r->ht.g.tokens) * targets * sizeof(uint32_t));
     for (uint32_t t = r->channels; t < r->ht.g.tokens; t++) {
-        uint32_t *position = &r->position[(size_t)t * targets];
+        uint32_t *position = &r->ht.layout.position[(size_t)t * targets];
         memcpy(position, position - (size_t)r->channels * targets, targets * sizeof *position);
         for (uint32_t i = v2_target(r, t - r->channels, 0); i < targets; i = v2_target(r, t - r->channels, i + 1))
             position[i]++;
@@ -182,7 +183,6 @@ static struct kernel_rank *v2_create(const struct kernel_job *job, struct fabric
     warps_make(r);
     const struct ht_geometry *g = &r->ht.g;
     const uint64_t up = (uint64_t)g->local * r->channels * r->map.up_slots;
-    r->position = kernel_keep(r, (uint64_t)g->tokens * r->ht.layout.targets, sizeof r->position[0]);
     position_make(r);
     r->pass_max = r->map.up_slots;
     r->pass = kernel_keep(r, (uint64_t)r->channels * r->pass_max, sizeof r->pass[0]);

@@ -169,7 +169,6 @@ struct v2_rank {
     struct site_given store[128 / V2_SHARED_ALIGN];    /* sizes for storing a slot from shared memory, by the place in a
                                                         * line at which the slot begins at the peer */
     struct site_given copy, reduce, merge, gather[HT_TOPK_MAX];
-    uint32_t *position; /* [tokens][targets] like position of struct ht_layout, but counted within V2's channels */
     uint32_t pass_max;
     struct v2_pass *pass;              /* [channel][pass_max] */
     uint32_t *pass_count;              /* [channel] */
@@ -239,11 +238,8 @@ static inline void v2_meta_make(const struct v2_rank *r, uint32_t token, uint8_t
 static inline uint32_t v2_target(const struct v2_rank *r, uint32_t token, uint32_t from)
 {
     const struct ht_layout *l = &r->ht.layout;
-    const uint8_t *bits = &l->bits[(size_t)token * r->ht.g.groups];
-    if (v2_hybrid(r))
-        while (from < l->targets && !(l->mask[token] >> from & 1)) from++;
-    else
-        while (from < l->targets && !(bits[from / 8] >> from % 8 & 1)) from++;
+    if (!v2_hybrid(r)) return ht_target_next(&r->ht, token, from);
+    while (from < l->targets && !(l->mask[token] >> from & 1)) from++;
     return from;
 }
 

@@ -90,7 +90,8 @@ static bool token_send(struct v2_warp *p, uint32_t to)
     p->to = to;
     struct v2_rank *r = p->rank;
     const struct ht_slot *slot = &r->up_slot;
-    const uint64_t at = v2_up_at(r, r->ht.g.self, 0) + r->position[(size_t)p->item * r->ht.layout.targets + to];
+    const uint64_t at =
+        v2_up_at(r, r->ht.g.self, 0) + r->ht.layout.position[(size_t)p->item * r->ht.layout.targets + to];
     struct fabric_write write = {
         .target_offset = r->map.up + at * slot->stored,
         .charge_bytes = slot->bytes,

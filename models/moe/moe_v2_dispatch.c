@@ -17,7 +17,7 @@ static uint8_t *send_slot(const struct v2_rank *r, uint32_t token)
 static uint8_t *home_slot(const struct v2_sender *s, uint32_t token)
 {
     const struct v2_rank *r = s->rank;
-    const uint32_t node = r->ht.g.node, at = r->position[(size_t)token * r->ht.layout.targets + node];
+    const uint32_t node = r->ht.g.node, at = r->ht.layout.position[(size_t)token * r->ht.layout.targets + node];
     return r->ht.base.fabric->heap + r->map.out + v2_out_at(r, node, s->channel, at) * r->ht.dispatch_slot.stored;
 }
 
@@ -76,7 +76,7 @@ static bool node_put(struct v2_sender *s, uint32_t node)
     const struct ht_slot *slot = &r->ht.dispatch_slot;
     assert(node < r->ht.g.nodes && s->token < r->ht.g.tokens && s->copied);
     if (node == r->ht.g.node) return true;
-    const uint32_t at = r->position[(size_t)s->token * r->ht.layout.targets + node];
+    const uint32_t at = r->ht.layout.position[(size_t)s->token * r->ht.layout.targets + node];
     const struct fabric_write write = {
         .target_offset = r->map.out + v2_out_at(r, r->ht.g.node, s->channel, at) * slot->stored,
         .charge_bytes = slot->bytes,

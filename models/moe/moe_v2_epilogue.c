@@ -75,7 +75,8 @@ static void copy_run(void *context, uint64_t argument)
  * rows, `place` tells which one. */
 static const uint8_t *back_slot(const struct v2_rank *r, uint32_t token, uint32_t target, uint32_t place)
 {
-    const uint32_t at = r->position[(size_t)token * r->ht.layout.targets + target], channel = token % r->channels;
+    const uint32_t at = r->ht.layout.position[(size_t)token * r->ht.layout.targets + target],
+                   channel = token % r->channels;
     const uint32_t places = v2_sends_all(r->ht.base.options) ? r->ht.g.topk : 1;
     const uint64_t slot = v2_hybrid(r) ? v2_out_at(r, target, channel, at) : v2_up_at(r, target, channel) + at;
     const uint64_t area = v2_hybrid(r) ? r->map.combine_out : r->map.combine_up;
