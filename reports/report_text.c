@@ -34,16 +34,19 @@ static void text_times(const struct report_case *c, int width, GString *out)
         for (int s = 0; s < c->series_count; s++)
             value_max = fmax(value_max, report_slowest_us(c->series[s].record, g_ptr_array_index(phases, p)));
     const int bar = MAX(width - 16 - 10 - 14, 10);
-    for (guint p = 0; p < phases->len; p++)
+    for (guint p = 0; p < phases->len; p++) {
+        const char *name = g_ptr_array_index(phases, p); /* before its first bar only */
         for (int s = 0; s < c->series_count; s++) {
             const double value = report_slowest_us(c->series[s].record, g_ptr_array_index(phases, p));
             if (!isfinite(value) || value_max <= 0) continue;
             g_autofree char *text = compare_value_text(value, "us");
-            text_name_append(out, s ? "" : g_ptr_array_index(phases, p), 15);
+            text_name_append(out, name, 15);
+            name = "";
             text_name_append(out, c->series[s].name, 9);
             text_bar_append(out, value / value_max, bar);
             g_string_append_printf(out, " %s\n", text);
         }
+    }
     if (phases->len) g_string_append_c(out, '\n');
 }
 

@@ -28,6 +28,9 @@ sed -e 's/,160,/,200,/' -e 's/^# kernel.*/&\n# cluster: 8x400G \/ rail\n# case-k
 sed -e 's/,200,/,100,/' -e 's/nic_tx/sm/' -e 's/rail/fat tree/' a.csv >b.csv
 "$EPTWIN" report --text a.csv b.csv
 "$EPTWIN" report --text a.csv b.csv a.csv | cmp - <("$EPTWIN" report --text a.csv b.csv) && echo 'named twice, shown once'
+echo '# a phase that the second alone has keeps its name'
+cp b.csv more.csv && sed -n 's/^dispatch,all,time_us/dispatch_sync,all,time_us/p' b.csv >>more.csv
+"$EPTWIN" report --text a.csv more.csv | grep -E '^ *[a-z_]* +(first|second) +█'
 "$EPTWIN" report page.html a.csv b.csv && grep -oE '<h1>.*</h1>|class="verdict">[^<]*|<b>They.*' page.html
 
 echo '# one prediction: the page says once what bounds it'
