@@ -46,6 +46,17 @@ TEST("names")
     name_is("<<<<", NULL, NULL, 0, 0, false);
 }
 
+/* Names that releases share tell the kernel only if somebody says which release ran. */
+TEST("names of releases")
+{
+    const struct profile_phase is = profile_phase_of("nccl_ep_jit_ht_combine_7");
+    CU_ASSERT_TRUE(profile_phase_is(&is, "nccl-ht"));
+    CU_ASSERT_FALSE(profile_phase_is(&is, "nccl-ll"));
+    CU_ASSERT_FALSE(profile_phase_is(&is, NULL));
+    const struct profile_phase nccl = profile_phase_of("ncclDevKernel_SendRecv(x)");
+    CU_ASSERT_FALSE(profile_phase_is(&nccl, NULL));
+}
+
 static const char *const names[] = { "void deep_ep::internode_ll::dispatch<true, 7168>(int)",
                                      "void deep_ep::internode_ll::combine<false, 7168, 3>(int)",
                                      "void deep_ep::internode::notify_dispatch<false, 2>(int)",
@@ -126,6 +137,7 @@ TEST("late ranks")
     for (size_t s = 0; s < G_N_ELEMENTS(skews); s++) {
         struct explain *e = pair_new(skews[s]);
         CU_ASSERT_EQUAL(e->aligned, s == 1);
+        e->kernel = "ll";
         explain_split(e, &(struct explain_wire){ .plain = wire });
         double us[EXPLAIN_PARTS], why[LATES];
         CU_ASSERT_EQUAL(explain_sum(e, "dispatch", 1, 0, us), 141); /* 140 us and the idle microsecond before the
@@ -171,6 +183,7 @@ TEST("parts add up")
         g_autoptr(record) wire = record_new();
         record_add(wire, "dispatch", RECORD_ALL, "time_us", 60, "us");
         record_add(wire, "notify", RECORD_ALL, "time_us", 20, "us");
+        e->kernel = turn % 2 ? "ll" : "normal";
         explain_split(e, &(struct explain_wire){ .plain = wire });
         double us[EXPLAIN_PARTS], sum = 0;
         explain_sum(e, NULL, -1, -1, us);

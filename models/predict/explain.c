@@ -344,7 +344,7 @@ static GHashTable *shortest_calls(const struct explain *e)
             const struct profile_kernel *kernel = kernel_of(rank, call_of(rank, i)->index);
             char *const name = g_ptr_array_index(rank->profile->names, kernel->name);
             const double us = (double)(kernel->end_ns - kernel->begin_ns) / 1e3;
-            if (call_of(rank, i)->is.kernel) continue;
+            if (profile_phase_is(&call_of(rank, i)->is, e->kernel)) continue;
             struct shortest *known = g_hash_table_lookup(of, name);
             if (!known) {
                 known = g_new0(struct shortest, 1);
@@ -371,12 +371,13 @@ static void call_split(const struct explain *e, const struct explain_wire *w, GH
     const struct profile_call *call = call_of(own, c->call);
     const struct profile_kernel *kernel = kernel_of(own, call->index);
     const struct record *wire = call->is.cached && w->cached ? w->cached : w->plain;
-    double wire_us = call->is.kernel ? predicted_us(wire, call->phase, own->rank)
-                                     : shortest_us(shortest, g_ptr_array_index(own->profile->names, kernel->name));
+    const bool known = profile_phase_is(&call->is, e->kernel);
+    double wire_us = known ? predicted_us(wire, call->phase, own->rank)
+                           : shortest_us(shortest, g_ptr_array_index(own->profile->names, kernel->name));
     double rest = (double)(kernel->end_ns - kernel->begin_ns) / 1e3;
     int32_t late;
     const double late_us = phase_meets(call->phase) ? late_find(e, c, &late) : (late = -1, 0);
-    if (wire_us < 0 && call->is.kernel) wire_us = predicted_us(w->cached, call->phase, own->rank);
+    if (wire_us < 0 && known) wire_us = predicted_us(w->cached, call->phase, own->rank);
     c->late_rank = -1;
     c->us[EXPLAIN_LAUNCH] = launch_gap(own, call);
     c->beyond_us = MAX(wire_us - rest, 0);
@@ -386,11 +387,12 @@ static void call_split(const struct explain *e, const struct explain_wire *w, GH
         c->late_rank = rank_of(e, (uint32_t)late)->rank;
         c->why = late_why(e, call, c->call, (uint32_t)late);
     }
-    if (w->loaded && wire_us >= 0)
+    if (w->loaded && known && wire_us >= 0)
         part_take(c, EXPLAIN_IMBALANCE, &rest,
                   predicted_us(w->loaded[call->layer % w->layers], call->phase, own->rank) - wire_us);
     const double contention = contention_most(own, call, c);
-    const bool unseen = e->ranks->len < e->world, low_latency = g_strcmp0(call->is.kernel, "ll") == 0;
+    const bool unseen = e->ranks->len < e->world;
+    const bool low_latency = profile_phase_is(&call->is, "ll") || profile_phase_is(&call->is, "nccl-ll");
     /* A rank that was not recorded may have come last to a barrier.  So the rest of a barrier's time is waiting,
      * whatever ran at the same time. */
     if (unseen && phase_is_barrier(call->phase)) part_take(c, EXPLAIN_WAITING, &rest, rest);

@@ -2,7 +2,8 @@
  *
  *     launch      time before the kernel in which the GPU was idle, because the host had not launched the kernel
  *     wire        the predicted time of the kernel alone, when all ranks start it together; for a kernel that is not
- *                 predicted (NCCL's), its shortest call in these profiles, if they have at least four
+ *                 predicted (NCCL's, or another than the case's), its shortest call in these profiles, if they have at
+ *                 least four
  *     waiting     time until a later rank came; it is seen if that rank's profile is there, else inferred
  *     imbalance   time that the routing adds to the wire's time on this rank, as predicted (needs the routing)
  *     contention  time that kernels beside this one add, at most as much as was measured for such kernels
@@ -67,6 +68,7 @@ struct explain {
     GArray *calls;           /* struct explain_call, once explain_split() has run */
     uint32_t world;          /* ranks of the case; if there are more than ranks->len, some were not recorded */
     uint32_t numbers;        /* the largest number of a recorded rank, plus 1 */
+    const char *kernel;      /* eptwin's kernel whose wire is predicted; NULL: none */
     uint32_t ranks_per_node; /* 0: not known, taken as one node */
     bool aligned;            /* the ranks' clocks differed and were aligned by the ends of kernels */
 };

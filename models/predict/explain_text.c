@@ -165,30 +165,55 @@ static void rank_say(const struct explain *e, enum explain_part part, const char
         g_string_append_printf(out, text, g_array_index(e->ranks, struct explain_rank, r).rank);
 }
 
-/* Returns the time of kernels whose wire is not predicted; *library gets the library that they belong to. */
-static double unpredicted_us(const struct explain *e, const char **library)
+/* Kernels of one name for the reader whose wire is not predicted, and their time. */
+struct unpredicted {
+    char name[64];         /* "NCCL's kernels", "DeepEP's normal kernels" */
+    const char *predicted; /* the --kernel that predicts them; NULL: none */
+    double us;
+};
+
+static gint longest_first(gconstpointer a, gconstpointer b)
 {
-    double us = 0;
+    const struct unpredicted *x = a, *y = b;
+    return (x->us < y->us) - (x->us > y->us);
+}
+
+/* The kernels whose wire is not predicted (struct unpredicted), those of most time first.  *all_us gets the time of
+ * all. */
+static GArray *unpredicted_of(const struct explain *e, double *all_us)
+{
+    GArray *all = g_array_new(FALSE, TRUE, sizeof(struct unpredicted));
+    *all_us = 0;
     for (guint i = 0; i < e->calls->len; i++) {
         const struct explain_call *c = &g_array_index(e->calls, struct explain_call, i);
         const GArray *calls = g_array_index(e->ranks, struct explain_rank, c->rank).calls;
         const struct profile_phase *is = &g_array_index(calls, struct profile_call, c->call).is;
-        if (is->kernel) continue;
-        *library = is->library;
+        if (profile_phase_is(is, e->kernel)) continue;
+        struct unpredicted own = { .predicted = is->kernel ? is->kernel : is->may };
+        g_snprintf(own.name, sizeof own.name, "%s's %s%skernels", is->library, is->kernel ? is->kernel : "",
+                   is->kernel ? " " : "");
+        guint at = 0;
+        while (at < all->len && strcmp(g_array_index(all, struct unpredicted, at).name, own.name)) at++;
+        if (at == all->len) g_array_append_val(all, own);
+        double us = 0;
         for (int p = 0; p < EXPLAIN_PARTS; p++) us += c->us[p];
+        g_array_index(all, struct unpredicted, at).us += us;
+        *all_us += us;
     }
-    return us;
+    g_array_sort(all, longest_first);
+    return all;
 }
 
-static void unpredicted_say(const struct explain *e, double all, GString *out)
+static void unpredicted_say(const GArray *kernels, double all, GString *out)
 {
-    const char *library = NULL;
-    const double us = unpredicted_us(e, &library);
-    if (us > SAID_LEAST * all)
-        g_string_append_printf(out,
-                               "Kernels of %s are %.0f %% of the time: their wire is not predicted; the shortest call "
-                               "of a kernel stands for it.\n",
-                               library, us / all * 100);
+    for (guint i = 0; i < kernels->len; i++) {
+        const struct unpredicted *u = &g_array_index(kernels, struct unpredicted, i);
+        if (u->us <= SAID_LEAST * all) continue;
+        g_string_append_printf(out, "%s are %.0f %% of the time: their wire is not predicted", u->name,
+                               u->us / all * 100);
+        if (u->predicted) g_string_append_printf(out, " (--kernel %s predicts it)", u->predicted);
+        g_string_append(out, "; the shortest of four calls or more of a kernel stands for it.\n");
+    }
 }
 
 static void wire_say(const struct explain *e, double all, double wire, GString *out)
@@ -207,8 +232,10 @@ static void wire_say(const struct explain *e, double all, double wire, GString *
 static void sentences_append(const struct explain *e, const double us[EXPLAIN_PARTS], double all, GString *out)
 {
     const double least = SAID_LEAST * all;
+    double unpredicted_us;
+    g_autoptr(GArray) unpredicted = unpredicted_of(e, &unpredicted_us);
     wire_say(e, all, us[EXPLAIN_WIRE], out);
-    unpredicted_say(e, all, out);
+    unpredicted_say(unpredicted, all, out);
     if (us[EXPLAIN_WAITING] > least) waiting_say(e, all, us[EXPLAIN_WAITING], out);
     if (us[EXPLAIN_CONTENTION] > least) contention_say(e, all, us[EXPLAIN_CONTENTION], out);
     if (us[EXPLAIN_IMBALANCE] > least) {
@@ -225,12 +252,11 @@ static void sentences_append(const struct explain *e, const double us[EXPLAIN_PA
     }
     if (us[EXPLAIN_UNKNOWN] <= least) return;
     double worst, middle;
-    const char *library = NULL;
     const uint32_t r = part_worst(e, EXPLAIN_UNKNOWN, &worst, &middle);
     g_string_append_printf(out, "Unknown, %.0f %%: ", us[EXPLAIN_UNKNOWN] / all * 100);
-    if (unpredicted_us(e, &library) > all / 2)
+    if (unpredicted_us > all / 2)
         g_string_append_printf(out, "calls of %s that move more than the shortest, or reasons that no profile shows.\n",
-                               library);
+                               g_array_index(unpredicted, struct unpredicted, 0).name);
     else if (e->ranks->len > 1 && worst > 1.5 * middle)
         g_string_append_printf(out, "most on rank %d, whose own transfers take longer: look at its NIC and links.\n",
                                g_array_index(e->ranks, struct explain_rank, r).rank);

@@ -38,7 +38,7 @@ struct explain_options {
     struct case_options given, c;
     char **paths;
     char *output, *page, *format;
-    struct profile_case names; /* what kernels' names say in the first profile that has known kernels */
+    struct profile_case names; /* what kernels' names say in the first profile that has the predicted kernel */
 };
 
 static bool options_parse(struct explain_options *o, int argc, char **argv, GError **error)
@@ -107,20 +107,52 @@ static bool count_set(struct case_options *c, const char *name, uint32_t count, 
     return !count || case_set(c, name, text, error);
 }
 
+/* eptwin's kernels that those of the profiles are or may be, in the order of their calls: "ll, normal". */
+static char *kernels_text(const struct explain *e)
+{
+    g_autoptr(GPtrArray) kernels = g_ptr_array_new();
+    for (guint r = 0; r < e->ranks->len; r++) {
+        const GArray *calls = g_array_index(e->ranks, struct explain_rank, r).calls;
+        for (guint i = 0; i < calls->len; i++) {
+            const struct profile_phase *is = &g_array_index(calls, struct profile_call, i).is;
+            const char *kernel = is->kernel ? is->kernel : is->may;
+            if (kernel && !g_ptr_array_find_with_equal_func(kernels, kernel, g_str_equal, NULL))
+                g_ptr_array_add(kernels, (gpointer)kernel);
+        }
+    }
+    g_ptr_array_add(kernels, NULL);
+    return g_strjoinv(", ", (char **)kernels->pdata);
+}
+
+/* Finds the kernel that is predicted: the user's, which must be in the profiles, or that with the most calls. */
+static bool kernel_choose(struct explain_options *o, struct explain *e, GError **error)
+{
+    const char *asked = case_option_given(&o->given, "kernel") ? o->given.kernel : NULL;
+    g_autofree char *there = kernels_text(e);
+    g_auto(GStrv) known = g_strsplit(there, ", ", 0);
+    if (asked && !g_strv_contains((const char *const *)known, asked))
+        return error_input(error, "--kernel: expected %s%s, found %s",
+                           *there ? "a kernel of the profiles: " : "none, as eptwin predicts no kernel of the profiles",
+                           there, asked);
+    for (guint r = 0; r < e->ranks->len && !o->names.kernel; r++) {
+        const struct explain_rank *rank = &g_array_index(e->ranks, struct explain_rank, r);
+        const struct profile_case names = profile_case_of(rank->profile, rank->calls, asked);
+        if (names.calls) o->names = names;
+    }
+    e->kernel = o->names.kernel;
+    return true;
+}
+
 /* Fills in, from the profiles, the values of the case that the user did not give. */
 static bool case_complete(struct explain_options *o, struct explain *e, const struct cluster *cluster, GError **error)
 {
     struct case_options initial;
     case_init(&initial);
     o->c = o->given;
-    for (guint r = 0; r < e->ranks->len && !o->names.kernel; r++) {
-        const struct explain_rank *rank = &g_array_index(e->ranks, struct explain_rank, r);
-        o->names = profile_case_of(rank->profile, rank->calls, NULL);
-    }
+    if (!kernel_choose(o, e, error)) return false;
     const struct profile_case *n = &o->names;
     struct case_options *c = &o->c;
-    bool good =
-        !n->kernel || g_strcmp0(o->given.kernel, initial.kernel) != 0 || case_set(c, "kernel", n->kernel, error);
+    bool good = !n->kernel || case_set(c, "kernel", n->kernel, error);
     good =
         good && (c->num_ranks ? explain_ranks_set(e, c->num_ranks, error) : count_set(c, "num-ranks", e->world, error));
     if (good && n->hidden && c->hidden == initial.hidden) good = count_set(c, "hidden", n->hidden, error);

@@ -71,7 +71,8 @@ GPtrArray *nsys_read(const char *path, GError **error);
 
 struct profile_phase {
     const char *library;           /* "DeepEP", "NCCL", ... ; NULL: the kernel does not communicate */
-    const char *kernel;            /* eptwin's kernel ("ll", "normal", "v2"); NULL: it is not predicted */
+    const char *kernel;            /* eptwin's kernel ("ll", "normal", "v2"); NULL: the name does not tell it */
+    const char *may;               /* then the kernel that it may be, by its release, say; NULL: none of eptwin's */
     const char *phase;             /* "dispatch", "combine", "notify", ... */
     uint32_t ranks, nodes, hidden; /* 0: the name does not say it */
     bool cached;
@@ -79,6 +80,8 @@ struct profile_phase {
 
 /* What a kernel's name says about its library, its phase and its case. */
 struct profile_phase profile_phase_of(const char *name);
+/* Whether this is, or may be, eptwin's kernel.  kernel NULL: no. */
+bool profile_phase_is(const struct profile_phase *is, const char *kernel);
 
 /* One call of a communication kernel. */
 struct profile_call {
@@ -92,10 +95,12 @@ struct profile_call {
 struct profile_case {
     const char *kernel;                 /* eptwin's kernel; NULL: eptwin does not have it */
     uint32_t ranks, nodes, hidden, sms; /* 0: not said */
+    uint32_t calls;                     /* of the kernel */
     bool hook, cached;                  /* hook: kernels are launched twice; cached: every dispatch has a handle */
 };
 
-/* The case of all calls of one of eptwin's kernels. kernel NULL: the kernel with the most calls. */
+/* The case of all calls that are, or may be, eptwin's kernel.  kernel NULL: of those told by name, that with the most
+ * calls. */
 struct profile_case profile_case_of(const struct profile *profile, const GArray *calls, const char *kernel);
 
 /* The calls of a profile in order (struct profile_call).  Three facts follow from their order.  A cached_notify belongs

@@ -11,17 +11,18 @@
 
 enum argument { ARGUMENT_NONE, ARGUMENT_RANKS, ARGUMENT_NODES, ARGUMENT_HIDDEN };
 
-/* What names of kernels say.  The first entry that fits a name counts. */
+/* What names of kernels say.  The first entry that fits a name counts.  A '?' before eptwin's kernel: other releases
+ * have the name, too. */
 static const struct known {
     const char *end; /* the end of the qualified name; with a '*' before it, it may stand anywhere in the name */
     const char *library, *kernel, *phase;
     enum argument says;
     int place; /* the index (from 0) of the template argument that has the fact `says` */
 } known[] = {
-    { "nccl_ep::internode_ll::dispatch", "NCCL EP", NULL, "dispatch", ARGUMENT_HIDDEN, 1 },
-    { "nccl_ep::internode_ll::combine", "NCCL EP", NULL, "combine", ARGUMENT_HIDDEN, 1 },
-    { "*nccl_ep_jit_ht_dispatch", "NCCL EP", NULL, "dispatch", ARGUMENT_NONE, 0 },
-    { "*nccl_ep_jit_ht_combine", "NCCL EP", NULL, "combine", ARGUMENT_NONE, 0 },
+    { "nccl_ep::internode_ll::dispatch", "NCCL EP", "?nccl-ll", "dispatch", ARGUMENT_HIDDEN, 1 },
+    { "nccl_ep::internode_ll::combine", "NCCL EP", "?nccl-ll", "combine", ARGUMENT_HIDDEN, 1 },
+    { "*nccl_ep_jit_ht_dispatch", "NCCL EP", "?nccl-ht", "dispatch", ARGUMENT_NONE, 0 },
+    { "*nccl_ep_jit_ht_combine", "NCCL EP", "?nccl-ht", "combine", ARGUMENT_NONE, 0 },
     { "internode_ll::dispatch", "DeepEP", "ll", "dispatch", ARGUMENT_HIDDEN, 1 },
     { "internode_ll::combine", "DeepEP", "ll", "combine", ARGUMENT_HIDDEN, 1 },
     { "internode_ll::clean_low_latency_buffer", "DeepEP", "ll", "clean", ARGUMENT_NONE, 0 },
@@ -41,8 +42,8 @@ static const struct known {
     { "::combine_impl", "DeepEP V2", "v2", "combine", ARGUMENT_NONE, 0 },
     { "::hybrid_combine_impl", "DeepEP V2", "v2", "combine", ARGUMENT_NONE, 0 },
     { "::combine_reduce_epilogue_impl", "DeepEP V2", "v2", "combine_reduce", ARGUMENT_NONE, 0 },
-    { "hybrid_ep::dispatch_kernel", "Hybrid-EP", NULL, "dispatch", ARGUMENT_NONE, 0 },
-    { "hybrid_ep::combine_kernel", "Hybrid-EP", NULL, "combine", ARGUMENT_NONE, 0 },
+    { "hybrid_ep::dispatch_kernel", "Hybrid-EP", "?hybrid-ep", "dispatch", ARGUMENT_NONE, 0 },
+    { "hybrid_ep::combine_kernel", "Hybrid-EP", "?hybrid-ep", "combine", ARGUMENT_NONE, 0 },
     { "*ncclDevKernel_SendRecv", "NCCL", NULL, "alltoall", ARGUMENT_NONE, 0 },
     { "*ncclDevKernel_AllReduce", "NCCL", NULL, "allreduce", ARGUMENT_NONE, 0 },
     { "*ncclDevKernel_AllGather", "NCCL", NULL, "allgather", ARGUMENT_NONE, 0 },
@@ -55,9 +56,11 @@ static const struct known {
     { "*ncclSymDevKernel_AllGather", "NCCL", NULL, "allgather", ARGUMENT_NONE, 0 },
     { "*ncclSymDevKernel", "NCCL", NULL, "collective", ARGUMENT_NONE, 0 },
     { "*ncclDevKernel", "NCCL", NULL, "collective", ARGUMENT_NONE, 0 },
-    { "*moeA2ADispatchKernel", "TensorRT-LLM", NULL, "dispatch", ARGUMENT_NONE, 0 },
-    { "*moeA2ACombineKernel", "TensorRT-LLM", NULL, "combine", ARGUMENT_NONE, 0 },
+    { "*moeA2ADispatchKernel", "TensorRT-LLM", "?one-sided", "dispatch", ARGUMENT_NONE, 0 },
+    { "*moeA2ACombineKernel", "TensorRT-LLM", "?one-sided", "combine", ARGUMENT_NONE, 0 },
     { "*moeAllToAllKernel", "TensorRT-LLM", NULL, "alltoall", ARGUMENT_NONE, 0 },
+    { "*EpDispatchIntraNodeKernel", "MORI", "?mori", "dispatch", ARGUMENT_NONE, 0 },
+    { "*EpCombineIntraNodeKernel", "MORI", "?mori", "combine", ARGUMENT_NONE, 0 },
     { "*EpDispatch", "MORI", NULL, "dispatch", ARGUMENT_NONE, 0 },
     { "*EpCombine", "MORI", NULL, "combine", ARGUMENT_NONE, 0 },
     { "*nvshmemi_", "NVSHMEM", NULL, "barrier", ARGUMENT_NONE, 0 },
@@ -118,7 +121,9 @@ struct profile_phase profile_phase_of(const char *name)
     for (size_t i = 0; i < G_N_ELEMENTS(known); i++) {
         const struct known *k = &known[i];
         if (!name_ends(qualified, k->end)) continue;
-        struct profile_phase phase = { .library = k->library, .kernel = k->kernel, .phase = k->phase };
+        struct profile_phase phase = { .library = k->library, .phase = k->phase };
+        if (k->kernel && *k->kernel == '?') phase.may = k->kernel + 1;
+        else phase.kernel = k->kernel;
         uint32_t says = k->says ? argument_number(arguments, k->place) : 0;
         /* the flags around the hidden size differ between versions, so the first argument that can be a hidden size is
          * taken */
@@ -134,6 +139,11 @@ struct profile_phase profile_phase_of(const char *name)
         return phase;
     }
     return (struct profile_phase){ 0 };
+}
+
+bool profile_phase_is(const struct profile_phase *is, const char *kernel)
+{
+    return kernel && (g_strcmp0(is->kernel, kernel) == 0 || g_strcmp0(is->may, kernel) == 0);
 }
 
 /* ---- what the order of calls tells ---- */
@@ -214,18 +224,26 @@ static const char *commonest(const GArray *calls)
     return count[best] ? kernels[best] : NULL;
 }
 
+/* Whether a thread block of the kernel's dispatch and combine is an SM that is given to it. */
+static bool blocks_are_sms(const char *kernel)
+{
+    static const char *const kernels[] = { "normal", "v2", "nccl-ht", "hybrid-ep", "mori", NULL };
+    return g_strv_contains(kernels, kernel);
+}
+
 struct profile_case profile_case_of(const struct profile *profile, const GArray *calls, const char *kernel)
 {
     struct profile_case c = { .kernel = kernel ? kernel : commonest(calls), .cached = true };
     for (guint i = 0; i < calls->len && c.kernel; i++) {
         const struct profile_call *call = &g_array_index(calls, struct profile_call, i);
         const struct profile_phase *is = &call->is;
-        if (g_strcmp0(is->kernel, c.kernel) != 0) continue;
+        if (!profile_phase_is(is, c.kernel)) continue;
+        c.calls++;
         if (is->ranks) c.ranks = is->ranks;
         if (is->nodes) c.nodes = is->nodes;
         if (is->hidden) c.hidden = is->hidden;
         const bool dispatch = strcmp(call->phase, "dispatch") == 0;
-        if (strcmp(c.kernel, "ll") != 0 && (dispatch || strcmp(call->phase, "combine") == 0))
+        if (blocks_are_sms(c.kernel) && (dispatch || strcmp(call->phase, "combine") == 0))
             c.sms = g_array_index(profile->kernels, struct profile_kernel, call->index).blocks;
         if (dispatch && !is->cached) c.cached = false;
         c.hook = c.hook || g_str_has_suffix(call->phase, "_recv");

@@ -10,7 +10,7 @@ grep -c 'Where the time of communication kernels went' page.html
 grep -c '"split_wire_us"' split.json
 
 # PyTorch on two GPUs: 12 all-to-alls by NCCL, of which rank 1 comes 0.4 ms late to each.
-"$EPTWIN" explain-trace $files/torch_late.rank[01].json.gz --cluster h200 --num-ranks 2 --kernel alltoallv --size 32MiB |
+"$EPTWIN" explain-trace $files/torch_late.rank[01].json.gz --cluster h200 --num-ranks 2 |
     grep -v '^layer'
 
 refused() { "$EPTWIN" "$@"; echo "exit $?"; }
@@ -26,7 +26,7 @@ refused diagnose $files/train_ep64.json.gz --cluster h800-cx7
 refused explain-trace 'rank*.json.gz' --cluster h100-cx7 # a pattern that fits no file
 
 # How many ranks there are is the user's to say, whatever was recorded.
-late="$files/torch_late.rank0.json.gz $files/torch_late.rank1.json.gz --cluster h200 --kernel alltoallv --size 32MiB"
+late="$files/torch_late.rank0.json.gz $files/torch_late.rank1.json.gz --cluster h200"
 "$EPTWIN" explain-trace $late --num-ranks 4 | sed -n 1,2p
 refused explain-trace $late --num-ranks 1
 echo '# one call'
@@ -36,6 +36,28 @@ cat >one.json <<'END'
  "ts": 100, "dur": 63, "args": {"device": 0, "stream": 7}}]}
 END
 "$EPTWIN" explain-trace one.json --cluster h800-cx7 --num-tokens 128 | head -1
+
+# A serving profile with two families: a prediction of one is not held against the other.  Another library's kernel is
+# predicted where --kernel says which it is.
+calls() {
+    python3 -c '
+import json, sys
+events, at = [], 100
+for name in sys.argv[1:] * 5:
+    name, us = name.split("@")
+    events.append({"ph": "X", "cat": "kernel", "name": name, "ts": at, "dur": float(us), "pid": 0, "tid": 7,
+                   "args": {"device": 0, "stream": 7, "grid": [16, 1, 1]}})
+    at += float(us)
+json.dump({"distributedInfo": {"rank": 0, "world_size": 8}, "traceEvents": events}, sys.stdout)' "$@"
+}
+calls 'deep_ep::intranode::dispatch<8, 768>@900' 'deep_ep::internode_ll::dispatch<true, 7168>@40' >two.json
+"$EPTWIN" explain-trace two.json --cluster h100 --num-tokens 64 | sed -n '/^all/,$p'
+"$EPTWIN" explain-trace two.json --cluster h100 --num-tokens 4096 --kernel normal | sed -n '/^layer [01]/p; /^all/,$p'
+refused explain-trace two.json --cluster h100 --kernel v2
+refused explain-trace $late --kernel alltoallv
+calls nccl_ep_jit_ht_dispatch_1@60 nccl_ep_jit_ht_combine_1@40 >nccl.json
+"$EPTWIN" explain-trace nccl.json --cluster h100 --num-tokens 64 | sed -n '/^all/,$p'
+"$EPTWIN" explain-trace nccl.json --cluster h100 --num-tokens 64 --kernel nccl-ht | sed -n '/^dispatch/p; /^all/,$p'
 
 # A profile of another GPU than the cluster's; what names the GPU cannot move the cursor.
 "$EPTWIN" explain-trace $late --cluster h20-cx7 2>&1 | head -1
