@@ -23,7 +23,6 @@ bool case_masking_fill(const struct case_options *c, struct moe_options *o, GErr
 /* Whether the kernel is NCCL's rings or trees. */
 bool case_by_nccl(const struct case_options *c);
 
-extern const struct case_family case_family_moe;  /* defined in case_kernel.c */
-extern const struct case_family case_family_coll; /* defined in case_coll.c */
+extern const struct case_family case_family_coll; /* case_coll.c */
 
 #endif

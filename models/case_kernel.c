@@ -75,7 +75,7 @@ static const char *moe_rate_metric(const struct case_options *c)
     return intranode ? "logical_nvl_gbs" : "logical_rdma_gbs";
 }
 
-const struct case_family case_family_moe = {
+static const struct case_family case_family_moe = {
     .load = moe_load,
     .load_same = case_routing_same,
     .load_digest = moe_load_digest,

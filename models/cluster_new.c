@@ -151,8 +151,7 @@ static bool plan_make(struct plan *p, GError **error)
 
 /* ---- the text ---- */
 
-static void line(GString *out, const char *comment, const char *format, ...) G_GNUC_PRINTF(3, 4);
-static void line(GString *out, const char *comment, const char *format, ...)
+G_GNUC_PRINTF(3, 4) static void line(GString *out, const char *comment, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);

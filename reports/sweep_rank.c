@@ -11,7 +11,8 @@ bool sweep_name_is_launch(const char *name)
     return strcmp(name, "num-sms") == 0 || g_str_has_suffix(name, "-chunk") || g_str_has_suffix(name, "-buffer");
 }
 
-bool *sweep_names_work(const struct sweep_results *results)
+/* For each swept name, whether it describes the work.  Freed by the caller. */
+static bool *names_work(const struct sweep_results *results)
 {
     static const char work_line[] = "# " RECORD_WORK_KEYS ": ";
     bool *of = g_new0(bool, results->names + 1);
@@ -27,7 +28,7 @@ bool *sweep_names_work(const struct sweep_results *results)
 
 char *sweep_names_text(const struct sweep_results *results, bool work)
 {
-    g_autofree bool *of = sweep_names_work(results);
+    g_autofree bool *of = names_work(results);
     GString *text = g_string_new(NULL);
     for (uint32_t i = 0; i < results->names; i++)
         if (of[i] == work) g_string_append_printf(text, "%s%s", text->len ? ", " : "", results->column[1 + i]);
@@ -98,7 +99,7 @@ gint sweep_number_order(gconstpointer a, gconstpointer b)
 
 GArray *sweep_rank_shown(const struct sweep_results *results, const GArray *ranked)
 {
-    g_autofree bool *work = sweep_names_work(results);
+    g_autofree bool *work = names_work(results);
     g_autoptr(GHashTable) seen = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     bool any_work = false, any_setting = false;
     for (uint32_t i = 0; i < results->names; i++) *(work[i] ? &any_work : &any_setting) = true;

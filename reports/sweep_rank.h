@@ -30,10 +30,8 @@ gint sweep_number_order(gconstpointer a, gconstpointer b);
 
 /* Whether a swept name is a setting of a launch (SMs, chunks, buffers). */
 bool sweep_name_is_launch(const char *name);
-/* For each swept name, whether it describes the work (tokens, routing), as the file says.  Freed by the caller. */
-bool *sweep_names_work(const struct sweep_results *results);
-/* The swept names that describe work, or those that do not: "num-ranks, num-tokens".  "": there are none.  Freed by the
- * caller. */
+/* The swept names that describe work (tokens, routing), as the file says, or those that do not: "num-ranks,
+ * num-tokens".  "": there are none.  Freed by the caller. */
 char *sweep_names_text(const struct sweep_results *results, bool work);
 /* The row's values of some names, "num-tokens 64, dtype fp8".  Freed by the caller. */
 char *sweep_values_text(const struct sweep_results *results, char *const *row, const bool *of);

@@ -122,12 +122,10 @@ static void help_print_and_end(const struct command_line *line, bool all)
 
 /* ---- errors ---- */
 
-/* Returns the part of message between `before` and `after`, or NULL if the message does not have that form. */
-static char *text_between(const char *message, const char *before, const char *after)
+/* The option that a message names behind `before`; NULL: the message does not begin so. */
+static const char *option_behind(const char *message, const char *before)
 {
-    if (!g_str_has_prefix(message, before)) return NULL;
-    const char *start = message + strlen(before), *end = *after ? g_strrstr(start, after) : start + strlen(start);
-    return end ? g_strndup(start, (gsize)(end - start)) : NULL;
+    return g_str_has_prefix(message, before) ? message + strlen(before) : NULL;
 }
 
 static char *unknown_text(const struct command_line *line, const char *option)
@@ -151,10 +149,10 @@ static void error_put(const struct command_line *line, GError *glib, GError **er
 {
     g_autofree char *text = NULL;
     if (g_error_matches(glib, G_OPTION_ERROR, G_OPTION_ERROR_UNKNOWN_OPTION)) {
-        g_autofree char *option = text_between(glib->message, "Unknown option ", "");
+        const char *option = option_behind(glib->message, "Unknown option ");
         if (option) text = unknown_text(line, option);
     } else if (glib->domain == G_OPTION_ERROR) {
-        g_autofree char *option = text_between(glib->message, "Missing argument for ", "");
+        const char *option = option_behind(glib->message, "Missing argument for ");
         if (option) text = g_strdup_printf("%s: expected a value, found none", option);
     }
     if (!text && glib->domain != G_OPTION_ERROR) {

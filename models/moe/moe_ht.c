@@ -32,14 +32,14 @@ const char *ht_refuse(const struct moe_options *o, char *text, size_t text_size)
 
 /* Fills in the offsets of a slot's parts, which follow one another, and its bytes.  Internode slots are padded to
  * multiples of 16 bytes. */
-static void slot_finish(struct ht_slot *slot, uint32_t meta_bytes, uint32_t weight_bytes, bool payload, uint32_t align)
+static void slot_finish(struct ht_slot *slot, uint32_t meta_bytes, bool payload, uint32_t align)
 {
     slot->scale = slot->row_bytes;
     slot->meta_bytes = meta_bytes;
     slot->meta = slot->scale + slot->scale_bytes;
     slot->index = slot->meta + meta_bytes;
     slot->weight = slot->index + slot->topk * slot->index_bytes;
-    slot->bytes = (uint32_t)moe_align(slot->weight + slot->topk * weight_bytes, align);
+    slot->bytes = (uint32_t)moe_align(slot->weight + slot->topk * sizeof(float), align);
     slot->stored = payload ? slot->bytes : 0;
 }
 
@@ -50,19 +50,19 @@ void ht_slot_dispatch(const struct moe_options *o, bool payload, bool internode,
                               .topk = o->cached ? 0 : o->topk,
                               .scale_bytes = fp8 ? o->hidden / 128 * (o->ue8m0 ? 1 : 4) : 0,
                               .index_bytes = internode ? 4 : 8 };
-    slot_finish(slot, internode ? 8 : 4, 4, payload, internode ? 16 : 1);
+    slot_finish(slot, internode ? 8 : 4, payload, internode ? 16 : 1);
 }
 
 void ht_slot_combine(const struct moe_options *o, bool payload, bool internode, struct ht_slot *slot)
 {
     *slot = (struct ht_slot){ .row_bytes = 2 * o->hidden, .topk = o->weights ? o->topk : 0 };
-    slot_finish(slot, internode ? 8 : 4, 4, payload, internode ? 16 : 1);
+    slot_finish(slot, internode ? 8 : 4, payload, internode ? 16 : 1);
 }
 
 void ht_slots_plain(const struct moe_options *o, bool payload, struct ht_slot *dispatch, struct ht_slot *combine)
 {
     ht_slot_dispatch(o, payload, true, dispatch);
-    slot_finish(dispatch, 0, 4, payload, 1);
+    slot_finish(dispatch, 0, payload, 1);
     ht_slot_combine(o, payload, true, combine);
     combine->meta_bytes = 0;
     combine->bytes = combine->row_bytes;
@@ -493,13 +493,11 @@ void ht_look_once(struct fabric_worker *w, const struct ht_look *look)
     if (look->host) look_charge(w, look, 1, false);
 }
 
-struct ht_barrier ht_barrier_node(const struct ht_geometry *g, uint32_t word)
+struct ht_barrier ht_barrier_node(const struct ht_geometry *g)
 {
-    return (struct ht_barrier){ .word = word,
-                                .first = (uint16_t)(g->node * g->local),
-                                .stride = 1,
-                                .count = (uint16_t)g->local,
-                                .number = (uint16_t)g->self };
+    return (struct ht_barrier){
+        .first = (uint16_t)(g->node * g->local), .stride = 1, .count = (uint16_t)g->local, .number = (uint16_t)g->self
+    };
 }
 
 struct ht_barrier ht_barrier_rail(const struct ht_geometry *g, uint32_t word)

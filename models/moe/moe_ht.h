@@ -253,7 +253,7 @@ struct ht_barrier {
     uint32_t round;
 };
 /* The barrier of the rank's node, and that of its rail: the ranks that have its number within their nodes. */
-struct ht_barrier ht_barrier_node(const struct ht_geometry *g, uint32_t word);
+struct ht_barrier ht_barrier_node(const struct ht_geometry *g);
 struct ht_barrier ht_barrier_rail(const struct ht_geometry *g, uint32_t word);
 void ht_barrier_begin(struct ht_barrier *b);
 /* Takes part in the barrier.  True once all ranks have come; until then call it again.  It sends nothing twice. */

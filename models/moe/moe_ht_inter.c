@@ -430,7 +430,7 @@ static void notify_launch(struct inter_rank *r, enum ht_phase phase)
     r->notify = (struct inter_notify){
         .rank = r,
         .program = phase == HT_NOTIFY ? notify_program : cached_notify_program,
-        .nvl = ht_barrier_node(g, 0),
+        .nvl = ht_barrier_node(g),
         .rdma = ht_barrier_rail(g, g->local),
     };
     ht_barrier_begin(&r->notify.rdma);

@@ -173,7 +173,7 @@ static void notify_launch(struct intra_rank *r, enum ht_phase phase)
         .rank = r,
         .program = phase == HT_NOTIFY ? notify_program : cached_notify_program,
         .phase = phase,
-        .barrier = ht_barrier_node(g, 0),
+        .barrier = ht_barrier_node(g),
     };
     ht_barrier_begin(&r->notify.barrier);
     const uint32_t warps =

@@ -419,7 +419,7 @@ static void kernel_launch(struct mega_rank *r)
     r->rings = grown[1];
     grown[0] += 2;
     grown[1] += 2ull * sms;
-    r->gate = (struct mega_gate){ .rank = r, .barrier = ht_barrier_node(g, 0) };
+    r->gate = (struct mega_gate){ .rank = r, .barrier = ht_barrier_node(g) };
     ht_kernel_add(&r->ht, &r->gate.worker, &gate_role, 0, MEGA_DISPATCH_WARPS);
     fabric_watch(&r->gate.worker, 0, g->ranks, 0);
     fabric_watch(&r->gate.worker, mega_word_gate(r), 1, 0);

@@ -169,7 +169,7 @@ void v2_gate_launch(struct v2_rank *r, enum v2_word kind, uint32_t from_count)
         .rank = r,
         .kind = kind,
         .from_count = from_count,
-        .nvl = ht_barrier_node(g, 0),
+        .nvl = ht_barrier_node(g),
         .rdma = ht_barrier_rail(g, g->local),
     };
     r->gate.nvl.round = nvl_round;

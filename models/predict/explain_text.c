@@ -157,12 +157,14 @@ static uint32_t part_worst(const struct explain *e, enum explain_part part, doub
     return most;
 }
 
-static void rank_say(const struct explain *e, enum explain_part part, const char *text, GString *out)
+/* Ends a sentence by the rank on which the part takes longest, if it stands out. */
+static void rank_say(const struct explain *e, enum explain_part part, GString *out)
 {
     double worst, middle;
     const uint32_t r = part_worst(e, part, &worst, &middle);
     if (e->ranks->len > 1 && worst > 2 * middle)
-        g_string_append_printf(out, text, g_array_index(e->ranks, struct explain_rank, r).rank);
+        g_string_append_printf(out, " Most on rank %d.", g_array_index(e->ranks, struct explain_rank, r).rank);
+    g_string_append_c(out, '\n');
 }
 
 /* Kernels of one name for the reader whose wire is not predicted, and their time. */
@@ -241,14 +243,12 @@ static void sentences_append(const struct explain *e, const double us[EXPLAIN_PA
     if (us[EXPLAIN_IMBALANCE] > least) {
         g_string_append_printf(out, "Imbalance, %.0f %%: the routing gives some ranks more than others.",
                                us[EXPLAIN_IMBALANCE] / all * 100);
-        rank_say(e, EXPLAIN_IMBALANCE, " Most on rank %d.", out);
-        g_string_append_c(out, '\n');
+        rank_say(e, EXPLAIN_IMBALANCE, out);
     }
     if (us[EXPLAIN_LAUNCH] > least) {
         g_string_append_printf(out, "Launch, %.0f %%: the GPU was idle before kernels that the host launched late.",
                                us[EXPLAIN_LAUNCH] / all * 100);
-        rank_say(e, EXPLAIN_LAUNCH, " Most on rank %d.", out);
-        g_string_append_c(out, '\n');
+        rank_say(e, EXPLAIN_LAUNCH, out);
     }
     if (us[EXPLAIN_UNKNOWN] <= least) return;
     double worst, middle;

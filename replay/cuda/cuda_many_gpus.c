@@ -386,7 +386,7 @@ static bool flag_keep(struct cuda_bench *b, const char *kernel, uint32_t blocks,
 {
     struct cuda_run run[2];
     struct cuda_outcome o[2];
-    cuda_flag_runs(b, kernel, 0, 1, blocks, threads, bytes, b->quick ? 32 : 128, run);
+    cuda_flag_runs(b, kernel, blocks, threads, bytes, b->quick ? 32 : 128, run);
     if (!cuda_bench_words_clear(b, error) || !cuda_bench_run(b, run, 2, o, error)) return false;
     cuda_bench_keep(b, "time_ns", "ns", bytes, turn_ns(b, &run[0], &o[0]), "%s pairs=%u warps=%u at=peer", kernel,
                     blocks, (threads + 31) / 32);
@@ -409,11 +409,11 @@ static bool flags(struct cuda_bench *b, GError **error)
 
 static bool peer_waits(struct cuda_bench *b, GError **error)
 {
-    return cuda_alone_to(b, 0, 1, "peer", error) && cuda_chase_to(b, 0, 1, "peer", error);
+    return cuda_alone_to(b, 1, error) && cuda_chase_to(b, 1, error);
 }
 
-static bool peer_ends(struct cuda_bench *b, GError **error) { return cuda_after_to(b, 0, 1, "peer", error); }
-static bool peer_additions(struct cuda_bench *b, GError **error) { return cuda_adding_to(b, 0, 1, "peer", error); }
+static bool peer_ends(struct cuda_bench *b, GError **error) { return cuda_after_to(b, 1, error); }
+static bool peer_additions(struct cuda_bench *b, GError **error) { return cuda_adding_to(b, 1, error); }
 
 static bool fresh_from_peer(struct cuda_bench *b, GError **error)
 {
@@ -477,7 +477,7 @@ static bool loaded(struct cuda_bench *b, GError **error)
             }, own = chase;
             if (cuda_quick_skips(b, s, G_N_ELEMENTS(sms)) || sms[s] * (b->gpu_count - 1) > b->sms - 2) continue;
             own.args.source = b->gpu[0].zeros;
-            cuda_flag_runs(b, "flag_release_sys", 0, 1, 1, 32, 0, TURNS, flag);
+            cuda_flag_runs(b, "flag_release_sys", 1, 32, 0, TURNS, flag);
             if (!loaded_keep(b, flag, 2, 2 * TURNS, "flag_release_sys at=peer", sms[s], &movers[m], error) ||
                 !loaded_keep(b, &chase, 1, ROUNDS, "chase_sys at=peer", sms[s], &movers[m], error) ||
                 !loaded_keep(b, &own, 1, ROUNDS, "chase_sys at=own", sms[s], &movers[m], error))

@@ -153,11 +153,13 @@ static const char *const alone_kernels[] = {
     "alone_store_fence_sys",
 };
 
-static bool alone_keep(struct cuda_bench *b, const char *kernel, uint32_t gpu, uint64_t word, const char *place,
-                       GError **error)
+/* The name, in the rows' phases, of the memory of a GPU that GPU 0 waits for. */
+static const char *place_of(uint32_t peer) { return peer ? "peer" : "own"; }
+
+static bool alone_keep(struct cuda_bench *b, const char *kernel, uint64_t word, const char *place, GError **error)
 {
     struct cuda_run run = {
-        .kernel = kernel, .gpu = gpu, .blocks = 1, .threads = 1, .args = { .own = word, .rows = b->quick ? 128 : 512 }
+        .kernel = kernel, .blocks = 1, .threads = 1, .args = { .own = word, .rows = b->quick ? 128 : 512 }
     };
     struct cuda_outcome o;
     if (!cuda_bench_words_clear(b, error)) return false;
@@ -166,10 +168,10 @@ static bool alone_keep(struct cuda_bench *b, const char *kernel, uint32_t gpu, u
     return true;
 }
 
-bool cuda_alone_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char *place, GError **error)
+bool cuda_alone_to(struct cuda_bench *b, uint32_t peer, GError **error)
 {
     for (EACH(k, alone_kernels))
-        if (!alone_keep(b, alone_kernels[k], gpu, cuda_words(b, peer), place, error)) return false;
+        if (!alone_keep(b, alone_kernels[k], cuda_words(b, peer), place_of(peer), error)) return false;
     return true;
 }
 
@@ -179,7 +181,7 @@ static bool alone_at_host(struct cuda_bench *b, GError **error)
     static const char *const kernels[] = { "alone_ld_acquire_sys", "alone_st_relaxed_sys", "alone_st_release_sys",
                                            "alone_store_fence_sys" };
     for (EACH(k, kernels))
-        if (!alone_keep(b, kernels[k], 0, b->gpu[0].host_words, "host", error)) return false;
+        if (!alone_keep(b, kernels[k], b->gpu[0].host_words, "host", error)) return false;
     return true;
 }
 
@@ -190,19 +192,17 @@ bool cuda_alone_pass(struct cuda_bench *b, GError **error)
         "alone_fence_gpu", "alone_fence_sys", "alone_clock",       "alone_globaltimer"
     };
     for (EACH(k, within))
-        if (!alone_keep(b, within[k], 0, cuda_words(b, 0), "sm", error)) return false;
-    return cuda_alone_to(b, 0, 0, "own", error) && alone_at_host(b, error);
+        if (!alone_keep(b, within[k], cuda_words(b, 0), "sm", error)) return false;
+    return cuda_alone_to(b, 0, error) && alone_at_host(b, error);
 }
 
 /* Measures dependent loads among 2^bits places, which are 128 bytes apart. */
-static bool chase_keep(struct cuda_bench *b, const char *kernel, uint32_t gpu, uint64_t zeros, uint32_t bits,
-                       const char *place, GError **error)
+static bool chase_keep(struct cuda_bench *b, const char *kernel, uint32_t peer, uint32_t bits, GError **error)
 {
     struct cuda_run run = { .kernel = kernel,
-                            .gpu = gpu,
                             .blocks = 1,
                             .threads = 1,
-                            .args = { .source = zeros,
+                            .args = { .source = b->gpu[peer].zeros,
                                       .rows = b->quick ? 256 : 1024,
                                       .team = 32 - bits,
                                       .source_stride = 128,
@@ -211,16 +211,16 @@ static bool chase_keep(struct cuda_bench *b, const char *kernel, uint32_t gpu, u
     /* If all places fit into L2, a first run brings them into L2.  Otherwise each run reads other places. */
     const bool again = bits <= 20;
     if ((again && !cuda_bench_run(b, &run, 1, &o, error)) || !cuda_bench_run(b, &run, 1, &o, error)) return false;
-    cuda_bench_keep(b, "time_ns", "ns", 0, per_row_ns(b, &o), "%s at=%s kib=%u", kernel, place, 1u << (bits - 3));
+    cuda_bench_keep(b, "time_ns", "ns", 0, per_row_ns(b, &o), "%s at=%s kib=%u", kernel, place_of(peer),
+                    1u << (bits - 3));
     return true;
 }
 
 /* Measures loads of places that are 2 MiB apart, each in another page.  A kernel reads 16 of them, most for the first
  * time.  So the time is that of the load and of the search for the page. */
-static bool pages_keep(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char *place, GError **error)
+static bool pages_keep(struct cuda_bench *b, uint32_t peer, GError **error)
 {
     struct cuda_run run = { .kernel = "chase_sys",
-                            .gpu = gpu,
                             .blocks = 1,
                             .threads = 1,
                             .args = { .source = b->gpu[peer].zeros,
@@ -231,18 +231,18 @@ static bool pages_keep(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const 
     struct cuda_outcome o;
     run.args.source += rng_next(&b->rng) % (1 << 20) / 128 * 128;
     if (!cuda_bench_run(b, &run, 1, &o, error)) return false;
-    cuda_bench_keep(b, "time_ns", "ns", 0, per_row_ns(b, &o), "chase_sys at=%s pages", place);
+    cuda_bench_keep(b, "time_ns", "ns", 0, per_row_ns(b, &o), "chase_sys at=%s pages", place_of(peer));
     return true;
 }
 
-bool cuda_chase_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char *place, GError **error)
+bool cuda_chase_to(struct cuda_bench *b, uint32_t peer, GError **error)
 {
     static const uint32_t bits[] = { 13, 16, 18, 20, 21, 22, 23, 24 };
     static const char *const kernels[] = { "chase_sys", "chase_gpu", "chase_nc" };
     for (EACH(k, kernels))
         for (EACH(i, bits))
-            if (!chase_keep(b, kernels[k], gpu, b->gpu[peer].zeros, bits[i], place, error)) return false;
-    return pages_keep(b, gpu, peer, place, error);
+            if (!chase_keep(b, kernels[k], peer, bits[i], error)) return false;
+    return pages_keep(b, peer, error);
 }
 
 /* Measures dependent loads of lines that GPU `writer` has just written.  Most of the lines are loaded only once. */
@@ -260,17 +260,16 @@ bool cuda_chase_fresh(struct cuda_bench *b, uint32_t writer, const char *place, 
     return true;
 }
 
-bool cuda_chase_pass(struct cuda_bench *b, GError **error) { return cuda_chase_to(b, 0, 0, "own", error); }
+bool cuda_chase_pass(struct cuda_bench *b, GError **error) { return cuda_chase_to(b, 0, error); }
 
 /* ---- ends of stores ---- */
 
-static bool after_keep(struct cuda_bench *b, const char *kernel, uint32_t gpu, uint32_t peer, uint32_t sms,
-                       uint32_t warps, bool every, uint32_t bytes, const char *place, GError **error)
+static bool after_keep(struct cuda_bench *b, const char *kernel, uint32_t peer, uint32_t sms, uint32_t warps,
+                       bool every, uint32_t bytes, GError **error)
 {
     const uint64_t peer_words = cuda_words(b, peer);
     struct cuda_run run = {
         .kernel = kernel,
-        .gpu = gpu,
         .blocks = sms,
         .threads = 32 * warps,
         .target_count = 1,
@@ -289,11 +288,11 @@ static bool after_keep(struct cuda_bench *b, const char *kernel, uint32_t gpu, u
      * cycles. */
     const double ns = o.cycles * o.warps / b->cycles_per_ns / run.args.rows / (every ? o.warps : sms);
     cuda_bench_keep(b, "time_ns", "ns", bytes, ns, "%s sms=%u warps=%u by=%s at=%s", kernel, sms, warps,
-                    every ? "warp" : "block", place);
+                    every ? "warp" : "block", place_of(peer));
     return true;
 }
 
-bool cuda_after_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char *place, GError **error)
+bool cuda_after_to(struct cuda_bench *b, uint32_t peer, GError **error)
 {
     static const char *const kernels[] = { "after_nothing",          "after_fence_cta",       "after_fence_gpu",
                                            "after_fence_sys",        "after_st_release_gpu",  "after_st_release_sys",
@@ -307,30 +306,28 @@ bool cuda_after_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char
                     for (uint32_t every = 0; every < 2; every++) {
                         if (cuda_quick_skips(b, i, G_N_ELEMENTS(bytes)) || (every && warps[w] == 1)) continue;
                         if (sms[s] > 1 && (warps[w] == 8 || i == 1 || (!every && warps[w] > 1))) continue;
-                        if (!after_keep(b, kernels[k], gpu, peer, sms[s], warps[w], every, bytes[i], place, error))
-                            return false;
+                        if (!after_keep(b, kernels[k], peer, sms[s], warps[w], every, bytes[i], error)) return false;
                     }
     return true;
 }
 
-bool cuda_after_pass(struct cuda_bench *b, GError **error) { return cuda_after_to(b, 0, 0, "own", error); }
+bool cuda_after_pass(struct cuda_bench *b, GError **error) { return cuda_after_to(b, 0, error); }
 
 /* ---- flags ---- */
 
-void cuda_flag_runs(struct cuda_bench *b, const char *kernel, uint32_t first, uint32_t second, uint32_t blocks,
-                    uint32_t threads, uint32_t bytes, uint32_t rounds, struct cuda_run run[2])
+void cuda_flag_runs(struct cuda_bench *b, const char *kernel, uint32_t blocks, uint32_t threads, uint32_t bytes,
+                    uint32_t rounds, struct cuda_run run[2])
 {
-    const uint32_t gpu[2] = { first, second };
     for (uint32_t i = 0; i < 2; i++)
         run[i] = (struct cuda_run){
             .kernel = kernel,
-            .gpu = gpu[i],
+            .gpu = i,
             .blocks = blocks,
             .threads = threads,
             .target_count = 1,
-            .target = { b->gpu[gpu[!i]].target + CUDA_TARGET_BYTES / 2 },
-            .args = { .own = cuda_words(b, gpu[i]),
-                      .peer = cuda_words(b, gpu[!i]),
+            .target = { b->gpu[!i].target + CUDA_TARGET_BYTES / 2 },
+            .args = { .own = cuda_words(b, i),
+                      .peer = cuda_words(b, !i),
                       .rows = rounds,
                       .row_bytes = bytes,
                       .index = i },
@@ -384,12 +381,11 @@ static const struct {
     { "lines", 128, 0xfff },
 };
 
-static bool adding_keep(struct cuda_bench *b, const char *kernel, uint32_t gpu, uint32_t peer, uint32_t sms,
-                        uint32_t warps, uint32_t spread, const char *place, GError **error)
+static bool adding_keep(struct cuda_bench *b, const char *kernel, uint32_t peer, uint32_t sms, uint32_t warps,
+                        uint32_t spread, GError **error)
 {
     struct cuda_run run = {
         .kernel = kernel,
-        .gpu = gpu,
         .blocks = sms,
         .threads = 32 * warps,
         .args = { .own = cuda_words(b, peer),
@@ -401,11 +397,11 @@ static bool adding_keep(struct cuda_bench *b, const char *kernel, uint32_t gpu, 
     struct cuda_outcome o;
     if (!cuda_bench_run(b, &run, 1, &o, error)) return false;
     cuda_bench_keep(b, "rate_gops", "Gop/s", 0, 32 * o.rows_per_ns, "%s to=%s sms=%u warps=%u at=%s", kernel,
-                    spreads[spread].name, sms, warps, place);
+                    spreads[spread].name, sms, warps, place_of(peer));
     return true;
 }
 
-bool cuda_adding_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char *place, GError **error)
+bool cuda_adding_to(struct cuda_bench *b, uint32_t peer, GError **error)
 {
     static const char *const kernels[] = { "red_gpu",          "red_sys",          "atom_gpu",   "atom_sys",
                                            "atom_release_gpu", "atom_release_sys", "store_words" };
@@ -416,13 +412,12 @@ bool cuda_adding_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const cha
         for (EACH(s, spreads))
             for (EACH(c, crowds)) {
                 if (cuda_quick_skips(b, c, G_N_ELEMENTS(crowds))) continue;
-                if (!adding_keep(b, kernels[k], gpu, peer, crowds[c].sms, crowds[c].warps, s, place, error))
-                    return false;
+                if (!adding_keep(b, kernels[k], peer, crowds[c].sms, crowds[c].warps, s, error)) return false;
             }
     return true;
 }
 
-bool cuda_adding_pass(struct cuda_bench *b, GError **error) { return cuda_adding_to(b, 0, 0, "own", error); }
+bool cuda_adding_pass(struct cuda_bench *b, GError **error) { return cuda_adding_to(b, 0, error); }
 
 /* ---- barriers ---- */
 

@@ -14,22 +14,21 @@ bool cuda_flag_pass(struct cuda_bench *b, GError **error);
 bool cuda_adding_pass(struct cuda_bench *b, GError **error);
 bool cuda_barrier_pass(struct cuda_bench *b, GError **error);
 
-/* These functions measure how long GPU `gpu` waits for the memory of GPU `peer`, which may be itself.  `place` names
- * this memory in the rows' phases. */
-bool cuda_alone_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char *place, GError **error);
-bool cuda_chase_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char *place, GError **error);
-bool cuda_after_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char *place, GError **error);
-bool cuda_adding_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char *place, GError **error);
+/* These functions measure how long GPU 0 waits for the memory of GPU `peer`, which may be itself. */
+bool cuda_alone_to(struct cuda_bench *b, uint32_t peer, GError **error);
+bool cuda_chase_to(struct cuda_bench *b, uint32_t peer, GError **error);
+bool cuda_after_to(struct cuda_bench *b, uint32_t peer, GError **error);
+bool cuda_adding_to(struct cuda_bench *b, uint32_t peer, GError **error);
 
 /* Both measure GPU 0's reads of its own memory that GPU `writer` has just written.  The first reads rows, and then
  * calls the second, which reads single lines. */
 bool cuda_fresh_from(struct cuda_bench *b, uint32_t writer, const char *place, GError **error);
 bool cuda_chase_fresh(struct cuda_bench *b, uint32_t writer, const char *place, GError **error);
 
-/* Makes the two runs in which a flag goes to and fro between two GPUs.  The caller may run other work at the same
- * time. */
-void cuda_flag_runs(struct cuda_bench *b, const char *kernel, uint32_t first, uint32_t second, uint32_t blocks,
-                    uint32_t threads, uint32_t bytes, uint32_t rounds, struct cuda_run run[2]);
+/* Makes the two runs in which a flag goes to and fro between the first two GPUs.  The caller may run other work at the
+ * same time. */
+void cuda_flag_runs(struct cuda_bench *b, const char *kernel, uint32_t blocks, uint32_t threads, uint32_t bytes,
+                    uint32_t rounds, struct cuda_run run[2]);
 
 bool cuda_host_pass(struct cuda_bench *b, GError **error);
 /* Measures copies to the second GPU's memory, and a flag that goes to and fro between streams of two GPUs. */

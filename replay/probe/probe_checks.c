@@ -14,9 +14,7 @@ struct list {
     struct probe_source *source;
 };
 
-static void add(const struct list *l, const char *topic, const char *name, enum probe_known met, const char *remedy,
-                const char *format, ...) G_GNUC_PRINTF(6, 7);
-
+G_GNUC_PRINTF(6, 7)
 static void add(const struct list *l, const char *topic, const char *name, enum probe_known met, const char *remedy,
                 const char *format, ...)
 {

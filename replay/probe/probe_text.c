@@ -15,9 +15,7 @@ struct sheet {
     GPtrArray *cell;
 };
 
-static void sheet_cell(struct sheet *sheet, const char *format, ...) G_GNUC_PRINTF(2, 3);
-
-static void sheet_cell(struct sheet *sheet, const char *format, ...)
+G_GNUC_PRINTF(2, 3) static void sheet_cell(struct sheet *sheet, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);

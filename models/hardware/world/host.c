@@ -290,10 +290,10 @@ static struct work_rates rates_of(const struct cluster_work *work)
  * bytes scale by one factor, which stays constant beyond the largest loop.  Without a measured loop the rates stay as
  * they are. */
 static struct work_rates loop_rates(const struct world *w, struct work_rates rates, const struct cluster_curve *loop,
-                                    double rows, uint64_t size_bytes)
+                                    uint64_t size_bytes)
 {
     const uint64_t touched_bytes = w->options.needs.touched_bytes;
-    const double line_ps = rows * (double)rates.row_ps + (double)rate_time(rates.warp, size_bytes);
+    const double line_ps = (double)rates.row_ps + (double)rate_time(rates.warp, size_bytes);
     if (!loop->count || !touched_bytes || line_ps <= 0) return rates;
     const uint64_t most_bytes = (uint64_t)loop->size_bytes[loop->count - 1];
     const uint64_t at_bytes = touched_bytes < most_bytes ? touched_bytes : most_bytes;
@@ -306,11 +306,11 @@ static void loop_init(struct world *w)
 {
     const struct cluster_host *c = &w->cluster->host;
     const uint64_t row_bytes = CLUSTER_REDUCE_ROW_BYTES, summed_bytes = CLUSTER_LOOP_TOPK * row_bytes;
-    w->message = loop_rates(w, w->store, &c->loop.message, 1, CLUSTER_LOOP_MESSAGE_BYTES);
-    w->store = loop_rates(w, w->store, &c->loop.store, 1, row_bytes);
-    w->copy = loop_rates(w, w->copy, &c->loop.copy, 1, CLUSTER_LOOP_MESSAGE_BYTES);
-    w->cast = loop_rates(w, w->cast, &c->loop.cast, 1, row_bytes);
-    w->reduce = loop_rates(w, w->reduce, &c->loop.reduce, 1, summed_bytes);
+    w->message = loop_rates(w, w->store, &c->loop.message, CLUSTER_LOOP_MESSAGE_BYTES);
+    w->store = loop_rates(w, w->store, &c->loop.store, row_bytes);
+    w->copy = loop_rates(w, w->copy, &c->loop.copy, CLUSTER_LOOP_MESSAGE_BYTES);
+    w->cast = loop_rates(w, w->cast, &c->loop.cast, row_bytes);
+    w->reduce = loop_rates(w, w->reduce, &c->loop.reduce, summed_bytes);
 }
 
 static void host_init(struct world *w)
