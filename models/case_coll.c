@@ -296,6 +296,7 @@ static void nccl_find(const struct case_options *c, const struct cluster *cluste
     nccl->channels = 2 * nccl->found;
     if (cluster && o->ranks > c->ranks_per_node) nccl_find_between(c, cluster, nccl);
     nccl->channels = c->num_sms ? o->num_sms : MIN(o->num_sms, nccl->channels);
+    if (case_by_nccl(c)) o->num_sms = nccl->channels;
 }
 
 enum { SMS_FAST = 32 }; /* NCCL's channels on fast links */

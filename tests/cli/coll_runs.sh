@@ -184,3 +184,8 @@ $EPTWIN trace generate --num-ranks 4 --num-tokens 96 --num-topk 4 --num-experts 
 $EPTWIN simulate --cluster source/models/clusters/h200.ini --kernel ag-rs --trace agrs.ept --format text | head -1
 $EPTWIN simulate --cluster source/models/clusters/h200.ini --kernel ag-rs --tokens-per-rank '128|96|7' --format text | sed -n '1p;6,7p' |
     cut -c1-56 | sed -E "s/ +[0-9.]{4,} +/ N /g"
+
+echo '# a record says the SMs that NCCL takes, so the same number brings the same times'
+ag_rs() { $EPTWIN simulate --cluster h100-cx7 --kernel ag-rs --num-ranks 16 --num-tokens 256 "$@" --output -; }
+ag_rs >chosen.csv
+sms=$(sed -n 's/^# num-sms: //p' chosen.csv) && ag_rs --num-sms "$sms" | grep ,time_us_max, | cmp - <(grep ,time_us_max, chosen.csv) && echo "by $sms SMs"
