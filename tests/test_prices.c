@@ -112,10 +112,8 @@ TEST("one way for each operation")
     base->gpu.l2_rate_bps = 0; /* programs and bulk rows share this key, so it is left out */
     for (uint32_t site = SITE_NONE + 1; site < SITES; site++) {
         const struct loop loop = loop_of((enum site)site);
-        const bool counted =
-            loop.sum_cycles || loop.stretch_row_cycles || loop.adds_cycles || loop.chase; /* the line itself gives
-                                                                                           * cycles */
-        if (loop.engine >= LOOP_COPY) continue;                                           /* no work of SMs */
+        const bool counted = loop.sum_cycles || loop.stretch_row_cycles || loop.chase; /* the line gives cycles */
+        if (loop.engine >= LOOP_COPY) continue;                                        /* no work of SMs */
         for (uint32_t kind = 0; kind < KINDS; kind++) {
             if (!permits(&loop, kind)) continue;
             const uint64_t usual_ps = time_of(base, (enum site)site, kind);

@@ -692,7 +692,7 @@ TEST("rows summed out of memory")
         bool apart; /* each on an SM of its own */
     } sums[] = {
         { 1, "wait 2, load 2, footprint 1", 600, 0, false },
-        { 1, "wait 2, load 2, adds 1000, footprint 1", 1600, 0, false },
+        { 1, "wait 2, load 2, sum 1000, footprint 1", 1600, 0, false },
         { 2, "wait 2, load 2, footprint 1", 2038, 0, false },
         { 2, "wait 2, load 2, fresh, footprint 1", 600, 0, false },
         { 1, "wait 2, load 2, fresh, footprint 1", 2800, 1200, false },

@@ -113,11 +113,11 @@ struct loop {
     uint8_t source_line, target_line;
     bool by_host; /* of copies, words, puts and calls */
     uint16_t shared_bytes, stride;
-    uint16_t sum_cycles, stretch_cycles, stretch_row_cycles;
+    uint16_t stretch_cycles, stretch_row_cycles;
     uint16_t number; /* enum site; it tells the arrays of different sites apart */
-    uint32_t adds_cycles;
-    bool lined, sought, one_by_one, packed, packed_source, spread, staged, to_shared, alone, in_turn, fenced, ahead,
-        fresh, unseen, posted, apart, weighted, peer;
+    uint32_t sum_cycles;
+    bool lined, sought, one_by_one, packed, packed_source, spread, staged, to_shared, alone, fenced, fresh, unseen,
+        posted, apart, weighted, peer;
     uint8_t host;                                                  /* of scans: enum loop_host */
     bool releases, host_stored, to_host, polled, library, message; /* of signals and puts */
     bool whole, paired;                                            /* of kernels */

@@ -62,7 +62,7 @@ uint64_t bulk_rows(struct world_rank *rank, const struct fabric_work *work, cons
     /* A sum that stays in shared memory overwrites the row before it, so it waits until that row is stored. */
     const uint64_t staged_ps = sum && !work->write_bytes ? worker_staged_ps(rank->now.worker) : 0;
     if (staged_ps > start_ps + wait_ps) start_ps = staged_ps - wait_ps;
-    uint64_t end = start_ps + rounds * (row_ps + p->adds_cycles * gpu->cycle_ps);
+    uint64_t end = start_ps + rounds * (row_ps + p->sum_cycles * gpu->cycle_ps);
     if (sum && !p->fresh)
         end = later(end, own_reserve(rank, &rank->far[rank->now.worker->sm], now,
                                      rate_time(w->sum_far, work->read_bytes), work->read_bytes));

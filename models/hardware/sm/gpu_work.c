@@ -25,7 +25,7 @@ static uint64_t sum_ps(const struct world *w, const struct fabric_work *work, co
                               (made * stretch_ps + read * p->stretch_row_cycles * gpu->cycle_ps) / stretch_bytes(p);
     const uint64_t fences_ps = p->fenced ? 0 : turns * gpu->stage_ps;
     const uint64_t more = work->rows ? stretches(p, work->read_bytes) / work->rows : 0; /* stretches read for a sum */
-    const uint64_t in_turn_ps = p->in_turn && more > turns ? (more - turns) * wait_ps : 0;
+    const uint64_t in_turn_ps = !p->stretch_row_cycles && more > turns ? (more - turns) * wait_ps : 0;
     return p->steps * wait_ps + far_ps + in_turn_ps + (alone_ps > fences_ps ? alone_ps - fences_ps : 0);
 }
 
@@ -114,7 +114,7 @@ static uint64_t sum_work(struct world_rank *rank, const struct fabric_work *work
     const uint64_t touched_ps = gpu_touch_ps(ww, p), lead_ps = touched_ps + p->steps * gpu_load_ps(w, p);
     const uint64_t rounds = gpu_ceiling(rows, gpu_warps_busy(work->rows, lanes));
     uint64_t end = start + touched_ps, service_ps = 0;
-    if (p->ahead) { /* the engine serves the requests of all warps one after another */
+    if (p->engine == LOOP_BULK) { /* the engine serves the requests of all warps one after another */
         const uint64_t requests_ps =
             (stretches(p, work->read_bytes) + stretches(p, work->write_bytes)) * gpu->engine.request_ps;
         const uint64_t turn_ps = own_reserve(rank, &rank->sm[ww->sm], now, requests_ps, work->read_bytes) - now;
@@ -183,7 +183,6 @@ uint64_t gpu_work_end(struct world_rank *rank, const struct fabric_work *work, c
 {
     if (p->staged) return bulk_store(rank, rank->fabric.rank, 0, work->write_bytes, start, &(uint64_t){ 0 });
     if (p->program) return program_work(rank, work, p, start, lanes);
-    if (work->kind == FABRIC_WORK_REDUCE && p->engine == LOOP_LDST && p->in_flight <= 1)
-        return sum_work(rank, work, p, start, lanes);
+    if (work->kind == FABRIC_WORK_REDUCE && p->in_flight <= 1) return sum_work(rank, work, p, start, lanes);
     return bulk_rows(rank, work, p, start, gpu_warps_busy(work->rows, lanes));
 }
