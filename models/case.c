@@ -77,102 +77,99 @@ static const struct field processes_alias = {
     0,
     NULL,
     "N",
-    "As DeepEP's tests have it: ranks of a node, and of all unless --num-ranks says how many"
+    "As in DeepEP's tests: ranks per node, and in total unless --num-ranks is given"
 };
 
 static const struct field field_table[] = {
-    CHOICE(
-        "kernel", kernel, MAKES | ROUTES, MOE "|" COLL, "NAME",
-        "Kernels: ll (low latency, the default), normal (high throughput), v2, one-sided, two-sided (TensorRT-LLM's), "
-        "mori, mori-ll (AMD's), mega-moe (DeepGEMM's, with the experts), pplx (pplx-garden's), nccl-ll, nccl-ht (NCCL "
-        "EP's low latency, high throughput), hybrid-ep (of DeepEP's branch, until 2025-12); "
-        "or alltoallv, allgather, reducescatter, allreduce, ag-rs (NCCL's two), p2p"),
+    CHOICE("kernel", kernel, MAKES | ROUTES, MOE "|" COLL, "NAME",
+           "Kernels: ll (low latency, the default), normal (high throughput), v2, one-sided, two-sided "
+           "(TensorRT-LLM's), mori, mori-ll (AMD's), mega-moe (DeepGEMM's, with the experts), pplx (pplx-garden's), "
+           "nccl-ll, nccl-ht (NCCL EP's low latency and high throughput), hybrid-ep (of DeepEP's branch, until "
+           "2025-12); or alltoallv, allgather, reducescatter, allreduce, ag-rs (NCCL's two), p2p"),
     TEXT("matrix", matrix, WORK | MAKES | ROUTES | FILES, "SPEC",
-         "Alltoallv: a file of messages, sizes from each rank to each (0|4KiB;1MiB|0), uniform:SIZE or "
-         "lognormal:SIZE[:S] "
-         "(default: what the routing sends)"),
-    TEXT(
-        "size", size, WORK | MAKES, "SIZE",
-        "Allgather, reducescatter: of a rank's block (default 1 MiB), by NCCL also SIZE|SIZE|... for one of each rank; "
-        "allreduce: of what a rank has (1 MiB); p2p: of a message (64 KiB)"),
-    COUNT("messages", messages, WORK | MAKES, 1, 1 << 24, 100, "P2p: messages of each phase (default 100)"),
-    COUNT("in-flight", in_flight, MAKES, 1, 4096, 64, "Messages that a worker has on their way by RDMA (default 64)"),
-    CHOICE(
-        "algorithm", algorithm, MAKES | OPEN, "hybrid|ring|tree|leader", "NAME",
-        "Allgather: hybrid (puts between nodes, stores within, the default), ring (NCCL's), or leader (one rank a node "
-        "gets what the others have; the host's streams); allreduce: ring or tree (default: as NCCL chooses)"),
+         "Alltoallv: a file of messages, sizes from each rank to each other (0|4KiB;1MiB|0), uniform:SIZE or "
+         "lognormal:SIZE[:S] (default: what the routing sends)"),
+    TEXT("size", size, WORK | MAKES, "SIZE",
+         "Size of a rank's block for allgather and reducescatter (default 1 MiB; with NCCL also SIZE|SIZE|..., one per "
+         "rank), of a rank's data for allreduce (1 MiB), of a message for p2p (64 KiB)"),
+    COUNT("messages", messages, WORK | MAKES, 1, 1 << 24, 100, "P2p: messages per phase (default 100)"),
+    COUNT("in-flight", in_flight, MAKES, 1, 4096, 64, "RDMA messages in flight per worker (default 64)"),
+    CHOICE("algorithm", algorithm, MAKES | OPEN, "hybrid|ring|tree|leader", "NAME",
+           "Allgather: hybrid (puts between nodes, stores within, the default), ring (NCCL's), or leader (one rank per "
+           "node collects the others' data; host streams); allreduce: ring or tree (default: as NCCL chooses)"),
     CHOICE("protocol", protocol, MAKES | OPEN, "ll|ll128|simple", "NAME",
            "NCCL's protocol: allgather by ring, reducescatter, allreduce, ag-rs (default: as NCCL chooses)"),
-    CHOICE(
-        "nccl", nccl, MAKES, "2.29|2.28", "VERSION",
-        "Which NCCL, by whose rules messages and collectives are parted: 2.29 (from 2.29.2 on, the default) or 2.28"),
+    CHOICE("nccl", nccl, MAKES, "2.29|2.28", "VERSION",
+           "Version of NCCL, which decides how messages and collectives are split: 2.29 (from 2.29.2 on, the default) "
+           "or 2.28"),
     CHOICE(
         "issue", issue, MAKES, "kernel|host|copy|nccl", "NAME",
-        "P2p: who issues a put: a kernel (the default), or calls of the host: a kernel each, a copy engine, NCCL; "
-        "allgather: copy: the host's streams, ring and leader; alltoallv: nccl: its sends and receives, within a node"),
+        "P2p: who issues a put: a kernel (the default), or host calls: one kernel each, a copy engine, NCCL; "
+        "allgather: copy: host streams, for ring and leader; alltoallv: nccl: its sends and receives, within a node"),
     TEXT("compute", compute, WORK | MAKES, "LOAD",
-         "Beside the kernel: read:RATE, write:RATE or copy:RATE of the GPU's memory, with :l2 of data that stay in the "
-         "L2 (as copy:2600GB/s, all SMs together); gemm:ROWSxKxN or grouped:EXPERTSxROWSxKxN, BF16 or with :fp8, over "
-         "and over, several in turn with +; or a time of arithmetic (as 100us), which others than ll, normal and v2 "
-         "run once more with it"),
+         "Load beside the kernel: read:RATE, write:RATE or copy:RATE of GPU memory, with :l2 for data that stay in the "
+         "L2 (copy:2600GB/s, all SMs together); gemm:ROWSxKxN or grouped:EXPERTSxROWSxKxN, repeated, in BF16 or with "
+         ":fp8, several in turn with +; or a time of arithmetic (100us); kernels other than ll, normal and v2 run once "
+         "more with it"),
     TEXT("compute-sms", compute_sms, MAKES, "A:B",
-         "SMs A to B - 1 of that (default: those that the kernel leaves; if none, all, but ll needs --num-sms)"),
+         "SMs A to B - 1 of that load (default: those that the kernel leaves free; if none, all, but ll needs "
+         "--num-sms)"),
     COUNT("num-tokens", num_tokens, WORK | MAKES | ROUTES, 1, 1 << 20, 0,
-          "Tokens of each rank (default 128 for ll, else 4096; of a trace: at most this many)"),
-    TEXT("tokens-per-rank", tokens_per_rank, WORK | MAKES | ROUTES, "N|N|...", "Tokens of each rank where they differ"),
-    COUNT("hidden", hidden, WORK | MAKES, 1, 1 << 20, 7168, "Values in a token (default 7168)"),
-    COUNT("num-topk", num_topk, WORK | MAKES | ROUTES, 1, 256, 0,
-          "Experts that a token goes to (default 8, or the trace's)"),
+          "Tokens per rank (default 128 for ll, else 4096; with a trace: at most this many)"),
+    TEXT("tokens-per-rank", tokens_per_rank, WORK | MAKES | ROUTES, "N|N|...", "Tokens of each rank, if they differ"),
+    COUNT("hidden", hidden, WORK | MAKES, 1, 1 << 20, 7168, "Hidden size: values per token (default 7168)"),
+    COUNT("num-topk", num_topk, WORK | MAKES | ROUTES, 1, 256, 0, "Experts per token (default 8, or the trace's)"),
     COUNT("num-experts", num_experts, WORK | MAKES | ROUTES, 1, 1 << 20, 0,
-          "Experts of all ranks (default 288 for ll, else 256, or the trace's)"),
+          "Experts in total (default 288 for ll, else 256, or the trace's)"),
     COUNT("num-topk-groups", num_topk_groups, WORK | MAKES | ROUTES | DRAWS, 0, 65535, 0,
-          "Nodes that the experts of a token lie on (default: at most 4; step: as its net's gate takes them)"),
+          "Nodes that a token's experts are on (default: at most 4; step: as in the model's gate)"),
     COUNT("num-ranks", num_ranks, WORK | MAKES | ROUTES, 1, 65535, 0,
-          "GPUs (default 8, or the trace's; of a trace: the first N)"),
+          "Number of GPUs (default 8, or the trace's; with a trace: its first N)"),
     COUNT("ranks-per-node", ranks_per_node, MAKES | ROUTES, 1, 65535, 0,
-          "GPUs that reach each other by NVLink (default: the cluster's; replay: all ranks of a host)"),
+          "GPUs connected by NVLink (default: the cluster's; replay: all ranks of a host)"),
     CHOICE("dtype", dtype, MAKES, "fp8|bf16", "NAME", "Format of dispatched tokens: fp8 (the default) or bf16"),
-    FLAG("disable-nvlink", nvlink_disabled, MAKES, "Peers of the same node are reached by RDMA too; normal: by PCIe"),
-    FLAG("hook", hook, MAKES, "Low latency, pplx: send and receive as kernels of their own"),
-    FLAG("logfmt", logfmt, MAKES,
-         "Low latency combine: rows return as logarithms of 10 bits where their values allow it"),
+    FLAG("disable-nvlink", nvlink_disabled, MAKES, "Reach peers of the same node by RDMA, too; normal: by PCIe"),
+    FLAG("hook", hook, MAKES, "Low latency, pplx: separate kernels for send and receive"),
+    FLAG("logfmt", logfmt, MAKES, "Low latency combine: rows return as 10-bit logarithms if their values allow it"),
     CHOICE("flush", flush, MAKES, "warm|cold", "NAME",
-           "Low latency: caches hold what the call before left (warm, the default), or were flushed (cold); normal: "
-           "the same either way"),
-    FLAG("zero-copy", zero_copy, MAKES, "Low latency, one-sided, mori combine: rows already lie where they leave from"),
+           "Low latency: caches hold what the previous call left (warm, the default), or were flushed (cold); normal: "
+           "no difference"),
+    FLAG("zero-copy", zero_copy, MAKES, "Low latency, one-sided, mori combine: rows are already in the send buffer"),
     TEXT("mask-timeout", mask_timeout, MAKES, "TIME",
-         "Low latency: mask ranks that keep others waiting longer than this (as 100us; default: wait for ever)"),
+         "Low latency: mask ranks that keep others waiting longer than this (e.g. 100us; default: wait forever)"),
     TEXT("fail", fail, MAKES, "RANK@CALL|...",
-         "Low latency: these ranks fail when they first come to dispatch, combine or clean (needs --mask-timeout)"),
+         "Low latency: these ranks fail when they first reach dispatch, combine or clean (needs --mask-timeout)"),
     FLAG("cached", cached, MAKES,
-         "Normal, v2: dispatch with a cached handle (normal: no top-k, as the public tuning loop)"),
-    FLAG("expand", expand, MAKES, "V2, nccl-ht, nccl-ll: dispatch gives a token a row for each of its experts here"),
+         "Normal, v2: dispatch with a cached handle (normal: no top-k, as in the public tuning loop)"),
+    FLAG("expand", expand, MAKES, "V2, nccl-ht, nccl-ll: dispatch writes one row per token and local expert"),
     FLAG("single-reduction", single_reduction, MAKES,
-         "V2, one node: combine sums a token's rows only where it came from"),
-    FLAG("direct", direct, MAKES,
-         "V2, several nodes: each rank's copy of a token goes to it by itself (allow_hybrid_mode = 0)"),
-    FLAG("cpu-sync", cpu_sync, MAKES, "V2: the host waits for the counts before it launches dispatch's second kernel"),
-    FLAG("overlap", overlap, MAKES, "V2: choose as few SMs as the links need, not 64 at least"),
+         "V2, one node: combine sums a token's rows only at its source rank"),
+    FLAG("direct", direct, MAKES, "V2, several nodes: send each rank its own copy of a token (allow_hybrid_mode = 0)"),
+    FLAG("cpu-sync", cpu_sync, MAKES,
+         "V2: the host waits for the counts before it launches the second kernel of dispatch"),
+    FLAG("overlap", overlap, MAKES, "V2: use only as many SMs as the links need, instead of at least 64"),
     CHOICE("api", api, MAKES | OPEN, "hybrid-ep", "NAME",
-           "Hybrid-ep: the calls, too, each with what it does around the kernel (copies, routing maps)"),
+           "Hybrid-ep: also time the library's calls, with the copies and routing maps around the kernel"),
     FLAG("weights", weights, MAKES | ROUTES, "Normal combine: carry the top-k weights"),
     FLAG("round-scale", round_scale, MAKES, "FP8 scales are powers of two"),
     FLAG("ue8m0", ue8m0, MAKES, "FP8 scales are stored as exponents (needs --round-scale)"),
-    FLAG("worst-tokens", worst_tokens, MAKES, "Normal: outputs sized at the worst case, no wait of the host"),
+    FLAG("worst-tokens", worst_tokens, MAKES, "Normal: size outputs for the worst case, so the host does not wait"),
     COUNT("num-sms", num_sms, MAKES, 1, 4096, 0,
           "SMs that the kernels use (default 24; nccl-ht, hybrid-ep: 16; mori: 80; ll, nccl-ll, one-sided, two-sided, "
           "mega-moe, "
           "pplx: all of the GPU)"),
-    COUNT("num-warps", num_warps, MAKES, 0, 16, 0, "Mori: warps of a thread block, one on each of num-sms (0: 8)"),
+    COUNT("num-warps", num_warps, MAKES, 0, 16, 0,
+          "Mori: warps per thread block; one block runs on each of num-sms (0: 8)"),
     COUNT("rdma-sms", rdma_sms, MAKES, 0, 4096, 0,
-          "Mori between nodes: of num-sms, those that serve other nodes (0: 2/3)"),
+          "Mori between nodes: how many of num-sms serve other nodes (0: 2/3)"),
     COUNT("intermediate", intermediate, MAKES, 0, 65536, 0,
           "Mega-moe: values between the two layers of an expert (0: 2048)"),
     CHOICE("deepgemm", deepgemm, MAKES, "2026-06|2026-04", "DATE",
-           "Mega-moe: which DeepGEMM: 2026-06 (54e2261, the default) or 2026-04 (7f2a703, the first with it)"),
+           "Mega-moe: version of DeepGEMM: 2026-06 (54e2261, the default) or 2026-04 (7f2a703, the first with this "
+           "kernel)"),
     COUNT("num-bias", num_bias, MAKES, 0, 2, 0, "Normal combine: bias tensors, 0 to 2"),
     COUNT("expert-alignment", expert_alignment, MAKES, 1, 65536, 1,
-          "Normal: counts of experts are multiples of this; nccl-ht, expand: rows, too"),
+          "Normal: tokens per expert are rounded up to multiples of this; nccl-ht, expand: rows, too"),
     COUNT("nvl-chunk", nvl_chunk, MAKES, 0, 65536, 0, "Dispatch: tokens in an NVLink chunk (0: as recommended)"),
     COUNT("rdma-chunk", rdma_chunk, MAKES, 0, 65536, 0, "Dispatch: tokens in an RDMA chunk (0: as recommended)"),
     COUNT("nvl-buffer", nvl_buffer, MAKES, 0, 65536, 0, "Dispatch: slots of an NVLink ring (0: as recommended)"),
@@ -186,41 +183,43 @@ static const struct field field_table[] = {
     COUNT("combine-rdma-buffer", combine_rdma_buffer, MAKES, 0, 65536, 0,
           "Combine: slots of an RDMA ring (0: as recommended)"),
     { "seed", FIELD_SEED, WORK | MAKES | ROUTES | DRAWS, AT(seed), 0, 0, 0, NULL, "N",
-      "Seed of all that is drawn (default 0)" },
+      "Seed of all random draws (default 0)" },
     CHOICE("data", data, 0, "pattern|constant|random", "NAME",
-           "What tokens hold (default: pattern for ll, random with --logfmt, else constant)"),
+           "Contents of tokens (default: pattern for ll, random with --logfmt, else constant)"),
     TEXT("routing", routing, WORK | MAKES | ROUTES, "NAME[:VALUE]",
-         "Draw it: uniform (the default), zipf:S, zipf-packed:S, lognormal:S, imbalance:F, hot-expert:P, hot-rank:P, "
-         "local, ring, round, strided, power-law:A, sampled-power-law:A"),
+         "Random routing: uniform (the default), zipf:S, zipf-packed:S, lognormal:S, imbalance:F, hot-expert:P, "
+         "hot-rank:P, local, ring, round, strided, power-law:A, sampled-power-law:A"),
     COUNT("masked-places", masked_places, WORK | MAKES | ROUTES | DRAWS, 0, 1 << 24, 0,
-          "Drawn routing: that many places of each rank go to no expert (public low-latency test: 10)"),
+          "Random routing: this many top-k entries of each rank select no expert (public low-latency test: 10)"),
     TEXT("cluster", cluster, FILES, "FILE", "The cluster to predict for"),
     TEXT("backend", backend, 0, "NAME",
-         "Who posts to NICs, of those that eptwin cluster backends lists (default: as the cluster file says; v2, "
-         "nccl-ll, nccl-ht, hybrid-ep on ConnectX: gdaki; pplx: fabric-lib; NCCL's rings and trees: nccl)"),
+         "Who posts to NICs; eptwin cluster backends lists the choices (default: as in the cluster file; v2, nccl-ll, "
+         "nccl-ht, hybrid-ep on ConnectX: gdaki; pplx: fabric-lib; NCCL's rings and trees: nccl)"),
     TEXT("deepep", deepep, MAKES, "WHICH",
-         "Which DeepEP, if not the newest: a commit (a84a248), its date (2025-04-16), or before- and one of " DEEPEPS),
-    TEXT("loops", loops, FILES, "FILE", "Loops of another build of the kernels: lines for eptwin kernel's"),
+         "Version of DeepEP, if not the newest: a commit (a84a248), a date (2025-04-16), or before- followed by one "
+         "of " DEEPEPS),
+    TEXT("loops", loops, FILES, "FILE",
+         "Loops of another build of the kernels: lines that replace those of eptwin kernel show"),
     TEXT("fault", fault, 0, "WHAT:WHERE EDIT|...",
-         "Break the machine: nic:n1.g3 rate=0.5, link:leaf0-spine1 down, rank:5 slow=2, qp: one, nics: all-on=0"),
+         "Simulate faults: nic:n1.g3 rate=0.5, link:leaf0-spine1 down, rank:5 slow=2, qp: one, nics: all-on=0"),
     CHOICE("launch", launch, 0, "barrier|stream|loop", "NAME",
-           "Simulated ranks launch a kernel: together (barrier, the default), or when their last one ended: each once "
-           "(stream), or dispatch and combine each over and over, as public tests do (loop)"),
+           "When simulated ranks launch a kernel: together (barrier, the default); as soon as their previous one ends "
+           "(stream); or the same with dispatch and combine each repeated, as in public tests (loop)"),
     TEXT("arrival", arrival, FILES, "SPEC",
-         "How late simulated ranks launch: uniform:20us, exp:5us, 0us|3us|..., file:PATH (a time a line), record:PATH "
-         "(a replay's)"),
-    TEXT("slow", slow, 0, "RANK:2x|...", "Simulated ranks whose GPUs or cores take that many times as long"),
+         "Launch delays of simulated ranks: uniform:20us, exp:5us, 0us|3us|..., file:PATH (one time per line), "
+         "record:PATH (of a replay)"),
+    TEXT("slow", slow, 0, "RANK:2x|...", "Slow ranks: their GPUs or cores take that many times as long"),
     TEXT("trace", trace, WORK | MAKES | ROUTES | FILES, "FILE", "Routing from a captured trace"),
     TEXT("trace-weights", trace_weights, WORK | MAKES | ROUTES | FILES, "FILE",
-         "Gate weights of the trace, where they are a file of their own"),
+         "Gate weights of the trace, if they are in a separate file"),
     COUNT("step", step, WORK | MAKES | ROUTES, 0, UINT32_MAX - 1, 0,
-          "Step of the trace, or of drawn routing (default 0)"),
+          "Step of the trace, or of random routing (default 0)"),
     COUNT("layer", layer, WORK | MAKES | ROUTES, 0, UINT32_MAX - 1, 0,
-          "Layer of the trace, or of drawn routing (default 0)"),
+          "Layer of the trace, or of random routing (default 0)"),
     TEXT("traffic", traffic, WORK | MAKES | ROUTES, "N|N;N|N",
-         "Draw routing with exactly this many tokens from each source (;) to each rank, or to each expert (|)"),
+         "Random routing with exactly this many tokens from each source (;) to each rank, or to each expert (|)"),
     TEXT("placement", placement, MAKES | ROUTES | FILES, "SPEC",
-         "Place experts: identity (where they are), file:PATH, greedy or eplb:REDUNDANT[:GROUPS]"),
+         "Placement of experts: identity (unchanged), file:PATH, greedy or eplb:REDUNDANT[:GROUPS]"),
 };
 
 enum { FIELDS = sizeof field_table / sizeof field_table[0] };

@@ -14,39 +14,44 @@
 static command_function list_run, show_run, check_run, backends_run, keys_run;
 
 static const struct subcommand subcommands[] = {
-    { "list", list_run, "name every cluster file that ships with eptwin", "",
-      "One line each: the name that --cluster takes, the machine, and the file.  The files of the first folder that\n"
-      "has a name count: the source tree's, then the executable's, then PREFIX/share/eptwin/clusters.\n" },
-    { "show", show_run, "draw a cluster's node and network, with the rates along each way",
+    { "list", list_run, "list the cluster files that ship with eptwin", "",
+      "One line each: the name for --cluster, the machine, and the file.  If a name exists in several folders, the\n"
+      "first one counts: the source tree, then the executable's folder, then PREFIX/share/eptwin/clusters.\n" },
+    { "show", show_run, "draw a cluster's node and network, with the rates along each path",
       "FILE [NODES] [--svg OUT] [--mark NAME]...",
-      "Which NIC each GPU uses and over what, what hangs on each switch and how far it is oversubscribed, and one way\n"
-      "of each kind between two GPUs.  NODES: how many (default: as the file says, or enough for every kind of way).\n"
+      "The drawing shows which NIC each GPU uses and through what, what is attached to each switch and its\n"
+      "oversubscription, and one path of each kind between two GPUs.  NODES: number of nodes (default: as in the\n"
+      "file, or enough for every kind of path).\n"
       "\n"
-      "--svg OUT    a picture in place of words ('-': on standard output), with every part under the name that "
-      "results\n"
-      "             have for it\n"
-      "--mark NAME  draw strongly what a result names: leaf0-spine1, n0.nic0, nic_tx, bisection, ... (may be "
+      "--svg OUT    a picture instead of text ('-': on standard output), with the same names of parts as in results\n"
+      "--mark NAME  highlight a part that a result names: leaf0-spine1, n0.nic0, nic_tx, bisection, ... (may be "
       "repeated)\n"
-      "\n  eptwin cluster show h800-cx7\n  eptwin cluster show gh200-alps 64 --svg alps.svg --mark leaf0-leaf3\n" },
-    { "check", check_run, "read cluster files and refuse what cannot be", "FILE...",
-      "Values, sections, links that dangle or stand twice, NICs that nothing reaches: file and line of the first.\n"
-      "Of a file that is good, keys that change nothing on as many nodes as it says are noted.\n" },
-    { "new", cluster_new_run, "write a commented cluster file of a machine from a few options", "", NULL },
+      "\n"
+      "  eptwin cluster show h800-cx7\n"
+      "  eptwin cluster show gh200-alps 64 --svg alps.svg --mark leaf0-leaf3\n" },
+    { "check", check_run, "read cluster files and report impossible values", "FILE...",
+      "Checks values, sections, dangling or duplicate links and unreachable NICs, and reports file and line of the\n"
+      "first problem.  For a valid file it lists the keys that have no effect with the file's number of nodes.\n" },
+    { "new", cluster_new_run, "write a commented cluster file from a few options", "", NULL },
     { "keys", keys_run, "explain the keys of cluster files", "[SECTION | SECTION.KEY | all | --man]",
-      "Without a word, the form of a cluster file and the keys that matter first.  --man: all keys as the manual page\n"
-      "eptwin-cluster(5).\n"
-      "\n  eptwin cluster keys nic\n  eptwin cluster keys nic.rate\n" },
-    { "backends", backends_run, "list what --backend takes: who posts to NICs, and at what cost", "",
-      "One row each: who posts, times of a request, of a doorbell and to a thread of the host, and where the numbers\n"
-      "come from.  Without --backend, a cluster file's [nic] says all that itself.\n" },
+      "Without arguments: the format of a cluster file and its most important keys.  --man: all keys as the manual\n"
+      "page eptwin-cluster(5).\n"
+      "\n"
+      "  eptwin cluster keys nic\n"
+      "  eptwin cluster keys nic.rate\n" },
+    { "backends", backends_run, "list the values of --backend: who posts to NICs, and at what cost", "",
+      "One row each: who posts, the times of a request, of a doorbell and to a host thread, and the source of the\n"
+      "numbers.  Without --backend, [nic] of the cluster file sets all this.\n" },
     { 0 },
 };
 
 static const char begin[] = "eptwin cluster - cluster files: the machines that eptwin can predict\n\n"
                             "  eptwin cluster SUBCOMMAND --help      explain a subcommand\n\n";
 static const char end[] =
-    "\nWherever a command takes --cluster, it takes a name from the list or a file of your own: copy the\n"
-    "nearest one and change what differs.  Exit status: 0 success, 1 the run failed, 2 bad input.\n\n"
+    "\n"
+    "--cluster takes a name from the list or the path of your own file.  To write one, copy the nearest file and\n"
+    "change what differs.  Exit status: 0 success, 1 the run failed, 2 bad input.\n"
+    "\n"
     "  eptwin cluster list\n"
     "  eptwin cluster show h800-cx7\n";
 

@@ -18,7 +18,7 @@
 #include "sim/text.h"
 
 static const char about[] =
-    "Writes a commented cluster file: a shipped GPU, so many NICs, and the switches between them.\n"
+    "Writes a commented cluster file: a shipped GPU, the NICs, and the switches between them.\n"
     "\n"
     "  eptwin cluster new --gpu h100 --nic 8x400G --nodes 16 --topology rail --oversubscription 2:1 --output mine.ini\n"
     "      then: eptwin cluster show mine.ini, eptwin simulate --cluster mine.ini --num-ranks 128\n"
@@ -249,19 +249,19 @@ static bool parse(struct arguments *a, int argc, char **argv, GError **error)
 {
     GOptionEntry own[] = {
         { "gpu", 0, 0, G_OPTION_ARG_STRING, &a->gpu,
-          "Whose GPUs and NVLink: a shipped cluster file such as h100, h200, b200", "NAME" },
-        { "gpus", 0, 0, G_OPTION_ARG_STRING, &a->gpus, "GPUs of a node (default: as that file has them)", "N" },
+          "Shipped cluster file that describes the GPUs and NVLink, such as h100, h200, b200", "NAME" },
+        { "gpus", 0, 0, G_OPTION_ARG_STRING, &a->gpus, "GPUs per node (default: as in that file)", "N" },
         { "nodes", 0, 0, G_OPTION_ARG_STRING, &a->nodes, "Nodes (default 1)", "N" },
         { "nic", 0, 0, G_OPTION_ARG_STRING, &a->nic,
-          "NICs of a node and their rate, or NICs, ports of each, and the rate of a port", "8x400G|4x2x200G" },
+          "NICs per node and their rate, or NICs, ports per NIC, and the rate of a port", "8x400G|4x2x200G" },
         { "fabric", 0, 0, G_OPTION_ARG_STRING, &a->fabric, "infiniband (default) or roce", "NAME" },
         { "topology", 0, 0, G_OPTION_ARG_STRING, &a->topology, "single (default), leaf-spine, rail or fat-tree",
           "NAME" },
         { "oversubscription", 0, 0, G_OPTION_ARG_STRING, &a->oversubscription,
-          "What a leaf's ports take over what its uplinks carry (default 1:1)", "A:1" },
+          "Total rate of a leaf's ports over that of its uplinks (default 1:1)", "A:1" },
         { "nodes-per-leaf", 0, 0, G_OPTION_ARG_STRING, &a->nodes_per_leaf,
-          "Nodes below a leaf (default: what a switch of 64 ports holds)", "N" },
-        { "name", 0, 0, G_OPTION_ARG_STRING, &a->name, "What results call the machine (default: the GPU's)", "TEXT" },
+          "Nodes below a leaf (default: what a 64-port switch holds)", "N" },
+        { "name", 0, 0, G_OPTION_ARG_STRING, &a->name, "Name of the machine in results (default: the GPU's)", "TEXT" },
         COMMAND_LINE_OUTPUT(&a->output, "Write the file here (default: standard output)"),
         { 0 },
     };

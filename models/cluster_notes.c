@@ -71,7 +71,7 @@ static void settings_note(const struct notes *n)
             g_autofree char *head = g_strconcat(k->section, ".", k->key ? k->key : "", k->key ? "=" : NULL, NULL);
             g_autofree char *why = g_str_has_prefix(*s, head) ? reason_text(n, k->reason) : NULL;
             if (!why) continue;
-            g_ptr_array_add(n->text, g_strdup_printf("--set %s changes nothing: %s", *s, why));
+            g_ptr_array_add(n->text, g_strdup_printf("--set %s has no effect: %s", *s, why));
             break;
         }
     }
@@ -115,7 +115,7 @@ static void network_note(const struct notes *n)
     const struct cluster_network *network = &n->graph->cluster->network;
     g_autofree char *why = reason_text(n, IDLE_ONE_SWITCH);
     if (why && network->oversubscription > 1 && !is_set(n->graph, "network.oversubscription="))
-        g_ptr_array_add(n->text, g_strdup_printf("[network] oversubscription = %.4g:1 changes nothing: %s",
+        g_ptr_array_add(n->text, g_strdup_printf("[network] oversubscription = %.4g:1 has no effect: %s",
                                                  network->oversubscription, why));
     if (leaves_count(n->graph) > 1 && !network->hop_ps && network->topology != CLUSTER_LINKS)
         g_ptr_array_add(n->text, g_strdup("[network] hop is 0: switches behind the first take no time"));

@@ -10,29 +10,28 @@
 enum { COLUMNS = 100, INDENT = 6 };
 
 static const char form[] =
-    "A cluster file has a section for each part of a machine.  A '#' begins a comment, which names the source of the "
+    "A cluster file has a section for each part of a machine.  '#' begins a comment, which names the source of the "
     "number before it.  Times end in ps, ns, us or ms; rates in KB/s, MB/s, GB/s, TB/s, Mbit/s, Gbit/s or Tbit/s; "
-    "sizes in B, KB, KiB, MB, MiB or GB.  Keys in (parentheses) may be left out.  A file that is good passes `eptwin "
-    "cluster check FILE`, and `eptwin cluster show FILE` draws what it says.";
+    "sizes in B, KB, KiB, MB, MiB or GB.  Keys in (parentheses) are optional.  `eptwin cluster check FILE` checks a "
+    "file, and `eptwin cluster show FILE` draws it.";
 
 static const struct {
     const char *section, *about;
 } sections[] = {
-    { "cluster",
-      "The file itself.  name: what results call the machine.  include: files, divided by |, that say what "
-      "this one does not; a bare name is one that ships with eptwin, parts/NAME a part.  assume: files of other "
-      "hardware, likewise, for what nobody has measured on this machine; results say so." },
-    { "gpu", "One GPU: its SMs, what their warps do, its memory." },
+    { "cluster", "The file itself.  name: name of the machine in results.  include: files, separated by |, that supply "
+                 "missing keys; a bare name is a file that ships with eptwin, parts/NAME a part.  assume: likewise "
+                 "files of other hardware, for values that nobody has measured on this machine; results say so." },
+    { "gpu", "One GPU: its SMs, the work of their warps, its memory." },
     { "nvlink", "The links among the GPUs of a node or of a larger domain." },
-    { "calls", "What it takes the host to drive a GPU (--issue, --api)." },
+    { "calls", "The time that the host takes to drive a GPU (--issue, --api)." },
     { "nic", "One NIC, and who posts requests to it.  Needed between nodes." },
     { "node", "The parts of a node and the PCIe between them." },
-    { "network", "The switches between NICs.  Stands with [nic]." },
+    { "network", "The switches between NICs.  Required with [nic]." },
     { "dcqcn", "Congestion control of RoCE.  Include parts/dcqcn-nvidia.ini or parts/dcqcn-sigcomm15.ini." },
-    { "links", "Links that no keys describe, one a line, both ways: \"n0.nic0 - leaf0 = 50 GB/s, 450 ns\" in the "
-               "network, \"g0 - pcie0 = 57 GB/s\" in every node." },
-    { "host", "In place of [gpu]: a machine without GPUs, whose ranks are processes.  `eptwin measure` and `eptwin "
-              "fit` write it." },
+    { "links", "Links that keys cannot describe, one per line, for both directions: \"n0.nic0 - leaf0 = 50 GB/s, 450 "
+               "ns\" in the network, \"g0 - pcie0 = 57 GB/s\" in every node." },
+    { "host", "Instead of [gpu]: a machine without GPUs, whose ranks are processes.  `eptwin measure` and `eptwin fit` "
+              "write it." },
 };
 
 /* The most important keys.  The first of them describe a machine's shape.  Any other key changes the time of dispatch
@@ -130,8 +129,8 @@ static void first_append(GString *out)
 {
     wrap_append(out, form, 0);
     g_string_append_printf(out,
-                           "\nThe %d keys that matter first.  A file of your own includes the GPU and the NIC nearest "
-                           "to yours\n(`eptwin cluster new` writes one) and says what differs.\n\n",
+                           "\nThe %d most important keys.  Your own file includes the files of the nearest GPU and\n"
+                           "NIC (`eptwin cluster new` writes one) and lists only the differences.\n\n",
                            (int)G_N_ELEMENTS(first));
     for (size_t i = 0; i < G_N_ELEMENTS(first); i++) {
         const struct cluster_key *key = key_find(first[i]);

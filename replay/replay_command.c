@@ -15,12 +15,11 @@
 enum { REPLAY_ITEMS_MAX = 100000, SCHEDULE_LAYERS_MAX = 1000, SCHEDULE_LAYERS_DEFAULT = 4 };
 
 static const char about[] =
-    "Runs the same dispatch and combine code as `eptwin simulate`, with real bytes on real links, checks what\n"
-    "arrives, and writes times and bandwidths as `simulate` does.\n"
+    "Runs the same dispatch and combine code as `eptwin simulate` with real bytes on real links, checks the data\n"
+    "that arrive, and writes times and bandwidths like `simulate`.\n"
     "\n"
-    "Ranks are forked on this host, or started by mpirun/srun, or one by one with --rank, --world-size, --root and\n"
-    "--secret-file.  Ranks of one node (--ranks-per-node) reach each other through shared memory, the others\n"
-    "through --fabric.\n"
+    "Ranks are forked on this host, started by mpirun/srun, or started one by one with --rank, --world-size,\n"
+    "--root and --secret-file.  Ranks of one node (--ranks-per-node) use shared memory, others use --fabric.\n"
     "\n"
     "Example: eptwin replay --ranks 4 --trace routing.npy.zst --layers 0:3 --output measured.csv\n"
     "Exit status: 0 done, 1 a run or a check failed, 2 bad input.";
@@ -194,28 +193,28 @@ static bool options_parse(int argc, char **argv, struct replay_plan *plan, GErro
     GOptionEntry own[] = {
         { "steps", 0, 0, G_OPTION_ARG_STRING, &plan->steps, "Steps of the trace: " RANGES_GRAMMAR, "STEPS" },
         { "layers", 0, 0, G_OPTION_ARG_STRING, &plan->layers, "Layers of the trace, likewise", "LAYERS" },
-        { "warmup", 0, 0, G_OPTION_ARG_INT, &warmup, "Iterations before those that count (default 3)", "N" },
-        { "repeat", 0, 0, G_OPTION_ARG_INT, &repeat, "Iterations that count (default 10)", "N" },
+        { "warmup", 0, 0, G_OPTION_ARG_INT, &warmup, "Warm-up iterations, which are not counted (default 3)", "N" },
+        { "repeat", 0, 0, G_OPTION_ARG_INT, &repeat, "Measured iterations (default 10)", "N" },
         { "waits", 0, 0, G_OPTION_ARG_NONE, &waits,
-          "How long each rank waits for each other one, which eptwin report draws as a map", NULL },
+          "Also record how long each rank waits for each other rank, which eptwin report draws as a map", NULL },
         { "timeline", 0, 0, G_OPTION_ARG_FILENAME, &plan->timeline,
-          "Write what every worker did and waited for in one more iteration, which does not count, "
-          "here, " TIMELINE_FILE_HELP,
+          "Write what every worker did and waited for in one extra iteration, which is not "
+          "counted, " TIMELINE_FILE_HELP,
           "FILE" },
         { "timeline-spans", 0, 0, G_OPTION_ARG_INT, &timeline_spans,
-          "With --timeline: keep the last N entries (default 1000000), each rank its share", "N" },
+          "With --timeline: keep the last N entries of all ranks together (default 1000000)", "N" },
         { "metrics", 0, 0, G_OPTION_ARG_FILENAME, &plan->metrics,
-          "Write times and waits here as OpenMetrics text, for a monitor", "FILE" },
+          "Write times and waits as OpenMetrics text, for monitoring", "FILE" },
         { "predicted", 0, 0, G_OPTION_ARG_FILENAME, &plan->predicted,
-          "With --metrics: the record of a prediction, whose errors are written too", "RECORD" },
+          "With --metrics: the record of a prediction; its errors are written, too", "RECORD" },
         { "schedule", 0, 0, G_OPTION_ARG_STRING, &plan->schedule,
-          "A step's layers on streams, with --work in place of compute: sequential, shared, two-batch or stages, as "
-          "eptwin step has them",
+          "Run a step's layers on streams, with --work instead of compute: sequential, shared, two-batch or stages, as "
+          "in eptwin step",
           "NAME" },
         { "work", 0, 0, G_OPTION_ARG_STRING, &plan->work_text, "With --schedule: " PROGRAM_WORK_GRAMMAR, "TIMES" },
         { "schedule-layers", 0, 0, G_OPTION_ARG_INT, &schedule_layers, "With --schedule: layers (default 4)", "N" },
-        { "check", 0, 0, G_OPTION_ARG_NONE, &check, "Check what arrived (the default)", NULL },
-        { "no-check", 0, 0, G_OPTION_ARG_NONE, &no_check, "Do not check what arrived", NULL },
+        { "check", 0, 0, G_OPTION_ARG_NONE, &check, "Check the data that arrive (the default)", NULL },
+        { "no-check", 0, 0, G_OPTION_ARG_NONE, &no_check, "Do not check the data that arrive", NULL },
         { 0 },
     };
     g_autofree GOptionEntry *live = live_command_entries(plan->command);

@@ -30,7 +30,7 @@ struct compare_row {
  * even a quarter, because steps follow one another, because the slowest rank runs for most of its time before the last
  * one begins, because its kernel was launched before the previous one had ended, and waits for that end, or because it
  * waits for ranks that it then masks. */
-#define COMPARE_NO_PART "no part alone"
+#define COMPARE_NO_PART "no single part"
 #define COMPARE_STEPS   "steps and latencies"
 #define COMPARE_LATE    "ranks that begin late"
 #define COMPARE_BEFORE  "the kernel before it"

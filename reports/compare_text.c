@@ -183,7 +183,7 @@ void compare_limit_append(const struct record *record, const char *phase, GStrin
         static const char *const plurals[] = { COMPARE_STEPS, COMPARE_LATE, NULL };
         const bool several = g_strv_contains(plurals, limit.resource);
         g_autofree char *work = compare_limit_work(&limit);
-        if (none) g_string_append(out, "No part alone is the bottleneck");
+        if (none) g_string_append(out, "No single part is the bottleneck");
         else
             g_string_append_printf(out, "The bottleneck%s %s%s", several ? "s are" : " is",
                                    compare_limit_article(&limit), waiting ? limit.resource : limit.part);
@@ -263,11 +263,10 @@ static void compare_diagnosis_append(const struct compare *compare, GString *out
 {
     const double slower = compare_slower(compare);
     if (slower < WORTH_A_DIAGNOSIS || !compare_record_predicted(compare->predicted) || compare_what_if(compare)) return;
-    g_string_append_printf(
-        out,
-        "Measured up to %.1f times as slow as predicted (means over ranks): what could explain it, eptwin diagnose "
-        "says of the measured record with --cluster FILE.\n",
-        slower);
+    g_string_append_printf(out,
+                           "Measured up to %.1f times as slow as predicted (means over ranks).  To find the cause, run "
+                           "eptwin diagnose on the measured record with --cluster FILE.\n",
+                           slower);
 }
 
 /* Appends "20.0 % too low", or nothing if the prediction is right. */

@@ -92,8 +92,7 @@ void compare_difference_append(const struct compare *compare, GString *out)
     if (!compare_what_if(compare)) return;
     g_autofree char *difference = compare_settings_difference(compare->predicted, compare->measured);
     if (difference) g_string_append_printf(out, "They differ in %s.\n", difference);
-    else if (compare_record_predicted(compare->predicted))
-        g_string_append(out, "Nothing that was said of them differs.\n");
+    else if (compare_record_predicted(compare->predicted)) g_string_append(out, "Their options do not differ.\n");
 }
 
 /* Appends "; layout, notify and cached_notify_combine included", if there are such kernels. */
@@ -164,7 +163,7 @@ static void verdict_step_append(const struct record *record, GString *out)
     const double us = record_find(record, "step", RECORD_ALL, "time_us")->value, unit_us = us < 1e3 ? 1 : 1e3;
     g_string_append_printf(out, "The step takes %.1f %s", us / unit_us, us < 1e3 ? "us" : "ms");
     verdict_range_append(record, unit_us, out);
-    if (tokens) g_string_append_printf(out, ", %.0f tokens a second and GPU", tokens->value);
+    if (tokens) g_string_append_printf(out, ", %.0f tokens/s per GPU", tokens->value);
     for (size_t i = 0; i < G_N_ELEMENTS(parts); i++) {
         g_autofree char *metric = g_strdup_printf("%s_pct", parts[i]);
         const struct record_row *row = record_find(record, "step", RECORD_ALL, metric);

@@ -19,7 +19,7 @@ static void mark_add(GPtrArray *marks, const struct drawing *drawing, const char
 }
 
 /* Marks the kind of part that bounds a phase or, if links bound the phase, the busiest link.  Marks nothing if latency
- * bounds the phase, or if no part alone does. */
+ * bounds the phase, or if no single part does. */
 static void phase_mark(const struct record *record, const char *phase, const struct compare_limit *limit,
                        GPtrArray *marks, const struct drawing *drawing)
 {

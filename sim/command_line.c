@@ -72,7 +72,9 @@ static void shared_append(const struct command_line *line, GString *out)
     for (const struct command_topic *t = line->topics; t->title; t++) {
         if (!t->shared) continue;
         if (!any)
-            g_string_append_printf(out, "\nOptions that other commands have too, explained by eptwin %s --help all:\n",
+            g_string_append_printf(out,
+                                   "\n"
+                                   "Options shared with other commands (eptwin %s --help all explains them):\n",
                                    line->name);
         any = true;
         g_autoptr(GString) names = g_string_new(NULL);

@@ -20,36 +20,36 @@ static const struct command {
     const char *purpose;
     const char *example;
 } commands[] = {
-    { "probe", command_probe, "say what this host is: GPUs, NICs, which are near each other, and what is not set up",
+    { "probe", command_probe, "describe this host: GPUs, NICs, how near they are to each other, what is not set up",
       "eptwin probe --save host.tar.zst" },
     { "trace", command_trace, "inspect, convert, generate and place routing traces",
       "eptwin trace info routing.npy.zst" },
-    { "cluster", command_cluster, "list, draw and check the machines that it can predict", "eptwin cluster list" },
-    { "kernel", command_kernel, "show what the loops of kernel libraries do, site by site", "eptwin kernel list" },
+    { "cluster", command_cluster, "list, draw and check the machines that eptwin can predict", "eptwin cluster list" },
+    { "kernel", command_kernel, "show what the loops of the kernel libraries do, site by site", "eptwin kernel list" },
     { "simulate", command_simulate, "predict dispatch and combine on a described cluster, in virtual time",
       "eptwin simulate --cluster h800-cx7 --trace routing.npy.zst --layer 2 --output predicted.csv" },
-    { "step", command_step, "predict a whole decode or prefill step of a net: its time, tokens a second, and waiting",
+    { "step", command_step, "predict a whole decode, prefill or training step of a model: time, tokens/s, waiting",
       "eptwin step --net deepseek-v3 --cluster h800-cx7 --num-ranks 64 --batch 128" },
-    { "sweep", command_sweep, "predict all combinations of values of options and of a cluster's keys",
+    { "sweep", command_sweep, "predict every combination of values of options and of cluster file keys",
       "eptwin sweep --cluster h800-cx7 --kernel normal --num-ranks 8,16 --num-sms 4:33:4" },
-    { "which", command_which, "say which library's kernels, posted by whom, suit a cluster and a routing",
+    { "which", command_which, "rank the libraries and transports for a cluster and a routing",
       "eptwin which --cluster h100-cx7 --num-ranks 16 --num-tokens 128" },
     { "tune", command_tune, "recommend SMs, chunks and rings for a cluster and a routing, as lines to paste",
       "eptwin tune --cluster h800-cx7 --kernel normal --num-ranks 16 --cached" },
     { "measure", command_measure, "run micro-benchmarks of links and of this machine",
       "eptwin measure --fabric shm --ranks 4 --output here.csv" },
-    { "fit", command_fit, "make a cluster file from what measure found", "eptwin fit here.csv --output here.ini" },
-    { "replay", command_replay, "run the same dispatch and combine on the links that this machine has",
+    { "fit", command_fit, "make a cluster file from measurements", "eptwin fit here.csv --output here.ini" },
+    { "replay", command_replay, "run the same dispatch and combine on the links of this machine",
       "eptwin replay --ranks 4 --trace routing.npy.zst --layers 0:3 --output measured.csv" },
-    { "import", command_import, "read what other programs measured: logs of DeepEP, nccl-tests, perftest, ...",
+    { "import", command_import, "convert the logs of other programs: DeepEP, nccl-tests, perftest, ...",
       "eptwin import test.log --output measured.csv" },
-    { "compare", command_compare, "put two results side by side: predicted, measured, error, bottleneck",
+    { "compare", command_compare, "compare results side by side: predicted, measured, error, bottleneck",
       "eptwin compare predicted.csv measured.csv" },
     { "validate", command_validate, "predict every row of a table of measured cases",
       "eptwin validate cases.csv --cluster h800-cx7 --output errors.csv" },
-    { "diagnose", command_diagnose, "say what explains measurements that are not what the cluster should give",
+    { "diagnose", command_diagnose, "find out why a cluster is slower than it should be",
       "eptwin diagnose measured.csv --cluster h800-cx7" },
-    { "explain-trace", command_explain_trace, "say where the time of communication kernels in a profile went",
+    { "explain-trace", command_explain_trace, "show where the time of communication kernels in a profile went",
       "eptwin explain-trace rank*.json.gz --cluster h800-cx7 --num-tokens 4096" },
     { "report", command_report, "write results as one HTML page with plots",
       "eptwin report report.html predicted.csv measured.csv" },
@@ -63,15 +63,15 @@ static void print_help(FILE *out)
           "\n"
           "  eptwin COMMAND [OPTION...]      run a command\n"
           "  eptwin COMMAND --help           explain a command and its options (or eptwin help COMMAND)\n"
-          "  eptwin COMMAND --help all       explain options that other commands have too\n"
-          "  eptwin --version                say which eptwin this is (or -V)\n"
+          "  eptwin COMMAND --help all       also explain the options that it shares with other commands\n"
+          "  eptwin --version                print the version (or -V)\n"
           "\n",
           out);
     for (int i = 0; i < COMMAND_COUNT; i++)
         fprintf(out, "%-13s %s\n              %s\n", commands[i].name, commands[i].purpose, commands[i].example);
     fputs("\n"
-          "Predict first, replay next, compare last; both write the same kind of file.\n"
-          "Of an option that is given twice the last value counts, unless its help says that it may be repeated.\n"
+          "Predict first, then replay, then compare.  Prediction and replay write the same kind of file.\n"
+          "If an option is given twice, the last value counts, unless its help says that it may be repeated.\n"
           "Exit status: 0 success, 1 the run failed, 2 bad input.\n",
           out);
 }

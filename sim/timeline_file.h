@@ -8,7 +8,7 @@
 #include "sim/timeline.h"
 
 /* In --help. */
-#define TIMELINE_FILE_HELP "for ui.perfetto.dev (Chrome trace JSON; compressed where FILE ends in .gz or .zst)"
+#define TIMELINE_FILE_HELP "for ui.perfetto.dev (Chrome trace JSON; compressed if FILE ends in .gz or .zst)"
 
 struct timeline_file;
 

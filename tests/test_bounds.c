@@ -129,7 +129,7 @@ static void explanation_holds(const struct record *record, const char *text)
     uint32_t sums = 0, lines = 0;
     bool inside = false;
     for (char **l = line; *l; l++) {
-        if (g_str_has_prefix(*l, "  where")) {
+        if (g_str_has_prefix(*l, "  breakdown")) {
             inside = true;
             sum = lines = 0;
         } else if (inside && g_str_has_prefix(*l, "    the slowest rank ")) {
@@ -355,7 +355,7 @@ static uint32_t planted_is_named(const char *healthy, const char *fault, double 
         counted++;
         held(strcmp(word(after, phase, "bottleneck"), COMPARE_STEPS) != 0, text, phase, COMPARE_STEPS);
         held(names(part, planted), text, phase, part);
-        g_autofree char *said = g_strdup_printf(", by %s:", part);
+        g_autofree char *said = g_strdup_printf(", starting with %s:", part);
         held(strstr(words->str, said) != NULL, text, phase, "it is not explained");
         const double rate = number(after, phase, "bottleneck_rate_gbs");
         g_autofree char *at = g_strdup_printf(" at %.4g GB/s", rate);

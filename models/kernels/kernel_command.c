@@ -8,13 +8,15 @@
 #include "sim/command_line.h"
 
 static const char help[] =
-    "eptwin kernel - sheets: what the loops of kernel libraries do, site by site\n\n"
-    "  eptwin kernel list               name the sheets: library, sites, what was read, by which compiler\n"
-    "  eptwin kernel show [NAME...]     print sheets, or the lines of sites and what is said above them\n"
+    "eptwin kernel - sheets: what the loops of the kernel libraries do, site by site\n"
+    "\n"
+    "  eptwin kernel list               list the sheets: library, sites, what was read, compiler\n"
+    "  eptwin kernel show [NAME...]     print sheets, or the lines of sites with their comments\n"
     "  eptwin kernel words              explain the words of a line\n"
     "\n"
-    "A prediction takes another build of a kernel by --loops FILE: a sheet with the lines that differ.\n"
-    "Exit status: 0 success, 1 the run failed, 2 bad input.\n\n"
+    "To predict another build of a kernel, pass --loops FILE: a sheet with the lines that differ.\n"
+    "Exit status: 0 success, 1 the run failed, 2 bad input.\n"
+    "\n"
     "  eptwin kernel show LL_RECEIVE_ROW >mine.loops\n"
     "  eptwin simulate --cluster h200 --kernel ll --num-ranks 4 --loops mine.loops\n";
 

@@ -79,6 +79,6 @@ char *accuracy_text(const struct accuracy *a)
 }
 
 const char accuracy_note[] =
-    "Off by: 9 of 10 measured times of such a kernel on this machine were predicted within that;\n"
-    "*: fewer than 5 were measured on this one, so the larger of its error and that of all machines;\n"
-    "-: nobody measured 5.\n";
+    "Off by: 9 of 10 measured times of this kernel on this machine were predicted within this error;\n"
+    "*: fewer than 5 times were measured here, so the larger of this error and that of all machines;\n"
+    "-: fewer than 5 were measured anywhere.\n";

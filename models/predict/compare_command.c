@@ -20,13 +20,12 @@
 #include "sim/version.h"
 
 static const char compare_about[] =
-    "Puts predictions and measurements side by side: phase by phase the slowest rank's time, which all wait for, then\n"
-    "the means over ranks and the bandwidths that both have, the error (predicted against measured) in percent, the\n"
-    "rank that is furthest off, and what the prediction says bounds the phase.  Of two predictions it says how many\n"
-    "times faster the second is, what bounds each and whether the bound has moved: they may differ in placement,\n"
-    "cluster, backend and settings of kernels, but not in what there is to do.  Which is a prediction is told by the\n"
-    "records themselves (kind: simulate, step).  Several pairs end in a summary.  '-' reads a record from standard "
-    "input.\n"
+    "Compares predictions with measurements.  For each phase it shows the slowest rank's time, which all wait\n"
+    "for, means over ranks, bandwidths that both records have, the error (predicted against measured) in percent,\n"
+    "the rank that is furthest off, and the predicted bound.  For two predictions it shows how many times faster\n"
+    "the second is, what bounds each, and whether the bound has moved.  They may differ in placement, cluster,\n"
+    "backend and kernel settings, but not in the work.  The records say which of them is a prediction (kind:\n"
+    "simulate, step).  Several pairs end with a summary. '-' reads a record from standard input.\n"
     "\n"
     "  eptwin compare predicted.csv measured.csv\n"
     "  eptwin compare as-it-is.csv with-eplb.csv\n"
@@ -56,17 +55,17 @@ static bool compare_run_parse(struct compare_run *run, int argc, char **argv, en
 {
     gboolean by_rank = FALSE, force = FALSE;
     GOptionEntry entries[] = {
-        { "by-rank", 0, 0, G_OPTION_ARG_NONE, &by_rank, "Show the rows of every rank, too", NULL },
-        { "force", 0, 0, G_OPTION_ARG_NONE, &force, "Compare records of different cases nevertheless", NULL },
+        { "by-rank", 0, 0, G_OPTION_ARG_NONE, &by_rank, "Also show the rows of every rank", NULL },
+        { "force", 0, 0, G_OPTION_ARG_NONE, &force, "Compare records even if their cases differ", NULL },
         { "max-error", 0, 0, G_OPTION_ARG_DOUBLE, &run->error_pct_max,
-          "Exit with 1 when the mean time of a phase over ranks is further off than this", "PERCENT" },
+          "Exit with 1 if the error of a phase's mean time over ranks is larger than this", "PERCENT" },
         { "diagnose", 0, 0, G_OPTION_ARG_NONE, &run->diagnose,
-          "Say what could explain each measurement, as eptwin diagnose does", NULL },
+          "List possible causes for each measurement, like eptwin diagnose", NULL },
         { "cluster", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &run->clusters,
-          "With --diagnose: a file that predictions may be of, besides those that ship with eptwin (may be repeated)",
+          "With --diagnose: a cluster file of the predictions, besides those that ship with eptwin (may be repeated)",
           "FILE" },
         COMMAND_LINE_OUTPUT(&run->output, "Write the comparison to FILE ('-': standard output)"),
-        COMMAND_LINE_FORMAT(&run->format_name, "Of FILE: csv (the default) or json"),
+        COMMAND_LINE_FORMAT(&run->format_name, "Format of FILE: csv (the default) or json"),
         { 0 },
     };
     const struct command_topic topics[] = { { "Options", entries, false }, { 0 } };

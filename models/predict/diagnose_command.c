@@ -12,28 +12,30 @@
 #include "sim/new_file.h"
 
 static const char diagnose_about[] =
-    "Says which single cause explains best why measurements are not what the cluster should give.\n"
+    "Finds the cause that best explains why measurements differ from what the cluster should reach.\n"
     "\n"
     "  eptwin import deepep.log --num-ranks 16 --output measured.csv\n"
     "  eptwin diagnose measured.csv --cluster h800-cx7\n"
     "  eptwin diagnose --list";
 
 static const char diagnose_details[] =
-    "MEASURED.csv is what import or replay write or validate reads.  The cluster file describes the machine as it\n"
-    "should be.\n"
-    "Records of replay --waits tell more: whom ranks waited for tells causes apart that make phases equally long.\n"
-    "Was the same machine measured when it was sound?  With --baseline GOOD.csv, in any of these forms, what the\n"
-    "prediction gets wrong of this machine cancels, and smaller faults show.\n"
-    "Each known cause is planted and all rows are predicted again.  Causes are ranked by how likely what they leave\n"
-    "is, and by how many public threads ended with them.  Rows that a cause makes worse contradict it.  Where one\n"
-    "cause leaves much, a second one is looked for, too.  Rows of different sizes, phases and numbers of nodes\n"
-    "tell causes apart; one row rarely does.\n"
-    "What rows say is never overruled: which bytes a bandwidth counts ('counted'), GPU or host memory ('memory'),\n"
-    "who sends ('library', 'tool', the options backend and deepep).  Large tables are answered twice: first from a "
-    "few\n"
-    "rows and small cases, on standard error, then from all.\n"
+    "MEASURED.csv is the output of import or replay, or a table for validate.  The cluster file describes the\n"
+    "machine as it should be.\n"
     "\n"
-    "Exit status: 0 told, 1 a row could not be predicted, 2 bad input.";
+    "Each known cause is simulated and all rows are predicted again.  Causes are ranked by the likelihood of the\n"
+    "remaining error, and by how many public threads ended with them.  Rows that a cause makes worse contradict\n"
+    "it.  If one cause leaves much unexplained, a second one is tried, too.  Rows of different sizes, phases and\n"
+    "numbers of nodes distinguish causes; one row rarely does.  Records of replay --waits distinguish causes that\n"
+    "make phases equally long, because they say whom ranks waited for.\n"
+    "\n"
+    "With --baseline GOOD.csv, measurements of the same machine without the fault in any of these forms, errors\n"
+    "of the prediction cancel and smaller faults become visible.\n"
+    "\n"
+    "Diagnose never contradicts what rows state: which bytes a bandwidth counts ('counted'), GPU or host memory\n"
+    "('memory'), who sends ('library', 'tool', the options backend and deepep).  Large tables are answered twice:\n"
+    "first from a few rows and small cases, on standard error, then from all.\n"
+    "\n"
+    "Exit status: 0 success, 1 a row could not be predicted, 2 bad input.";
 
 struct diagnose_options {
     struct case_options base;
@@ -49,15 +51,15 @@ struct diagnose_options {
 static bool options_parse(struct diagnose_options *o, int argc, char **argv, GError **error)
 {
     GOptionEntry entries[] = {
-        COMMAND_LINE_JOBS(&o->jobs, "Worker processes (default: one a core)"),
-        { "baseline", 0, 0, G_OPTION_ARG_FILENAME, &o->baseline, "What the same machine measured when it was sound",
+        COMMAND_LINE_JOBS(&o->jobs, "Worker processes (default: one per core)"),
+        { "baseline", 0, 0, G_OPTION_ARG_FILENAME, &o->baseline, "Measurements of the same machine without the fault",
           "GOOD.csv" },
         COMMAND_LINE_OUTPUT(&o->output,
                             "Write all causes with their probabilities to FILE as CSV ('-': standard output)"),
         { "most", 0, 0, G_OPTION_ARG_INT, &o->most, "Causes to show (default 3)", "N" },
-        { "flat", 0, 0, G_OPTION_ARG_NONE, &o->flat, "Hold all causes equally likely beforehand", NULL },
-        { "first", 0, 0, G_OPTION_ARG_NONE, &o->first, "End with the first answer, of a few rows", NULL },
-        { "list", 0, 0, G_OPTION_ARG_NONE, &o->list, "Name the causes that are known, and end", NULL },
+        { "flat", 0, 0, G_OPTION_ARG_NONE, &o->flat, "Give all causes the same prior probability", NULL },
+        { "first", 0, 0, G_OPTION_ARG_NONE, &o->first, "Stop after the first answer, from a few rows", NULL },
+        { "list", 0, 0, G_OPTION_ARG_NONE, &o->list, "List the known causes and exit", NULL },
         { 0 },
     };
     struct command_topic topics[CASE_TOPICS + 2] = { { "Options", entries, false } };

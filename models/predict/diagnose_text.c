@@ -40,7 +40,8 @@ static void ports_append(const struct validate_table *table, GString *out)
     for (uint32_t i = 0; i < table->row_count; i++) {
         char **settings = table->row[i].settings;
         if (!settings || !g_strv_contains((const char *const *)settings, DIAGNOSE_PORTS_JOINED)) continue;
-        g_string_append(out, "\nExpected of messages: what all ports of the NIC move, as with QPs enough.\n");
+        g_string_append(out, "\n"
+                             "Expected for messages: the rate of all ports of the NIC, as with enough QPs.\n");
         return;
     }
 }
@@ -51,8 +52,8 @@ static void baseline_append(const struct diagnosis *d, const struct validate_tab
     if (!d->sound) return;
     for (uint32_t i = 0; i < table->row_count; i++)
         without += isnan(d->sound[i]) && !table->row[i].problem && !table->row[i].native;
-    g_string_append(out,
-                    "\nExpected: as the baseline measured it, and changed as the prediction is where cases differ.\n");
+    g_string_append(out, "\n"
+                         "Expected: the baseline's measurement, scaled by predictions where cases differ.\n");
     if (without)
         g_string_append_printf(out, "%u row%s that the baseline does not have %s left out.\n", without,
                                without > 1 ? "s" : "", without > 1 ? "are" : "is");
@@ -96,9 +97,10 @@ static void verdict_append(const struct verdict *v, uint32_t place, GString *out
 {
     g_string_append_printf(out, "%u. ", place);
     name_append(v, out);
-    g_string_append_printf(
-        out, " (%s)\n   probability %.0f %%; explains %.0f %% of the difference; what is left is a factor of %.2f\n",
-        v->cause->id, 100 * v->probability, 100 * v->explains, v->left);
+    g_string_append_printf(out,
+                           " (%s)\n"
+                           "   probability %.0f %%; explains %.0f %% of the difference; a factor of %.2f is left\n",
+                           v->cause->id, 100 * v->probability, 100 * v->explains, v->left);
     if (v->contradicting)
         g_string_append_printf(out, "   contradicted by %u row%s, the first in line %u\n", v->contradicting,
                                v->contradicting > 1 ? "s" : "", v->first_contradicting);
@@ -107,9 +109,12 @@ static void verdict_append(const struct verdict *v, uint32_t place, GString *out
 
 static void second_append(const struct verdict *v, GString *out)
 {
-    g_string_append(out, "\nBeside the first, one more: ");
+    g_string_append(out, "\n"
+                         "In addition to the first: ");
     name_append(v, out);
-    g_string_append_printf(out, " (%s)\n   explains %.0f %% of what that leaves; together a factor of %.2f is left\n",
+    g_string_append_printf(out,
+                           " (%s)\n"
+                           "   explains %.0f %% of the rest; with both, a factor of %.2f is left\n",
                            v->cause->id, 100 * v->explains, v->left);
     remedy_append(v, out);
 }
@@ -130,9 +135,7 @@ void diagnosis_line(const struct diagnosis *d, GString *out)
     switch (answer_of(d)) {
     case ANSWER_AGREES: g_string_append(out, "measured as expected"); break;
     case ANSWER_SOUND: g_string_append_printf(out, "nothing points to a fault (%.0f %%)", 100 * d->fine); break;
-    case ANSWER_UNKNOWN:
-        g_string_append_printf(out, "none of the causes that are known (%.0f %%)", 100 * d->none);
-        break;
+    case ANSWER_UNKNOWN: g_string_append_printf(out, "none of the known causes (%.0f %%)", 100 * d->none); break;
     case ANSWER_CAUSE:
         name_append(d->verdict, out);
         g_string_append_printf(out, " (%s), %.0f %%", d->verdict->cause->id, 100 * d->verdict->probability);
@@ -161,15 +164,18 @@ void diagnosis_text(const struct diagnosis *d, const struct validate_table *tabl
         return;
     }
     if (answer == ANSWER_SOUND) {
-        g_string_append_printf(out,
-                               "Nothing points to a fault (%.0f %%): predictions of sound machines are off as much.\n",
-                               100 * d->fine);
+        g_string_append_printf(
+            out, "Nothing points to a fault (%.0f %%): predictions of machines without faults are as far off.\n",
+            100 * d->fine);
         return;
     }
     uint32_t shown = 0;
     const bool convincing = answer == ANSWER_CAUSE;
     if (!convincing && d->verdict_count)
-        g_string_append_printf(out, "Likeliest, it is none of these (%.0f %%).  The nearest:\n\n", 100 * d->none);
+        g_string_append_printf(out,
+                               "Most likely it is none of these (%.0f %%).  The nearest:\n"
+                               "\n",
+                               100 * d->none);
     for (uint32_t i = 0; i < d->verdict_count && shown < most; i++) {
         if (told_before(d, i, table->row_count)) continue;
         verdict_append(&d->verdict[i], ++shown, out);
@@ -177,14 +183,15 @@ void diagnosis_text(const struct diagnosis *d, const struct validate_table *tabl
     }
     if (!shown)
         g_string_append_printf(
-            out, "No cause that eptwin knows brings prediction and measurement nearer: something unknown (%.0f %%).\n",
+            out, "No known cause brings prediction and measurement closer: the cause is unknown (%.0f %%).\n",
             100 * d->none);
     else if (convincing)
-        g_string_append_printf(out, "None of these, but something unknown: %.0f %%; nothing wrong: %.0f %%\n",
-                               100 * d->none, 100 * d->fine);
+        g_string_append_printf(out, "An unknown cause instead: %.0f %%; nothing wrong: %.0f %%\n", 100 * d->none,
+                               100 * d->fine);
     if (d->second.cause) second_append(&d->second, out);
     if (convincing && shown)
-        g_string_append(out, "\nPut right, the column \"expected\" above is what the machine should give.\n");
+        g_string_append(out, "\n"
+                             "Without the fault, the machine should reach the column \"expected\" above.\n");
 }
 
 void diagnosis_table(const struct diagnosis *d, GString *out)

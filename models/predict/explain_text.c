@@ -99,18 +99,18 @@ static void waiting_say(const struct explain *e, double all, double waiting, GSt
     g_string_append_printf(out, "Waiting, %.0f %%: ", waiting / all * 100);
     if (seen < waiting / 2) {
         g_string_append_printf(out,
-                               "kernels waited for ranks that are not recorded here (%u of %u are): which one, the "
-                               "profiles of all ranks would show.\n",
+                               "kernels waited for ranks that are not recorded here (%u of %u are).  Profiles of all "
+                               "ranks would show which.\n",
                                e->ranks->len, e->world);
         return;
     }
     g_string_append_printf(out, "for rank %u %.0f %% of it.", worst, us[worst] / waiting * 100);
     if (us[worst] < 2.0 * seen / e->ranks->len && e->ranks->len > 2)
-        g_string_append(out, " Ranks take turns in being late: their work differs from call to call.");
+        g_string_append(out, " Different ranks are late in different calls: their work differs from call to call.");
     else if (why[LATE_IDLE] > why[LATE_WORK] && why[LATE_IDLE] > why[LATE_UNSEEN])
-        g_string_append(out, " It comes late because its GPU is idle before: its host launches late.");
+        g_string_append(out, " It is late because its host launches late: its GPU is idle before.");
     else if (why[LATE_WORK] > why[LATE_UNSEEN])
-        g_string_append(out, " It comes late because its kernels before take longer than the others'.");
+        g_string_append(out, " It is late because its earlier kernels take longer than the others'.");
     g_string_append_c(out, '\n');
 }
 
@@ -211,10 +211,10 @@ static void unpredicted_say(const GArray *kernels, double all, GString *out)
     for (guint i = 0; i < kernels->len; i++) {
         const struct unpredicted *u = &g_array_index(kernels, struct unpredicted, i);
         if (u->us <= SAID_LEAST * all) continue;
-        g_string_append_printf(out, "%s are %.0f %% of the time: their wire is not predicted", u->name,
+        g_string_append_printf(out, "%s are %.0f %% of the time: their wire time is not predicted", u->name,
                                u->us / all * 100);
         if (u->predicted) g_string_append_printf(out, " (--kernel %s predicts it)", u->predicted);
-        g_string_append(out, "; the shortest of four calls or more of a kernel stands for it.\n");
+        g_string_append(out, "; the shortest of a kernel's calls, if there are at least four, is used instead.\n");
     }
 }
 
@@ -222,7 +222,9 @@ static void wire_say(const struct explain *e, double all, double wire, GString *
 {
     double beyond = 0;
     for (guint i = 0; i < e->calls->len; i++) beyond += g_array_index(e->calls, struct explain_call, i).beyond_us;
-    g_string_append_printf(out, "\nWire, %.0f %%: what the kernels would take alone, with all ranks at their start.\n",
+    g_string_append_printf(out,
+                           "\n"
+                           "Wire, %.0f %%: the time of the kernels alone, if all ranks start together.\n",
                            wire / all * 100);
     if (beyond > BEYOND_LEAST * wire)
         g_string_append_printf(out,
@@ -262,8 +264,8 @@ static void sentences_append(const struct explain *e, const double us[EXPLAIN_PA
                                g_array_index(e->ranks, struct explain_rank, r).rank);
     else
         g_string_append(out,
-                        "kernels take longer than predicted without others beside them: links slower than the "
-                        "cluster file says, or " ANOTHER_CASE ".  `eptwin import` and `eptwin diagnose` tell which.\n");
+                        "kernels take longer than predicted even without others beside them: links slower than in the "
+                        "cluster file, or " ANOTHER_CASE ".  `eptwin import` and `eptwin diagnose` show which.\n");
 }
 
 static void head_append(const struct explain *e, double all, GString *out)
@@ -278,11 +280,11 @@ static void head_append(const struct explain *e, double all, GString *out)
                            e->calls->len, e->calls->len == 1 ? "" : "s", all / 1e3, first->rank,
                            (double)(end - begin) / 1e6);
     if (e->aligned)
-        g_string_append(out, "The ranks' clocks differ and were put right by when kernels ended together: who is late "
-                             "by less than a kernel's time may be hidden.\n");
+        g_string_append(out, "The ranks' clocks differ and were aligned by the ends of kernels.  Delays shorter than a "
+                             "kernel may be hidden.\n");
     if (e->ranks->len < e->world)
-        g_string_append(out, "Of ranks that are not recorded nothing is seen: what a barrier takes beyond its wire "
-                             "counts as waiting for them, and the rest of low-latency kernels too.\n");
+        g_string_append(out, "Some ranks are not recorded.  The time of a barrier beyond its wire time counts as "
+                             "waiting for them, and so does the rest of low-latency kernels.\n");
     g_string_append_c(out, '\n');
 }
 

@@ -16,23 +16,23 @@
 #include "traces/trace.h"
 
 static const char explain_about[] =
-    "Says where the time of communication kernels in a profile went: the wire, waiting for other ranks, contention\n"
-    "with kernels beside them, imbalance, launching.\n"
+    "Shows where the time of communication kernels in a profile went: the wire, waiting for other ranks,\n"
+    "contention with concurrent kernels, imbalance, launching.\n"
     "\n"
     "  eptwin explain-trace rank*.json.gz --cluster h800-cx7 --num-tokens 4096\n"
     "  eptwin explain-trace rank0.json.gz --cluster h800-cx7 --num-tokens 4096 --trace routing.ept --page why.html";
 
 static const char explain_details[] =
-    "A profile is what PyTorch's profiler exports (.json, .json.gz; a file a rank), or Nsight Systems as SQLite\n"
-    "(`nsys export --type sqlite`).  The more ranks, the more is seen and the less inferred; one suffices.  Ranks,\n"
-    "hidden size and SMs are read from the kernels' names and launches, if they say it; the rest of the case\n"
-    "(--num-tokens, --num-topk, --num-experts, --dtype) is yours to say.  With --trace, the routing that ran,\n"
-    "imbalance is told apart: layer l of a phase has the trace's layer l.\n"
+    "A profile is an export of PyTorch's profiler (.json, .json.gz; one file per rank), or of Nsight Systems as\n"
+    "SQLite (`nsys export --type sqlite`).  One rank suffices, but with more ranks less has to be inferred.\n"
+    "Ranks, hidden size and SMs are read from the kernels' names and launches where possible; you give the rest\n"
+    "of the case (--num-tokens, --num-topk, --num-experts, --dtype).  With --trace, the routing of that run,\n"
+    "imbalance is a part of its own: layer l of a phase has the trace's layer l.\n"
     "\n"
-    "Wire is predicted for the kernel alone, with all ranks at its start.  Waiting is seen where the later rank is\n"
-    "recorded.  Contention is at most what such kernels were measured to cost each other.  What is left is unknown.\n"
+    "Wire is the predicted time of the kernel alone if all ranks start together.  Waiting needs a profile of the\n"
+    "later rank.  Contention is at most the slowdown that was measured for such kernels.  The rest is unknown.\n"
     "\n"
-    "Exit status: 0 told, 1 the case could not be predicted, 2 bad input.";
+    "Exit status: 0 success, 1 the case could not be predicted, 2 bad input.";
 
 struct explain_options {
     struct case_options given, c;
@@ -44,9 +44,10 @@ struct explain_options {
 static bool options_parse(struct explain_options *o, int argc, char **argv, GError **error)
 {
     GOptionEntry entries[] = {
-        COMMAND_LINE_OUTPUT(&o->output, "Write the split by phase, rank and layer as a record ('-': standard output)"),
-        { "format", 0, 0, G_OPTION_ARG_STRING, &o->format, "Of that: csv (default) or json", "NAME" },
-        { "page", 0, 0, G_OPTION_ARG_FILENAME, &o->page, "Write a page that shows it", "FILE.html" },
+        COMMAND_LINE_OUTPUT(&o->output,
+                            "Write the breakdown by phase, rank and layer as a record ('-': standard output)"),
+        { "format", 0, 0, G_OPTION_ARG_STRING, &o->format, "Format of the record: csv (default) or json", "NAME" },
+        { "page", 0, 0, G_OPTION_ARG_FILENAME, &o->page, "Write it as a page", "FILE.html" },
         { 0 },
     };
     struct command_topic topics[CASE_TOPICS + 2] = { { "Options", entries, false } };

@@ -12,16 +12,16 @@
 #include "sim/new_file.h"
 
 static const char fit_about[] =
-    "Makes a cluster file for this machine and link from what eptwin measure found, so that simulate can predict a\n"
-    "replay on it.  Every number in it has a comment that names the rows that it came from.  Of several records of\n"
-    "the same machine and link it takes the median of each row: speeds drift, so measure some time apart.\n"
+    "Makes a cluster file for this machine and link from records of eptwin measure, so that simulate can predict\n"
+    "a replay on it.  A comment on each value names the rows that it comes from.  From several records of the\n"
+    "same machine and link it takes the median of each row: speeds drift, so measure at different times.\n"
     "\n"
     "  eptwin measure --ranks 4 --output measured.csv\n"
     "  eptwin fit measured.csv --output here.ini\n"
     "  eptwin simulate --cluster here.ini --num-ranks 4\n"
     "\n"
-    "From a record of --fabric cuda it makes [gpu] and [nvlink], each value with an interval, and names the keys that\n"
-    "such a record does not tell; --include takes them from another file:\n"
+    "From a record of --fabric cuda it makes [gpu] and [nvlink], each value with an interval, and names the keys\n"
+    "that such a record cannot provide; --include takes them from another file:\n"
     "\n"
     "  eptwin fit gpus.csv --include h200 --output gpus.ini";
 
@@ -65,9 +65,9 @@ int command_fit(int argc, char **argv)
     g_auto(GStrv) paths = NULL;
     GOptionEntry entries[] = {
         COMMAND_LINE_OUTPUT(&output, "The cluster file to write (default '-': standard output)"),
-        { "name", 0, 0, G_OPTION_ARG_STRING, &name, "What the cluster is called (default: as the machine)", "NAME" },
+        { "name", 0, 0, G_OPTION_ARG_STRING, &name, "Name of the cluster (default: the machine's)", "NAME" },
         { "include", 0, 0, G_OPTION_ARG_STRING, &include,
-          "GPUs: the cluster file that has what the record does not tell, as `include` names it", "NAME" },
+          "GPUs: the cluster file with the keys that the record cannot provide, named as in `include`", "NAME" },
         { 0 },
     };
     const struct command_topic topics[] = { { "Options", entries, false }, { 0 } };

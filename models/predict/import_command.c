@@ -15,11 +15,11 @@
 #include "sim/version.h"
 
 static const char import_about[] =
-    "Reads what other programs measured and writes it as a table of cases, which validate predicts row by row, or\n"
-    "as the record of one case, which compare holds against a prediction.  Known by content are the consoles of\n"
-    "DeepEP's tests (V1 intranode, internode, low latency; V2), matrices of DeepXTrace, nccl-tests (console, JSON),\n"
-    "perftest (console and --out_json), NVSHMEM's perftest, OSU, nvbandwidth (console and JSON), MORI's tuning rules,\n"
-    "and profiles: PyTorch's JSON (also .gz), Nsight Systems' SQLite export.\n"
+    "Converts measurements of other programs to a table of cases, which validate predicts row by row, or to the\n"
+    "record of one case, which compare compares with a prediction.  It recognizes by content: console output of\n"
+    "DeepEP's tests (V1 intranode, internode, low latency; V2), matrices of DeepXTrace, nccl-tests (console,\n"
+    "JSON), perftest (console and --out_json), NVSHMEM's perftest, OSU, nvbandwidth (console and JSON), MORI's\n"
+    "tuning rules, and profiles: PyTorch's JSON (also .gz), Nsight Systems' SQLite export.\n"
     "\n"
     "  eptwin import test.log --output measured.csv\n"
     "  eptwin validate measured.csv --cluster h800-cx7\n"
@@ -29,21 +29,21 @@ static const char import_about[] =
     "  eptwin compare predicted.csv measured.csv";
 
 static const char import_details[] =
-    "The options of the run that a log states are kept as columns; options given here stand for those that it does\n"
-    "not state, and instead of those that it does, in rows of DeepEP's kernels, whose kernel stays.  A '?' is an "
-    "option\n"
-    "without which the row would mislead, such as the ranks of a run over several nodes whose log does not say how\n"
-    "many: validate refuses the row unless the option is given there.\n"
+    "Options of the run that a log states become columns.  Options given here fill in those that it does not\n"
+    "state; in rows of DeepEP's kernels they also replace stated ones, except the kernel.  A '?' marks a missing\n"
+    "option without which the row would mislead, such as the ranks of a run over several nodes: validate refuses\n"
+    "the row unless the option is given there.\n"
     "\n"
-    "Bandwidths stay apart: logical_rdma_gbs and logical_nvl_gbs count as DeepEP's tests do, local tokens too;\n"
-    "native_gbs is what a tool printed (busbw: native_bus_gbs), in GB/s of 1e9 bytes; 'counted' says of which.\n"
-    "'timed' says what a time is of: a kernel, a call between events, half a round trip.  Ranks come out as one row,\n"
-    "medians over ranks, unless --per-rank is given.  With --kernel p2p, streams of puts and gets that perftest and\n"
-    "NVSHMEM timed become rows of that kernel between two nodes, to validate and diagnose; perftest's are posted by\n"
-    "a CPU (backend verbs).\n"
+    "Bandwidths of different definitions stay in different columns: logical_rdma_gbs and logical_nvl_gbs count\n"
+    "like DeepEP's tests, including local tokens; native_gbs is what a tool printed (busbw: native_bus_gbs), in\n"
+    "GB/s of 1e9 bytes; 'counted' says which bytes.  'timed' says what was timed: a kernel, a call between\n"
+    "events, half a round trip. Each case becomes one row with medians over ranks, unless --per-rank is given.\n"
+    "With --kernel p2p, streams of puts and gets that perftest and NVSHMEM timed become rows of that kernel\n"
+    "between two nodes, for validate and diagnose; perftest posts from a CPU (backend verbs).\n"
     "\n"
-    "What is in the logs, what they do not state, what was left out and which lines nobody knew goes to standard\n"
-    "output, or to standard error when the table goes there.  Exit status: 0 something was read, 2 bad input.";
+    "A summary goes to standard output, or to standard error if the table goes there: what the logs contain, what\n"
+    "they do not state, what was left out, and which lines were not recognized.  Exit status: 0 something was\n"
+    "read, 2 bad input.";
 
 struct import_arguments {
     struct case_options given;
@@ -57,11 +57,12 @@ struct import_arguments {
 static bool import_parse(struct import_arguments *a, int argc, char **argv, GError **error)
 {
     GOptionEntry own[] = {
-        COMMAND_LINE_OUTPUT(&a->output, "Where the table goes (default '-': standard output)"),
-        { "record", 0, 0, G_OPTION_ARG_FILENAME, &a->record, "Write the record of one case here instead", "FILE" },
-        { "format", 0, 0, G_OPTION_ARG_STRING, &a->format, "Of that: csv (default), json or collectivex", "NAME" },
+        COMMAND_LINE_OUTPUT(&a->output, "Output file of the table (default '-': standard output)"),
+        { "record", 0, 0, G_OPTION_ARG_FILENAME, &a->record, "Write the record of one case instead", "FILE" },
+        { "format", 0, 0, G_OPTION_ARG_STRING, &a->format, "Format of the record: csv (default), json or collectivex",
+          "NAME" },
         { "case", 0, 0, G_OPTION_ARG_INT, &a->case_number, "With --record: which of several cases", "N" },
-        { "per-rank", 0, 0, G_OPTION_ARG_NONE, &a->per_rank, "A row for each rank and line of the logs", NULL },
+        { "per-rank", 0, 0, G_OPTION_ARG_NONE, &a->per_rank, "Write a row for each rank and line of the logs", NULL },
         { 0 },
     };
     struct command_topic topics[CASE_TOPICS + 2] = { { "Options", own, false } };

@@ -16,20 +16,18 @@
 #include "sim/version.h"
 
 static const char report_about[] =
-    "Shows records: times and bandwidths of each phase, predicted beside measured where both are given, bounds,\n"
-    "busy shares, the spread over ranks and where the numbers come from.  A measurement is shown with the first\n"
-    "prediction of the same case.  The page is one file that needs nothing else.\n"
+    "Shows records: times and bandwidths of each phase (predicted and measured side by side if both are given),\n"
+    "bounds, busy shares, the spread over ranks and the sources of the numbers.  A measurement is shown with the\n"
+    "first prediction of the same case.  The page is one self-contained file.\n"
     "\n"
     "  eptwin report report.html predicted.csv measured.csv\n"
     "  eptwin report --text predicted.csv measured.csv\n"
     "  eptwin report --output report.html *.csv\n"
     "  eptwin report report.html sweep.csv\n"
     "\n"
-    "The results of `eptwin sweep` become curves, the front of SMs against time and the best points.  A step shows "
-    "what\n"
-    "runs beside what on the streams of a few ranks.  A prediction is\n"
-    "shown with a drawing of its cluster, on which what bounds it is marked: of one of `eptwin cluster list`, or of a\n"
-    "file of yours that --cluster names.";
+    "Results of `eptwin sweep` become curves, the Pareto front of SMs and time, and the best points.  A step\n"
+    "shows what overlaps on the streams of a few ranks.  A prediction is shown with a drawing of its cluster,\n"
+    "which highlights the bottleneck; the cluster must be in `eptwin cluster list` or given with --cluster.";
 
 enum { REPORT_TEXT_WIDTH = 100, REPORT_FILE_BYTES_MAX = 256 << 20 };
 
@@ -45,9 +43,9 @@ static bool report_run_parse(struct report_run *run, int argc, char **argv, GErr
 {
     GOptionEntry entries[] = {
         COMMAND_LINE_OUTPUT(&run->output, "Write to FILE ('-': standard output)"),
-        { "text", 0, 0, G_OPTION_ARG_NONE, &run->text, "Text for a terminal in place of HTML", NULL },
+        { "text", 0, 0, G_OPTION_ARG_NONE, &run->text, "Write text for a terminal instead of HTML", NULL },
         { "cluster", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &run->clusters,
-          "A cluster file that records may be of, besides those that ship with eptwin (may be repeated)", "FILE" },
+          "A cluster file of the records, besides those that ship with eptwin (may be repeated)", "FILE" },
         { 0 },
     };
     const struct command_topic topics[] = { { "Options", entries, false }, { 0 } };

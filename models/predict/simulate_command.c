@@ -16,23 +16,24 @@
 #include "sim/version.h"
 
 static const char about[] =
-    "Predicts how long dispatch and combine, or other kernels, take on a cluster, and which part bounds them.\n"
+    "Predicts how long dispatch and combine, or other kernels, take on a cluster, and which part limits them.\n"
     "\n"
     "  eptwin simulate --cluster h800-cx7 --num-ranks 64\n"
     "      the public low-latency test on 64 H800 GPUs\n"
     "  eptwin simulate --kernel normal --cluster h800-cx7 --num-ranks 16 --cached\n"
     "      the public normal test, as its tuning loop runs it\n"
     "  eptwin simulate --cluster h800-cx7 --trace routing.npy.zst --step 0 --layer 2 --output predicted.csv\n"
-    "      captured routing; the record goes to a file for `eptwin compare`\n"
+    "      captured routing, with a record for `eptwin compare`\n"
     "  eptwin simulate --cluster h800-cx7 --trace routing.ept --steps 0:8 --layers all\n"
-    "      every (step, layer), with a table by layer\n"
+    "      every (step, layer), and a table by layer\n"
     "  eptwin simulate --cluster h800-cx7 --num-ranks 16 --explain\n"
-    "      what full rates would give, and where the rest of the time goes\n"
+    "      the time at full rates, and where the rest goes\n"
     "  eptwin simulate --cluster h800-cx7 --kernel alltoallv --matrix uniform:65536 --num-ranks 256\n"
-    "      other kernels: all-to-allv (of a file, drawn, or of the routing), allgather,\n      allreduce, p2p";
+    "      other kernels: all-to-allv (of a file, drawn, or of the routing), allgather,\n"
+    "      allreduce, p2p";
 
 static const char details[] =
-    "A terminal gets a table to read, and so does whoever asks for --format text; a pipe gets the record.";
+    "On a terminal, or with --format text, the output is a table; in a pipe it is the record.";
 
 struct arguments {
     char *output, *format, *steps, *layers, *timeline;
@@ -67,26 +68,25 @@ static bool parse(struct case_options *c, struct arguments *a, int argc, char **
 {
     GOptionEntry own[] = {
         COMMAND_LINE_OUTPUT(&a->output,
-                            "Write the record here; - is standard output (default, where that is no terminal)"),
-        COMMAND_LINE_FORMAT(&a->format, "Of the record: csv (default), json or collectivex; text: a table instead"),
+                            "Write the record here; - is standard output (the default if that is not a terminal)"),
+        COMMAND_LINE_FORMAT(&a->format,
+                            "Format of the record: csv (default), json or collectivex; text: a table instead"),
         { "explain", 0, 0, G_OPTION_ARG_NONE, &a->explain,
-          "Say how each phase's time comes about, from full rates to the slowest rank, and what faster parts would "
-          "save",
+          "Break down each phase's time, from full rates to the slowest rank, and say what faster parts would save",
           NULL },
-        { "per-rank", 0, 0, G_OPTION_ARG_NONE, &a->per_rank, "Rows for each rank too", NULL },
+        { "per-rank", 0, 0, G_OPTION_ARG_NONE, &a->per_rank, "Add rows for each rank", NULL },
         { "waits", 0, 0, G_OPTION_ARG_NONE, &a->waits,
-          "With rows for each rank: how long it waits for each other one, which eptwin report draws as a map", NULL },
+          "Add rows for each rank: how long it waits for each other rank, which eptwin report draws as a map", NULL },
         { "usage", 0, 0, G_OPTION_ARG_NONE, &a->usage,
-          "Rows of how busy each kind of part was over time, which eptwin report draws", NULL },
+          "Add rows of how busy each kind of part was over time, which eptwin report draws", NULL },
         { "set", 0, 0, G_OPTION_ARG_STRING_ARRAY, &a->set,
-          "Another value for a key of the cluster file, as in --set nic.rate=50GB/s (may be repeated)",
-          "SECTION.KEY=VALUE" },
+          "Override a key of the cluster file, as in --set nic.rate=50GB/s (may be repeated)", "SECTION.KEY=VALUE" },
         { "steps", 0, 0, G_OPTION_ARG_STRING, &a->steps, "Steps of the trace: " RANGES_GRAMMAR, "STEPS" },
         { "layers", 0, 0, G_OPTION_ARG_STRING, &a->layers, "Layers of the trace, likewise", "LAYERS" },
         COMMAND_LINE_JOBS(&a->jobs,
-                          "Threads, with the same results for any number (default: one a core, where it takes long)"),
+                          "Threads; results do not depend on the number (default: one per core for long runs)"),
         { "timeline", 0, 0, G_OPTION_ARG_FILENAME, &a->timeline,
-          "Write what every worker and port did, waited for and sent here, " TIMELINE_FILE_HELP, "FILE" },
+          "Write what every worker and port did, waited for and sent " TIMELINE_FILE_HELP, "FILE" },
         { 0 },
     };
     struct command_topic topics[CASE_TOPICS + 2] = { { "Options", own, false } };
@@ -183,8 +183,7 @@ static bool run(const struct case_options *c, const struct arguments *a, const s
     if (good && a->explain && !estimate_long(&work)) good = faster_append(c, cluster, &load, record, proof, error);
     progress_free(wishes.progress);
     case_load_free(&load);
-    if (good && a->jobs > 1 && one_thread)
-        fprintf(stderr, "eptwin simulate: note: -j changes nothing: %s\n", one_thread);
+    if (good && a->jobs > 1 && one_thread) fprintf(stderr, "eptwin simulate: note: -j has no effect: %s\n", one_thread);
     return good;
 }
 

@@ -166,23 +166,25 @@ void simulate_table_append(const struct case_options *c, const struct record *re
     for (guint i = 0; i < phases->len; i++) wire_append(record, g_ptr_array_index(phases, i), out);
     for (guint i = 0; i < phases->len; i++) compute_append(record, g_ptr_array_index(phases, i), out);
     if (several)
-        g_string_append(
-            out, "\nSlowest: each step and layer takes as long as its slowest rank, and this is the mean over them.\n");
+        g_string_append(out, "\n"
+                             "Slowest: the slowest rank's time of each step and layer, as the mean over them.\n");
     else g_string_append(out, "\nSlowest and median: over ranks.\n");
     g_string_append(out, accuracy_note);
-    g_string_append(out,
-                    "Bandwidths in GB/s, means over ranks.  Logical: as the kernels' own tests count.\n"
-                    "NIC and NVLink: what crossed them, headers included.  Bound by: the part of any rank that\n"
-                    "is busy for three quarters of the slowest rank's time; no part alone, if none is, parts of\n"
-                    "another kind are busy for three quarters as long, it is NVLink and stores wait for it for less\n"
-                    "than a tenth of their time, or one message's way, launch included, takes longer; steps and\n"
-                    "latencies, if none is for a quarter, or none for half and that way takes longer: warps' steps,\n"
-                    "launches, ways of words and messages, one after another; ranks that begin late, if the slowest\n"
-                    "rank runs for half of its time before the last one begins; the kernel before it, if the\n"
-                    "slowest rank's kernel waits for half of its time until that ends.\n");
+    g_string_append(
+        out, "Bandwidths: means over ranks in GB/s.  Logical: as the kernels' own tests count.  NIC, NVLink:\n"
+             "bytes on the link, headers included.\n"
+             "Bound by: the part of any rank that is busy for three quarters of the slowest rank's time, or\n"
+             "  no single part          if none is, if parts of another kind are busy for three quarters as\n"
+             "                          long, if stores wait for the busiest part (NVLink) for less than a\n"
+             "                          tenth of their time, or if the latency of one message, launch\n"
+             "                          included, is longer\n"
+             "  steps and latencies     if none is busy for a quarter, or none for half and the latency of one\n"
+             "                          message is longer: steps of warps, launches and latencies in sequence\n"
+             "  ranks that begin late   if the slowest rank runs for half of its time before the last one begins\n"
+             "  the kernel before it    if the slowest rank's kernel waits for it for half of its time\n");
     if (record_get(record, "mask-timeout"))
         g_string_append(
-            out, "Bound by the timeout of ranks that do not answer, if that is half of the slowest rank's time.\n");
+            out, "Bound by the timeout of ranks that do not answer, if it is half of the slowest rank's time.\n");
     const char *notes = record_get(record, "notes");
     if (notes) g_string_append_printf(out, "Note: %s.\n", notes);
 }
@@ -293,53 +295,55 @@ static void part_append(const struct phase_facts *f, GString *out)
     const double usual = rated && f->usual_gbs > part->rate_gbs ? full * part->rate_gbs / f->usual_gbs : full;
     const double even = usual / f->over_mean;
     g_autofree char *first = g_strdup_printf("its %s%s", rated ? "bytes at full rate" : "work",
-                                             f->over_mean > 1 ? ", were the load even" : "");
+                                             f->over_mean > 1 ? ", if the load were even" : "");
     g_autofree char *uneven = g_strdup_printf("uneven load: it has %.2f times the mean", f->over_mean);
     g_autofree char *slow =
         g_strdup_printf("its rate: %.4g GB/s where most have %.4g GB/s", part->rate_gbs, f->usual_gbs);
     us_line(out, first, even, f->slowest_us);
     us_line(out, uneven, usual - even, f->slowest_us);
     us_line(out, slow, full - usual, f->slowest_us);
-    us_line(out, "what it does besides bytes: requests, messages, rows", part->us - full, f->slowest_us);
+    us_line(out, "its other work: requests, messages, rows", part->us - full, f->slowest_us);
 }
 
-static const char *latency_text(const struct phase_facts *f) { return f->sends ? "one message's way" : "its launch"; }
+static const char *latency_text(const struct phase_facts *f)
+{
+    return f->sends ? "latency of one message" : "its launch";
+}
 
 static void sum_append(const struct phase_facts *f, GString *out)
 {
-    g_string_append(out, "  where the slowest rank's time goes");
+    g_string_append(out, "  breakdown of the slowest rank's time");
     double left = f->slowest_us;
     const bool busy = f->busiest.name && f->busiest.us * WORTH_NAMING > f->slowest_us;
-    if (busy) g_string_append_printf(out, ", by %s", f->busiest.name);
+    if (busy) g_string_append_printf(out, ", starting with %s", f->busiest.name);
     g_string_append(out, ":\n");
     if (busy) {
         part_append(f, out);
         left -= f->busiest.us;
     }
     const double way = MIN(MAX(left, 0), f->latency_us);
-    g_autofree char *shown =
-        g_strconcat(latency_text(f), way < f->latency_us ? ", as far as it is not hidden" : "", NULL);
+    g_autofree char *shown = g_strconcat(latency_text(f), way < f->latency_us ? ", not hidden" : "", NULL);
     us_line(out, shown, way, f->slowest_us);
     const double late = f->late_us > 0 ? MIN(left - way, f->late_us) : 0;
-    us_line(out, "until the last rank begins, as far as not in the above", late, f->slowest_us);
+    us_line(out, "until the last rank begins, beyond the above", late, f->slowest_us);
     const double awaits = f->awaits_us > 0 ? MIN(left - way - late, f->awaits_us) : 0;
-    us_line(out, "until the kernel before it ends, as far as not in the above", awaits, f->slowest_us);
+    us_line(out, "until the kernel before it ends, beyond the above", awaits, f->slowest_us);
     const double timeout = f->timeout_us > 0 ? MIN(left - way - late - awaits, f->timeout_us) : 0;
-    us_line(out, "until ranks that do not answer are masked, as far as not above", timeout, f->slowest_us);
-    us_line(out, "the rest: its own steps, turns, waiting for other ranks", left - way - late - awaits - timeout,
+    us_line(out, "until ranks that do not answer are masked, beyond the above", timeout, f->slowest_us);
+    us_line(out, "the rest: its own steps, waiting for turns and other ranks", left - way - late - awaits - timeout,
             f->slowest_us);
     g_string_append_printf(out, "    %-62s %9.2f us\n", "the slowest rank", f->slowest_us);
 }
 
 static void parts_append(const struct phase_facts *f, GString *out)
 {
-    g_string_append(out, "  how long the busiest part of each kind is busy meanwhile:\n");
+    g_string_append(out, "  busy time of the busiest part of each kind:\n");
     for (guint i = 0; i < f->parts->len; i++) {
         const struct part_facts *part = &g_array_index(f->parts, struct part_facts, i);
         g_autofree char *text = part_text(part);
         us_line(out, text, part->us, f->slowest_us);
     }
-    us_line(out, f->sends ? "one message's way, launch included" : latency_text(f), f->latency_us, f->slowest_us);
+    us_line(out, f->sends ? "latency of one message, launch included" : latency_text(f), f->latency_us, f->slowest_us);
 }
 
 void simulate_explain_append(const struct record *record, GString *out)
@@ -358,7 +362,7 @@ void simulate_explain_append(const struct record *record, GString *out)
                 g_string_append_printf(out, "  rank %d takes longest, %.1f %% more than the median\n", f.slowest_rank,
                                        100 * (f.slowest_us / f.median_us - 1));
             if (slowed)
-                g_string_append_printf(out, "  slowed ranks (%s) take so many times as long for their own work%s\n",
+                g_string_append_printf(out, "  slow ranks (%s) take that many times as long for their own work%s\n",
                                        slowed, f.sends ? ": others wait for what they send" : "");
         }
         g_array_free(f.parts, TRUE);

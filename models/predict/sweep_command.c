@@ -16,12 +16,12 @@
 #include "sim/version.h"
 
 static const char sweep_about[] =
-    "Predicts every combination of several values of options and of keys of the cluster file.  Values are lists\n"
-    "(8,16,32) and ranges without their end (4:33:4, or 8:65:x2 by factors), of any option of simulate and of --set.\n"
-    "With --net or --work a point is a whole step, and any option of step has values, too.\n"
+    "Predicts every combination of the given values of options and of cluster file keys.  Any option of simulate,\n"
+    "and --set, takes a list (8,16,32) or a range that excludes its end (4:33:4, or 8:65:x2 by factors).  With\n"
+    "--net or --work each point is a whole step, and any option of step takes several values, too.\n"
     "\n"
     "  eptwin sweep --cluster h800-cx7 --kernel normal --cached --num-ranks 8,16 --num-sms 4:33:4 --output sweep.csv\n"
-    "      dispatch and combine against SMs, for two sizes; a table of the best points and the front of SMs and time\n"
+    "      dispatch and combine by SMs, for two sizes; the best points and the Pareto front of SMs and time\n"
     "  eptwin sweep --cluster h800-cx7,h100-cx7 --set nic.rate=25GB/s,50GB/s --dtype fp8,bf16 --output sweep.csv \\\n"
     "               --baseline cluster=h800-cx7,nic.rate=50GB/s --best dispatch.slowest_us\n"
     "  eptwin sweep --cluster h800-cx7 --trace routing.ept --layer 0:3 --placement identity,greedy --compare "
@@ -30,13 +30,13 @@ static const char sweep_about[] =
     "  eptwin sweep --net deepseek-v3 --cluster h800-cx7 --num-ranks 32 --batch 32:257:x2 --schedule sequential,stages "
     "\\\n"
     "               --compare schedule --output pays.csv\n"
-    "      from which batch on two-batch overlap makes the step shorter\n"
+    "      from which batch size on two-batch overlap makes the step shorter\n"
     "  eptwin sweep show sweep.csv --best combine.logical_rdma_gbs --top 5";
 
 static const char sweep_details[] =
-    "The file gets each point as soon as it is known (in FILE.part), and what it has is not run again: the same\n"
-    "command after an interruption goes on.  Many machines share the work by a shard each (a batch array), whose\n"
-    "files merge puts together, or by MPI with a file system in common; the result is the same bytes:\n"
+    "Each finished point is saved (in FILE.part) and not run again: repeat the command after an interruption to\n"
+    "continue.  Several machines can share the work, either with one shard each (a batch array) and `sweep\n"
+    "merge`, or with MPI and a shared file system.  The result has the same bytes:\n"
     "\n"
     "  eptwin sweep ... --shard 3/16 --output part3.csv    then    eptwin sweep merge part*.csv --output sweep.csv\n"
     "  mpirun -n 16 eptwin sweep ... --output sweep.csv";
@@ -52,21 +52,21 @@ struct sweep_arguments {
 static bool sweep_parse(struct sweep_arguments *a, int argc, char **argv, GError **error)
 {
     GOptionEntry own[] = {
-        { "set", 0, 0, G_OPTION_ARG_STRING_ARRAY, &a->set, "Values of a key of the cluster file (may be repeated)",
+        { "set", 0, 0, G_OPTION_ARG_STRING_ARRAY, &a->set, "Values for a key of the cluster file (may be repeated)",
           "SECTION.KEY=V,V,..." },
         { "baseline", 0, 0, G_OPTION_ARG_STRING, &a->baseline,
-          "What speedups are against (default: the first value of each setting)", "NAME=V,NAME=V" },
+          "Baseline of the speedups (default: the first value of each setting)", "NAME=V,NAME=V" },
         { "best", 0, 0, G_OPTION_ARG_STRING, &a->best,
-          "What the table is sorted by (default layer.slowest_us: all kernels of dispatch and combine, by their "
-          "slowest ranks; of steps step.slowest_us; of collectives the longest phase's)",
+          "Metric that sorts the table (default layer.slowest_us: all kernels of dispatch and combine, by their "
+          "slowest ranks; steps: step.slowest_us; collectives: of the longest phase)",
           "PHASE.METRIC" },
         { "compare", 0, 0, G_OPTION_ARG_STRING, &a->compare,
-          "Put the values of this swept name side by side, for each combination of the others", "NAME" },
-        { "top", 0, 0, G_OPTION_ARG_INT, &a->top, "How many rows the table shows (default 15)", "N" },
+          "Show the values of this swept name side by side, for each combination of the others", "NAME" },
+        { "top", 0, 0, G_OPTION_ARG_INT, &a->top, "Rows of the table (default 15)", "N" },
         COMMAND_LINE_OUTPUT(&a->output, "The file of results (default sweep.csv)"),
-        { "html", 0, 0, G_OPTION_ARG_FILENAME, &a->html, "Write a page with curves and the front of SMs against time",
-          "FILE" },
-        COMMAND_LINE_JOBS(&a->jobs, "Threads (default: one a core; under MPI one)"),
+        { "html", 0, 0, G_OPTION_ARG_FILENAME, &a->html,
+          "Write a page with curves and the Pareto front of SMs and time", "FILE" },
+        COMMAND_LINE_JOBS(&a->jobs, "Threads (default: one per core; under MPI one)"),
         { "shard", 0, 0, G_OPTION_ARG_STRING, &a->shard, "Only every Nth point, from the Kth", "K/N" },
         { 0 },
     };

@@ -23,8 +23,7 @@ void sweep_entries_topics(struct sweep_plan *plan, GPtrArray *given, struct comm
         gpointer data;
     } callback = { .call = entry_keep };
     entries_of = given;
-    topic[0] = (struct command_topic){ "Whole steps, where --net or --work is given", step_options_entries(&plan->step),
-                                       true };
+    topic[0] = (struct command_topic){ "Whole steps, with --net or --work", step_options_entries(&plan->step), true };
     case_topics(&plan->base, topic + 1);
     for (int t = 0; t < SWEEP_TOPICS; t++)
         for (GOptionEntry *e = topic[t].entries; e->long_name; e++) {

@@ -116,7 +116,10 @@ static void front_append(const struct sweep_results *results, const GArray *list
         fewest = count;
         g_array_append_val(front, *point);
     }
-    g_string_append_printf(out, "\nfewer SMs against time%s%s: nothing beats these\n", *work ? ", " : "", work);
+    g_string_append_printf(out,
+                           "\n"
+                           "Pareto front of SMs and time%s%s:\n",
+                           *work ? ", " : "", work);
     g_autoptr(text_table) table = points_table(results, goal);
     for (guint i = front->len; i > 0; i--)
         point_cells(results, &g_array_index(front, struct sweep_ranked, i - 1), goal, table);

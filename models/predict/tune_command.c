@@ -19,22 +19,20 @@
 #include "sim/units.h"
 
 static const char tune_about[] =
-    "Finds the number of SMs, the chunk sizes and the ring slots that suit a cluster and a routing, for the normal\n"
-    "kernels (of V2: the number of SMs), by the slowest rank's times, and prints them as lines to paste.  With --net "
-    "or\n"
-    "--work it finds the options of a whole step that give most tokens a second: the schedule, the SMs, and whichever\n"
-    "options have several values, as in a sweep.\n"
+    "Finds the best number of SMs, chunk sizes and ring slots of the normal kernels for a cluster and a routing\n"
+    "(for V2: the number of SMs), by the slowest rank's times, and prints them as lines to paste.  With --net or\n"
+    "--work it finds the options of a whole step with the most tokens per second: the schedule, the SMs, and\n"
+    "every option that has several values, as in a sweep.\n"
     "\n"
     "  eptwin tune --cluster h800-cx7 --kernel normal --num-ranks 16 --cached\n"
     "  eptwin tune --cluster h800-cx7 --kernel normal --trace routing.npy.zst --layer 3 --max-sms 20\n"
     "  eptwin tune --net deepseek-v3 --cluster h800-cx7 --num-ranks 64,128 --batch 32:257:x2 --limit 50ms\n"
-    "      the ranks, the batch and the schedule with most tokens a second whose steps take at most 50 ms";
+    "      the ranks, batch and schedule with the most tokens per second and steps of at most 50 ms";
 
 static const char tune_details[] =
-    "Recommended are the fewest SMs, and then the smallest rings, with which dispatch and combine together take at\n"
-    "most --slack percent more than the best that was found; of steps, those that lose as little.  With --num-sms "
-    "their\n"
-    "number stays.";
+    "The recommendation has the fewest SMs, and then the smallest rings, with which dispatch and combine together\n"
+    "take at most --slack percent more than the best that was found.  For steps the same slack applies.\n"
+    "--num-sms fixes the number of SMs.";
 
 enum { SMS_MAX_DEFAULT = 24, SMS_OPEN = G_MININT, NEIGHBOUR_ROUNDS = 4 };
 static const double ring_slack = 0.005;
@@ -474,12 +472,11 @@ static bool tune_parse(struct arguments *a, int argc, char **argv, GError **erro
 {
     GOptionEntry own[] = {
         { "max-sms", 0, 0, G_OPTION_ARG_INT, &a->max_sms,
-          "At most this many SMs (default 24; for calls of V2: its own number)", "N" },
-        { "slack", 0, 0, G_OPTION_ARG_DOUBLE, &a->slack, "How much longer it may take with fewer SMs (default 1)",
-          "PERCENT" },
-        { "limit", 0, 0, G_OPTION_ARG_STRING, &a->limit, "The longest that a step may take (default: any time)",
-          "TIME" },
-        COMMAND_LINE_JOBS(&a->jobs, "Threads (default: one a core)"),
+          "Most SMs to use (default 24; for V2 calls: the library's own number)", "N" },
+        { "slack", 0, 0, G_OPTION_ARG_DOUBLE, &a->slack,
+          "How much longer dispatch and combine may take with fewer SMs (default 1)", "PERCENT" },
+        { "limit", 0, 0, G_OPTION_ARG_STRING, &a->limit, "Longest time of a step (default: no limit)", "TIME" },
+        COMMAND_LINE_JOBS(&a->jobs, "Threads (default: one per core)"),
         { 0 },
     };
     struct command_topic topics[SWEEP_TOPICS + 2] = { { "Options", own, false } };

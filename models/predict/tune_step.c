@@ -175,7 +175,7 @@ static void names_append(const struct search *s, GString *out)
     g_autoptr(text_table) table = text_table_new(format->str, (const char *const *)titles->pdata);
     for (int tuned = 0; tuned < 2; tuned++) {
         const uint64_t point = tuned ? s->best : s->first;
-        text_table_cell(table, "%s", tuned ? "tuned" : "to begin with");
+        text_table_cell(table, "%s", tuned ? "tuned" : "initial");
         for (guint n = 0; n < s->plan->names->len; n++)
             text_table_cell(table, "%s", sweep_plan_value(s->plan, point, n));
         point_cells(s, point, table);
@@ -206,12 +206,15 @@ static bool words_append(struct search *s, GString *out, GError **error)
     for (guint n = 0; n < s->plan->names->len; n++)
         if (!values_run(s, s->best, n, error)) return false;
     g_string_append_printf(
-        out, "the most tokens a second and GPU: %" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT " combinations tried\n\n",
+        out, "highest tokens/s per GPU: %" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT " combinations tried\n\n",
         sweep_results_points(s->results), sweep_plan_points(s->plan));
     names_append(s, out);
     for (guint n = 0; n < s->plan->names->len; n++) name_append(s, n, out);
-    g_string_append(out, "\ngain: against the values to begin with\n\nto "
-                         "paste after the other options\n ");
+    g_string_append(out, "\n"
+                         "gain: over the initial values\n"
+                         "\n"
+                         "to paste after the other options:\n"
+                         " ");
     for (guint n = 0; n < s->plan->names->len; n++)
         g_string_append_printf(out, " --%s %s", name_at(s, n)->name, sweep_plan_value(s->plan, s->best, n));
     g_string_append_c(out, '\n');

@@ -12,34 +12,34 @@
 #include "sim/new_file.h"
 
 static const char validate_about[] =
-    "Predicts every row of a CSV table of measured cases and says how far off the predictions are.\n"
+    "Predicts every row of a CSV table of measured cases and reports the errors.\n"
     "\n"
     "  eptwin validate cases.csv --cluster h800-cx7 --output errors.csv\n"
     "  eptwin validate cases.csv --cluster h200 --by set --by num-sms -j 4 > errors.csv";
 
 static const char validate_details[] =
-    "Columns are named as the options above without the dashes, besides\n"
+    "Columns have the names of the options above without the dashes, or these:\n"
     "\n"
-    "  phase           which phase the row measures: dispatch, combine, notify, ...; of several their times add\n"
-    "                  up: cached_notify_dispatch+dispatch\n"
+    "  phase           the measured phase: dispatch, combine, notify, ...; with + the sum of several:\n"
+    "                  cached_notify_dispatch+dispatch\n"
     "  measured_us     its time, or\n"
-    "  measured_gbs    its bandwidth; rows with neither are predicted only\n"
-    "  measured_pct    or how long ranks waited, in percent of its time: metric awaited_max_pct, waiting_min_pct, "
-    "...;\n"
-    "                  or how much longer the load of --compute took than alone: compute_slowdown_pct\n"
-    "  outside_us      time that the measurement holds besides these phases, such as between events and kernels\n"
-    "  seeds           the measurement is the mean over that many draws, by --seed and the numbers after it\n"
+    "  measured_gbs    its bandwidth; rows with neither are only predicted\n"
+    "  measured_pct    or how long ranks waited, in percent of its time (metric awaited_max_pct, ...),\n"
+    "\n"
+    "                  or how much longer the load of --compute took than alone (compute_slowdown_pct)\n"
+    "  outside_us      time in the measurement outside these phases, such as between events and kernels\n"
+    "  seeds           the measurement is the mean over this many draws, with --seed and the numbers after it\n"
     "  metric          the record's metric to compare with (default: time_us_median, over ranks; bandwidth:\n"
-    "                  logical_rdma_gbs, within a node logical_nvl_gbs); of native_... rows, which are figures\n"
-    "                  of other tools, nothing is predicted\n"
+    "                  logical_rdma_gbs, within a node logical_nvl_gbs); native_... rows, which are\n"
+    "                  figures of other tools, are not predicted\n"
     "\n"
-    "An empty cell is the default, an option given here is the default of all rows and stands for a '?', every\n"
-    "other column is a label; no column may stand twice.  The rows come back with posted_by (who posts to\n"
-    "NICs: a backend, ? for times that are no backend's, or node where all ranks are on one), predicted_us,\n"
-    "predicted_gbs, error_pct and bottleneck added.  Rows of one case and several phases are simulated once.\n"
+    "An empty cell means the default.  An option given here is the default of all rows and replaces a '?'.  All\n"
+    "other columns are labels.  No column may appear twice.  The output adds posted_by (who posts to NICs: a\n"
+    "backend, ? for times of no backend, or node if all ranks are on one), predicted_us, predicted_gbs, error_pct\n"
+    "and bottleneck. Rows with the same case and different phases are simulated once.\n"
     "\n"
-    "The summary goes to standard output, or to standard error when the rows go there.  Exit status: 0 every\n"
-    "row was predicted, 1 some could not be (each reported with its line), 2 bad input.";
+    "The summary goes to standard output, or to standard error if the rows go there.  Exit status: 0 every row\n"
+    "was predicted, 1 some could not be (each reported with its line), 2 bad input.";
 
 struct validate_options {
     struct case_options base;
@@ -51,10 +51,10 @@ struct validate_options {
 static bool options_parse(struct validate_options *o, int argc, char **argv, GError **error)
 {
     GOptionEntry entries[] = {
-        COMMAND_LINE_JOBS(&o->jobs, "Worker processes; of few cases, threads too (default: one a core)"),
-        { "by", 0, 0, G_OPTION_ARG_STRING_ARRAY, &o->by, "Also sum up by this column or option (may be repeated)",
+        COMMAND_LINE_JOBS(&o->jobs, "Worker processes; with few cases also threads (default: one per core)"),
+        { "by", 0, 0, G_OPTION_ARG_STRING_ARRAY, &o->by, "Also summarize by this column or option (may be repeated)",
           "COLUMN" },
-        COMMAND_LINE_OUTPUT(&o->output, "Where the rows go (default '-': standard output)"),
+        COMMAND_LINE_OUTPUT(&o->output, "Output file of the rows (default '-': standard output)"),
         { 0 },
     };
     struct command_topic topics[CASE_TOPICS + 2] = { { "Options", entries, false } };

@@ -10,18 +10,17 @@
 #include "sim/version.h"
 
 static const char which_about[] =
-    "Predicts a layer's dispatch and combine with every backend that the cluster can carry, on one routing, and "
-    "prints\n"
-    "them in order, with what bounds each and the SMs it takes; and where the order turns with the batch.\n"
+    "Predicts a layer's dispatch and combine with every backend that the cluster supports, on the same routing,\n"
+    "and ranks them.  Shows what bounds each and the SMs it takes, and at which batch sizes the order changes.\n"
     "\n"
     "  eptwin which --cluster h100-cx7 --num-ranks 16\n"
     "  eptwin which --cluster h100-cx7 --num-ranks 16 --num-tokens 4096 --by dispatch --at-tokens none\n"
     "  eptwin which --cluster h800-cx7 --trace routing.ept --layer 3 --at-ranks 8,16,32 --output which.csv";
 
 static const char which_details[] =
-    "A backend is a library's kernels and, between nodes, what posts to the NICs (eptwin cluster backends).  --kernel "
-    "and\n"
-    "--backend leave only theirs.  Every backend has its library's settings, but for those that are said.";
+    "A backend is a library's kernels and, between nodes, what posts to the NICs (eptwin cluster backends).\n"
+    "--kernel and --backend limit the candidates.  Each backend uses its library's settings unless\n"
+    "options change them.";
 
 /* If the user names no batches, backends are compared at the case's batch times these factors, which are in 64ths. */
 static const uint32_t ladder[] = { 1, 4, 16, 256 };
@@ -59,21 +58,18 @@ static bool by_parse(const char *text, enum which_time *by, GError **error)
 static bool which_parse(struct which *w, struct which_arguments *a, int argc, char **argv, GError **error)
 {
     GOptionEntry own[] = {
-        { "by", 0, 0, G_OPTION_ARG_STRING, &a->by, "What the order is by: layer (the default), dispatch or combine",
+        { "by", 0, 0, G_OPTION_ARG_STRING, &a->by, "Time to rank by: layer (the default), dispatch or combine",
           "TIME" },
         { "at-tokens", 0, 0, G_OPTION_ARG_STRING, &a->at_tokens,
-          "Look for turns of the order at these batches (default: a 64th, 16th, 4th and four times of --num-tokens, "
-          "and "
-          "between them where it turns); or none",
+          "Also rank at these batch sizes (default: 1/64, 1/16, 1/4 and 4 times --num-tokens, and between two where "
+          "the order changes); or none",
           "N,N,..." },
-        { "at-ranks", 0, 0, G_OPTION_ARG_STRING, &a->at_ranks, "Ask for the order with these numbers of ranks, too",
-          "N,N,..." },
+        { "at-ranks", 0, 0, G_OPTION_ARG_STRING, &a->at_ranks, "Also rank with these numbers of ranks", "N,N,..." },
         { "set", 0, 0, G_OPTION_ARG_STRING_ARRAY, &a->set,
-          "Another value for a key of the cluster file, as in --set nic.rate=50GB/s (may be repeated)",
-          "SECTION.KEY=VALUE" },
-        COMMAND_LINE_OUTPUT(&a->output, "Write the record here (- is standard output) in place of words"),
+          "Override a key of the cluster file, as in --set nic.rate=50GB/s (may be repeated)", "SECTION.KEY=VALUE" },
+        COMMAND_LINE_OUTPUT(&a->output, "Write the record here (- is standard output) instead of text"),
         COMMAND_LINE_FORMAT(&a->format, "Of the record: csv (default) or json"),
-        COMMAND_LINE_JOBS(&a->jobs, "Threads (default: one a core)"),
+        COMMAND_LINE_JOBS(&a->jobs, "Threads (default: one per core)"),
         { 0 },
     };
     struct command_topic topics[CASE_TOPICS + 2] = { { "Options", own, false } };

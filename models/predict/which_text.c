@@ -121,7 +121,7 @@ static void turn_append(const struct which *w, const struct which_point *before,
     if (!x || !y || x == y) return;
     if ((!x->transport || !y->transport) && strcmp(x->name, y->name) == 0) return; /* differs only by using a NIC */
     g_autofree char *one = backend_text(x), *other = backend_text(y);
-    g_string_append_printf(out, "The order turns between %u and %u %s: from %s to %s.\n",
+    g_string_append_printf(out, "The order changes between %u and %u %s: from %s to %s.\n",
                            over_ranks ? before->ranks : before->tokens, over_ranks ? after->ranks : after->tokens,
                            over_ranks ? "ranks" : "tokens", one, other);
 }
@@ -148,7 +148,7 @@ static void turns_append(const struct which *w, bool over_ranks, GString *out)
         text_table_append(table, out);
         const gsize told = out->len;
         for (guint i = 1; i < points->len; i++) turn_append(w, points->pdata[i - 1], points->pdata[i], over_ranks, out);
-        if (out->len == told) g_string_append(out, "The same backend is first at all of them.\n");
+        if (out->len == told) g_string_append(out, "The same backend is first for all of them.\n");
     }
 }
 
@@ -168,14 +168,16 @@ void which_text_append(const struct which *w, GString *out)
     turns_append(w, true, out);
     g_string_append_printf(
         out,
-        "\nTimes are sums over a layer's kernels, each by its slowest rank: dispatch with layout and "
-        "notify\nbefore it, combine with what prepares it.  In order of the %s's time; bound by: its "
-        "longest kernel's.\n%s%s",
+        "\n"
+        "Times are sums over a layer's kernels, each by its slowest rank.  Dispatch includes layout and notify,\n"
+        "combine includes its preparation.  Ranked by the %s's time.  Bound by: as its longest kernel.\n"
+        "%s%s",
         which_time_name(w->by), accuracy_note,
-        w->points->len > 1 ? "Sure: the second is slower by more than both are off by together.\n" : "");
+        w->points->len > 1 ? "Sure: the second is slower by more than both errors together.\n" : "");
     if (w->base.hook)
-        g_string_append(out, "With --hook what is on its way between a send and a receive kernel counts for nothing: "
-                             "compute hides it.\n");
+        g_string_append(
+            out,
+            "With --hook, transfers between a send and a receive kernel do not count, because compute hides them.\n");
 }
 
 /* ---- the record ---- */

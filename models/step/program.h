@@ -33,7 +33,7 @@ uint32_t program_meeting(const struct schedule *schedule, const struct kernel_jo
 struct program_work {
     double us[STEP_COMPUTE_OPS]; /* time of each op; 0: the op takes next to no time */
 };
-#define PROGRAM_WORK_GRAMMAR "OP=TIME,... (attention or project and core, gate, shared, experts a row, head)"
+#define PROGRAM_WORK_GRAMMAR "OP=TIME,... (attention or project and core, gate, shared, experts per row, head)"
 bool program_work_parse(const char *text, struct program_work *work, GError **error);
 /* False and *error if the schedule needs parts that the work lacks. */
 bool program_work_fits(const struct program_work *work, enum step_overlap overlap, GError **error);

@@ -13,27 +13,27 @@
 #include "sim/version.h"
 
 static const char about[] =
-    "Predicts the time of a whole step of a mixture-of-experts net, decode, prefill or training: tokens a\n"
-    "second, TPOT, and what of the step is communication that no compute hides, and why.\n"
+    "Predicts the time of a whole decode, prefill or training step of a mixture-of-experts model: tokens per\n"
+    "second, TPOT, how much communication is exposed (not hidden by compute), and why.\n"
     "\n"
     "  eptwin step --net deepseek-v3 --cluster h800-cx7 --num-ranks 64 --batch 128\n"
     "      a decode step, low-latency kernels\n"
     "  eptwin step --net config.json --cluster h100-cx7 --num-ranks 32 --phase prefill --batch 16384 --schedule "
     "two-batch\n"
-    "      prefill in two batches, each one's communication during the other's compute\n"
+    "      prefill in two batches, each with its communication during the other's compute\n"
     "  eptwin step --net deepseek-v3 --cluster h800-cx7 --num-ranks 64 --phase train --schedule two-batch\n"
-    "      training: the forward pass of a batch beside the backward pass of another\n"
+    "      training: the forward pass of one batch beside the backward pass of another\n"
     "  eptwin step --net deepseek-v3 --cluster h800-cx7 --num-ranks 64 --routing zipf:1.2 --explain\n"
-    "      with skewed routing: for whom ranks wait, and why\n"
+    "      skewed routing: for whom ranks wait, and why\n"
     "  eptwin sweep --net deepseek-v3 --cluster h800-cx7 --num-ranks 64 --batch 32:513:x2 --schedule sequential,stages "
     "\\\n"
     "               --compare schedule\n"
-    "      from which batch on do two batches pay?  (sweep and tune take the options of a step)";
+    "      from which batch size on does overlap pay off?  (sweep and tune accept the options of step)";
 
 static const char details[] =
-    "Compute kernels have times from tables (--table first, then those that ship with eptwin), else from a roofline;\n"
-    "the table of kernels says which.  Dispatch and combine are simulated as `eptwin simulate` does.\n"
-    "A terminal gets a table to read, and so does whoever asks for --format text; a pipe gets the record.";
+    "Times of compute kernels come from tables (--table first, then those that ship with eptwin) or else from a\n"
+    "roofline; the table of kernels says which.  Dispatch and combine are simulated as in `eptwin simulate`.\n"
+    "On a terminal, or with --format text, the output is a table; in a pipe it is the record.";
 
 struct arguments {
     struct step_options step;
@@ -63,17 +63,16 @@ static bool parse(struct case_options *c, struct arguments *a, int argc, char **
 {
     GOptionEntry own[] = {
         COMMAND_LINE_OUTPUT(&a->output,
-                            "Write the record here; - is standard output (default, where that is no terminal)"),
-        COMMAND_LINE_FORMAT(&a->format, "Of the record: csv (default) or json; text: a table instead"),
+                            "Write the record here; - is standard output (the default if that is not a terminal)"),
+        COMMAND_LINE_FORMAT(&a->format, "Format of the record: csv (default) or json; text: a table instead"),
         COMMAND_LINE_JOBS(&a->jobs,
-                          "Threads, with the same results for any number (default: one a core, where it takes long)"),
+                          "Threads; results do not depend on the number (default: one per core for long runs)"),
         { "explain", 0, 0, G_OPTION_ARG_NONE, &a->explain,
-          "Say where the step's time goes, and predict it again without each cause of waiting or contention", NULL },
+          "Break down the step's time, and predict it again without each cause of waiting or contention", NULL },
         { "set", 0, 0, G_OPTION_ARG_STRING_ARRAY, &a->set,
-          "Another value for a key of the cluster file, as in --set nic.rate=50GB/s (may be repeated)",
-          "SECTION.KEY=VALUE" },
-        { "timeline", 0, 0, G_OPTION_ARG_FILENAME, &a->timeline,
-          "Write the kernels of every rank here, " TIMELINE_FILE_HELP, "FILE" },
+          "Override a key of the cluster file, as in --set nic.rate=50GB/s (may be repeated)", "SECTION.KEY=VALUE" },
+        { "timeline", 0, 0, G_OPTION_ARG_FILENAME, &a->timeline, "Write the kernels of every rank " TIMELINE_FILE_HELP,
+          "FILE" },
         { 0 },
     };
     struct command_topic topics[CASE_TOPICS + TOPICS_OWN + 1] = { { "Step", step_options_entries(&a->step), false },
@@ -135,7 +134,7 @@ static bool run(const struct case_options *c, const struct arguments *a, const s
         good = results_write(a, &plan, answer, &again, total_ms, record, error);
     }
     if (good && a->jobs > 1 && one_thread && plan.draws == 1 && !a->explain)
-        fprintf(stderr, "eptwin step: note: -j changes nothing: %s\n", one_thread);
+        fprintf(stderr, "eptwin step: note: -j has no effect: %s\n", one_thread);
     step_answer_free(answer);
     step_plan_clear(&plan);
     return timeline_file_close(timeline, good, error);

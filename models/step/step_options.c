@@ -24,44 +24,44 @@ struct field {
 
 #define AT(member) offsetof(struct step_options, member)
 static const struct field fields[] = {
-    { "net", FIELD_TEXT, true, AT(net), 0, 0, "NET", "A config.json, or a net that ships with eptwin (deepseek-v3)" },
+    { "net", FIELD_TEXT, true, AT(net), 0, 0, "NET", "A config.json, or a model that ships with eptwin (deepseek-v3)" },
     { "work", FIELD_TEXT, true, AT(work), 0, 0, "TIMES",
-      "Instead of a net: what compute takes, as eptwin replay --schedule runs it: " PROGRAM_WORK_GRAMMAR },
+      "Instead of a net: times of compute, as in eptwin replay --schedule: " PROGRAM_WORK_GRAMMAR },
     { "phase", FIELD_TEXT, true, AT(phase), 0, 0, "NAME",
       "decode (default), prefill or train (a forward and a backward pass)" },
     { "batch", FIELD_COUNT, true, AT(batch), 1, 1 << 20, "N",
-      "Tokens of each GPU in a step: sequences of decode (default 128), tokens of prefill and training (4096)" },
-    { "context", FIELD_COUNT, true, AT(context), 1, 1 << 24, "N", "Tokens of a sequence (default 4096)" },
+      "Tokens per GPU and step: sequences in decode (default 128), tokens in prefill and training (4096)" },
+    { "context", FIELD_COUNT, true, AT(context), 1, 1 << 24, "N", "Tokens per sequence (default 4096)" },
     { "schedule", FIELD_TEXT, false, AT(schedule), 0, 0, "NAME",
-      "What runs during what: sequential (the default), shared (the shared expert during dispatch, in low latency "
-      "between its send and receive), two-batch (normal kernels; in training a forward beside another's backward "
-      "pass, as DualPipe has them), stages (low latency with hooks, two batches)" },
+      "sequential (default: no overlap), shared (the shared expert runs during dispatch; low latency: between its send "
+      "and receive), two-batch (two batches overlap; normal kernels; in training a forward with another's backward "
+      "pass, as in DualPipe), or stages (stages of two batches overlap; low latency with hooks)" },
     { "attention-tp", FIELD_COUNT, false, AT(attention_tp), 1, 1024, "N",
-      "GPUs that share the heads of attention (default 1)" },
+      "GPUs that share the attention heads (default 1)" },
     { "leave-sms", FIELD_COUNT, false, AT(leave_sms), 0, 1 << 12, "N",
-      "SMs that GEMMs (of experts; in training all) leave to others (default: two-batch, those of the kernels; else "
-      "0)" },
+      "SMs that GEMMs (of experts; in training all) leave free (default: two-batch, those of the kernels; else 0)" },
     { "redundant", FIELD_COUNT, false, AT(redundant), 0, 1 << 16, "N",
-      "Redundant experts besides the net's (default 0): replicas of the heaviest, as --placement eplb:N has them, "
-      "where a trace or the routing (zipf, lognormal, ...) says which are" },
-    { "gpu", FIELD_TEXT, false, AT(gpu), 0, 0, "NAME", "Whose compute times count (default: the cluster's GPU)" },
+      "Redundant experts beside the model's own (default 0): replicas of the most loaded ones, as with --placement "
+      "eplb:N, if a trace or the routing (zipf, lognormal, ...) says which those are" },
+    { "gpu", FIELD_TEXT, false, AT(gpu), 0, 0, "NAME", "GPU for compute times (default: the cluster's)" },
     { "table", FIELD_TEXT, false, AT(table), 0, 0, "FILE",
       "Measured times of compute kernels, CSV: op,gpu,dtype,shape,tokens,context,us; or a record of eptwin measure "
       "--fabric cuda, for its GEMMs" },
     { "clock", FIELD_TEXT, false, AT(clock), 0, 0, "GHZ",
-      "Clock under continuous load, GHz, as GEMMs' times say where tables have the GPU's highest; nvidia-smi reads "
-      "less (default: of the GPU, limited by power); or of each rank's GPU: 1.69|1.79" },
+      "Clock under continuous load, GHz, derived from the times of GEMMs where tables are for the GPU's highest clock; "
+      "nvidia-smi reads less (default: the GPU's, limited by power); or for each rank's GPU: 1.69|1.79" },
     { "layers", FIELD_TEXT, false, AT(layers), 0, 0, "N",
-      "Layers with experts to simulate; further ones count as the later ones do (default: decode 12, else 4; all)" },
+      "MoE layers to simulate; further layers count like the last ones (default: decode 12, else 4; all)" },
     { "launches", FIELD_FLAG, false, AT(launches), 0, 0, NULL, "The host launches each kernel (default: CUDA graphs)" },
     { "no-contention", FIELD_FLAG, false, AT(no_contention), 0, 0, NULL,
-      "Kernels on one GPU share its SMs, but take nothing of each other's memory or clock" },
+      "Kernels on one GPU share its SMs, but do not slow each other through memory or clock" },
     { "spread", FIELD_NUMBER, false, AT(spread_pct), 0, 20, "PCT",
-      "Deviation of the clocks of GPUs, percent (default 0; several draws of GPUs whose clocks are not said: 2)" },
+      "Deviation of the GPUs' clocks, percent (default 0; with several draws and no --clock per rank: 2)" },
     { "jitter", FIELD_NUMBER, false, AT(jitter_pct), 0, 50, "PCT",
-      "Deviation of the times of compute kernels, percent (default 0; several draws: 1)" },
+      "Deviation of the times of compute kernels, percent (default 0; with several draws: 1)" },
     { "draws", FIELD_COUNT, false, AT(draws), 1, 1000, "N",
-      "Draws of both: the answer is their median and range (default: two-batch 3, else and in a sweep 1)" },
+      "Random draws of both deviations; the result is their median and range (default: two-batch 3, otherwise and in a "
+      "sweep 1)" },
 };
 enum { FIELDS = sizeof fields / sizeof fields[0] };
 

@@ -136,8 +136,9 @@ static void ops_append(GString *out, const struct step_answer *a, bool clock)
     text_table_append(table, out);
     text_table_free(table);
     g_string_append_printf(out,
-                           "\nUs each: from begin to end, waiting included; the mean, least and most of all "
-                           "ranks.\nAlone: no other kernel runs on the GPU, and all ranks begin at once%s.\n",
+                           "\n"
+                           "Us each: from start to end, including waiting: mean, minimum and maximum over ranks.\n"
+                           "Alone: no other kernel runs on the GPU, and all ranks start together%s.\n",
                            clock ? "; compute at the clock of continuous load" : "");
 }
 
@@ -149,7 +150,7 @@ static void parts_append(GString *out, const struct step_answer *a, double step_
         [PART_WAITING] = "only communication runs, while a rank has not begun it or its rows come late",
         [PART_CONTENTION] = "only communication runs, longer than alone: beside other kernels, or at a lower clock",
         [PART_SMS] = "only communication is there, and another kernel holds its SMs",
-        [PART_HOST] = "no kernel runs: from one to the next, launches, host waits, the end of other ranks",
+        [PART_HOST] = "no kernel runs: gaps, launches, host waits, waiting for other ranks to end",
     };
     static const char *const titles[] = { "of the step, mean over ranks", "ms", "%", "" };
     struct text_table *table = text_table_new("lrrl", titles);
@@ -227,11 +228,11 @@ static void explain_append(GString *out, const struct step_plan *p, const struct
         g_string_append_printf(out, "A GPU holds %.1f GB of weights and %.1f GB of cache, of %g GB.\n",
                                p->weight_bytes / 1e9, p->cache_bytes / 1e9, p->gpu->memory_gb);
     clock_append(out, p);
-    if (p->run.loads == 1) g_string_append(out, "All layers have the routing of one.\n");
-    else if (p->run.loads == a->simulated) g_string_append(out, "Each layer has a routing of its own.\n");
-    else g_string_append_printf(out, "Layers have the %u routings of the trace in turns.\n", p->run.loads);
+    if (p->run.loads == 1) g_string_append(out, "All layers have the same routing.\n");
+    else if (p->run.loads == a->simulated) g_string_append(out, "Each layer has its own routing.\n");
+    else g_string_append_printf(out, "Layers use the %u routings of the trace in turn.\n", p->run.loads);
     if (p->c.num_groups && p->c.num_topk_groups)
-        g_string_append_printf(out, "A token's experts are of %u of %u groups, as the net's gate takes them.\n",
+        g_string_append_printf(out, "A token's experts are in %u of %u groups, as in the model's gate.\n",
                                p->c.num_topk_groups, p->c.num_groups);
     if (p->costs.work) return;
     if (p->phase == STEP_TRAIN)
@@ -243,8 +244,7 @@ static void explain_append(GString *out, const struct step_plan *p, const struct
                              ? "Not counted: the optimizer, a pipeline's bubbles and transfers, small kernels"
                              : "Not counted: the engine's scheduler and sampling");
     if (p->costs.attention_tp > 1) g_string_append(out, ", the all-reduce of attention's ranks");
-    g_string_append(out,
-                    p->run.contention ? ".\n" : ", what kernels on one GPU take from each other's memory and clock.\n");
+    g_string_append(out, p->run.contention ? ".\n" : ", contention of kernels on one GPU for memory and clock.\n");
 }
 
 /* Says how far measured steps of this phase were from their predictions. */
@@ -292,12 +292,12 @@ void step_text_append(GString *out, const struct step_plan *p, const struct step
     g_string_append_printf(out, "\n  tokens/s, GPU   %10.0f\n  tokens/s, node  %10.0f   (%u GPU%s)\n", tokens / ranks,
                            tokens / ranks * node, node, node == 1 ? "" : "s");
     if (p->phase == STEP_TRAIN)
-        g_string_append_printf(out,
-                               "  TFLOP/s, GPU    %10.0f   (the net's own arithmetic: three times the forward pass)\n",
-                               step_train_tflops(p, us));
+        g_string_append_printf(
+            out, "  TFLOP/s, GPU    %10.0f   (the model's own arithmetic: three times the forward pass)\n",
+            step_train_tflops(p, us));
     if (p->phase == STEP_TRAIN && !p->own)
-        g_string_append(out, "  Compute is likelier too short than too long: shipped tables lack small kernels of "
-                             "training.\n");
+        g_string_append(
+            out, "  Compute is more likely too short than too long: shipped tables lack small kernels of training.\n");
     if (p->phase == STEP_DECODE && !p->costs.work)
         g_string_append_printf(out, "  TPOT            %10.2f ms   (a token of each sequence a step)\n", us / 1e3);
     if (!p->costs.work) error_append(out, p);

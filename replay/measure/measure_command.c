@@ -14,12 +14,12 @@
 #include "sim/stats.h"
 
 static const char about[] =
-    "Measures what the simulator must know to predict a replay on this machine and link: writes, signals and\n"
-    "atomics by size, work on rows, and all of that with 2, 4, ... ranks at once.  The rows of the record are\n"
-    "explained in replay/README.md.\n"
+    "Measures what the simulator needs to predict a replay on this machine and link: writes, signals and atomics\n"
+    "by size, work on rows, and all of that with 2, 4, ... ranks at once.  replay/README.md explains the rows of\n"
+    "the record.\n"
     "\n"
-    "With --fabric cuda it measures NVIDIA GPUs of this machine (--ranks of them, else all) and the links between\n"
-    "them instead, in about a minute; it needs the driver alone.\n"
+    "With --fabric cuda it measures the NVIDIA GPUs of this machine (all, or --ranks of them) and their links\n"
+    "instead. This takes about a minute and needs only the driver.\n"
     "\n"
     "Example: eptwin measure --fabric shm --ranks 8 --output here.csv\n"
     "         eptwin measure --fabric cuda --output gpus.csv\n"
@@ -222,11 +222,11 @@ static bool options_parse(int argc, char **argv, struct measure *m, struct measu
 {
     gint repeat = 5, sample_ms = 20;
     GOptionEntry own[] = {
-        { "repeat", 0, 0, G_OPTION_ARG_INT, &repeat, "Passes over all, a sample of each value (default 5)", "N" },
-        { "sample-ms", 0, 0, G_OPTION_ARG_INT, &sample_ms, "Milliseconds of one sample (default 20)", "MS" },
+        { "repeat", 0, 0, G_OPTION_ARG_INT, &repeat, "Passes, each with one sample of every value (default 5)", "N" },
+        { "sample-ms", 0, 0, G_OPTION_ARG_INT, &sample_ms, "Duration of a sample in milliseconds (default 20)", "MS" },
         { "quick", 0, 0, G_OPTION_ARG_NONE, &choice->quick, "cuda: a third of the rows, shorter samples", NULL },
         { "only", 0, 0, G_OPTION_ARG_STRING, &choice->only,
-          "cuda: one part of the benchmarks (a wrong name lists them)", "PART" },
+          "cuda: run one part of the benchmarks (an unknown name lists them)", "PART" },
         { 0 },
     };
     g_autofree GOptionEntry *live = live_command_entries(m->command);

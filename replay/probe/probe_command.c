@@ -12,19 +12,19 @@
 #include "sim/command_line.h"
 
 static const char probe_about[] =
-    "Says what this host is: GPUs, NICs and ports, PCIe paths with widths and speeds, and who shares a root complex.\n"
-    "Says also whether what GPUDirect RDMA, IBGDA, GDRCopy and libfabric/CXI need is there, and what to do where it\n"
-    "is not.  Given files, it says what they tell: NCCL's topology XML, `nvidia-smi topo -m`, `ibstat`,\n"
-    "`ibnetdiscover`, `iblinkinfo`.\n"
+    "Describes this host: GPUs, NICs and ports, PCIe paths with widths and speeds, and who shares a root complex.\n"
+    "Also checks the requirements of GPUDirect RDMA, IBGDA, GDRCopy and libfabric/CXI, and says what to do if one\n"
+    "is missing.  Given files, it describes what they contain: NCCL's topology XML, `nvidia-smi topo -m`,\n"
+    "`ibstat`, `ibnetdiscover`, `iblinkinfo`.\n"
     "\n"
     "  eptwin probe                             # this host\n"
-    "  eptwin probe --save host.tar.zst         # and keep what was read, to look at elsewhere\n"
-    "  eptwin probe --root host.tar.zst         # a kept one (or a folder with sys/ and proc/)\n"
-    "  eptwin probe topo.txt ibstat.txt         # what tools said, the NICs' rates by ibstat\n"
-    "  eptwin probe --output cluster.ini        # as a cluster file: the node, its NICs, what is not known as "
+    "  eptwin probe --save host.tar.zst         # also save what was read, to examine elsewhere\n"
+    "  eptwin probe --root host.tar.zst         # a saved host (or a folder with sys/ and proc/)\n"
+    "  eptwin probe topo.txt ibstat.txt         # output of tools, with the NICs' rates from ibstat\n"
+    "  eptwin probe --output cluster.ini        # as a cluster file: the node and its NICs; unknown values are "
     "comments\n"
     "\n"
-    "Unknown is written '?': virtual machines hide widths, and only root reads all of the PCI configuration space.";
+    "'?' means unknown: virtual machines hide widths, and only root can read all of the PCI configuration space.";
 
 enum { INPUT_BYTES_MAX = 64 << 20 };
 
@@ -36,10 +36,11 @@ struct probe_options {
 static bool options_parse(struct probe_options *options, int argc, char **argv, GError **error)
 {
     GOptionEntry entries[] = {
-        { "root", 0, 0, G_OPTION_ARG_FILENAME, &options->root, "Read a captured tree: a folder, or what --save wrote",
+        { "root", 0, 0, G_OPTION_ARG_FILENAME, &options->root, "Read a captured tree: a folder, or a file from --save",
           "TREE" },
-        { "save", 0, 0, G_OPTION_ARG_FILENAME, &options->save, "Keep all that was read in FILE (.tar.zst)", "FILE" },
-        COMMAND_LINE_OUTPUT(&options->output, "Write a cluster file too ('-': standard output, alone)"),
+        { "save", 0, 0, G_OPTION_ARG_FILENAME, &options->save, "Save everything that was read in FILE (.tar.zst)",
+          "FILE" },
+        COMMAND_LINE_OUTPUT(&options->output, "Also write a cluster file ('-': to standard output, and nothing else)"),
         { "include", 0, 0, G_OPTION_ARG_STRING, &options->include,
           "With --output: the cluster file that describes the GPU", "CLUSTER" },
         { 0 },

@@ -29,7 +29,7 @@ done
 [ ! -e bad.ini ] && echo 'nothing written'
 
 echo '# keys'
-$EPTWIN cluster keys | sed -n '7,12p'
+$EPTWIN cluster keys | sed -n '6,11p'
 $EPTWIN cluster keys | grep -c '^  \[.*: '
 $EPTWIN cluster keys rate
 $EPTWIN cluster keys node | head -6

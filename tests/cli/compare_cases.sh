@@ -44,7 +44,7 @@ base="--cluster h800-cx7 --num-ranks 16 --num-tokens 8 --hidden 512 --num-expert
 predict base.csv
 second() {
     predict other.csv "$@"
-    $EPTWIN compare base.csv other.csv 2>&1 | grep -oE 'different work .*|^They differ .*|^Nothing .*'
+    $EPTWIN compare base.csv other.csv 2>&1 | grep -oE 'different work .*|^They differ .*|^Their options .*'
 }
 second
 second --dtype bf16
@@ -67,4 +67,4 @@ echo '# names keep their "/", files lose their folders'
 sed 's|^# cluster: .*|# cluster: 8x400G / rail|; /^# cluster-digest/d' base.csv >other.csv
 $EPTWIN compare base.csv other.csv | grep '^They'
 sed 's|^# kernel: .*|&\n# trace: a/b.ept|' base.csv >a.csv; sed 's|^# trace: a/|# trace: elsewhere/|' a.csv >b.csv
-sed -i 's/^# work-keys:/& trace/' a.csv b.csv; $EPTWIN compare a.csv b.csv | grep '^Nothing'
+sed -i 's/^# work-keys:/& trace/' a.csv b.csv; $EPTWIN compare a.csv b.csv | grep '^Their options'

@@ -7,10 +7,10 @@ $EPTWIN >/dev/null 2>&1
 echo "exit $?"
 $EPTWIN --version | sed 's|^eptwin [^ ]*$|eptwin VERSION|'
 $EPTWIN -V | cmp - <($EPTWIN --version) && echo "the same for -V"
-echo '# options that other commands have too: names alone, then explained'
-$EPTWIN tune --help | sed -n '/^Options that/,/^  On what/p'
+echo '# options shared with other commands: names alone, then explained'
+$EPTWIN tune --help | sed -n '/^Options shared/,/^  On what/p'
 $EPTWIN tune --help | grep -c 'Gate weights'
-$EPTWIN tune --help all | grep -E 'Gate weights|--(combine-)?(nvl|rdma)-(chunk|buffer)|^Options that' | tr -s ' '
+$EPTWIN tune --help all | grep -E 'Gate weights|--(combine-)?(nvl|rdma)-(chunk|buffer)|^Options shared' | tr -s ' '
 $EPTWIN help tune all | cmp - <($EPTWIN tune -h all) && echo "the same for help COMMAND all"
 $EPTWIN compare --help | cmp - <($EPTWIN compare --help all) && echo "the same where a command shares none"
 $EPTWIN simulat

@@ -2,7 +2,7 @@
 run() { $EPTWIN simulate --cluster h100-cx7 --num-ranks 32 --num-experts 256 "$@"; }
 table() {
     grep -E '^(dispatch|combine)' |
-        sed -E 's/^([a-z_]+) .*  ([A-Za-z].*, [0-9]+ % busy|steps and latencies|no part alone) *(.*)$/\1: \2; \3/'
+        sed -E 's/^([a-z_]+) .*  ([A-Za-z].*, [0-9]+ % busy|steps and latencies|no single part) *(.*)$/\1: \2; \3/'
 }
 row() { awk -F, -v OFS=, -v phase="$1" -v metric="$2" '$1 == phase && $3 == metric { print $4 }' record.csv; }
 
@@ -38,7 +38,7 @@ done
 
 echo '# every NIC at a quarter: all of --explain counts with its rate'
 slow=$(for n in 0 1 2 3; do for g in 0 1 2 3 4 5 6 7; do printf 'nic:n%d.g%d rate=0.25|' $n $g; done; done)
-run --fault "${slow%|}" --explain | sed -n '/^dispatch:/,/^$/p' | grep -oE 'GB/s|at [0-9.]+ GB/s|besides bytes.*' |
+run --fault "${slow%|}" --explain | sed -n '/^dispatch:/,/^$/p' | grep -oE 'GB/s|at [0-9.]+ GB/s|its other work.*' |
     grep -v '^GB' | grep -v '[0-9][0-9][0-9] GB' | sed -E 's/ +[0-9.]+ us +([0-9]+) %/: \1 %/' | sort | uniq -c
 run --set nic.rate=11.675GB/s --explain | sed -n '/^dispatch:/,$p' >set.txt
 run --fault "${slow%|}" --explain | sed -n '/^dispatch:/,$p' | cmp - set.txt && echo 'as with a slower rate in the file'

@@ -5,7 +5,7 @@ explain() { $EPTWIN simulate --cluster source/models/clusters/h100-cx7.ini --num
 of() { awk -v phase="$2:" -v words="$3" '$1 == phase { on = 1; next } /^[a-z]/ { on = 0 }
         on && index($0, words) { for (i = NF; i > 0; i--) if ($i == "us") { print $(i - 1); exit } }' "$1"; }
 # The lines from "where" to the sum.
-adds() { awk '/where the slowest/ { sum = 0; on = 1; next } /the slowest rank  / { d = sum - $4; if (d < -0.1 || d > 0.1) bad = 1; on = 0 }
+adds() { awk '/breakdown of/ { sum = 0; on = 1; next } /the slowest rank  / { d = sum - $4; if (d < -0.1 || d > 0.1) bad = 1; on = 0 }
         on { for (i = 1; i <= NF; i++) if ($i == "us") sum += $(i - 1) } END { print (bad || !sum ? "do not add up" : "add up") }' "$1"; }
 than() { awk -v a="$1" -v b="$2" -v f="$3" 'BEGIN { print (a == "" || b == "" ? "no such line" : b > f * a ? "more" : "not more") }'; }
 explain >sound
@@ -16,11 +16,11 @@ for file in sound nic slow first; do echo "$file: $(adds $file)"; done
 for phase in dispatch combine; do
     echo "$phase, a slow NIC: its rate $(than "$(of nic $phase 'the slowest rank  ')" "$(of nic $phase 'its rate:')" 0.5)," \
         "in a sound machine $(than 1 "$(of sound $phase 'its rate:')" 1)," \
-        "a message's way $(than "$(of sound $phase 'way  ')" "$(of nic $phase 'way  ')" 1.01)"
+        "a message's way $(than "$(of sound $phase 'latency of one message  ')" "$(of nic $phase 'latency of one message  ')" 1.01)"
     echo "$phase, a slow GPU: work of its SMs $(than "$(of sound $phase 'busiest SM')" "$(of slow $phase 'busiest SM')" 4)," \
         "its memory $(than "$(of sound $phase 'memory')" "$(of slow $phase 'memory')" 4)," \
         "NICs $(than "$(of sound $phase 'NIC of rank')" "$(of slow $phase 'NIC of rank')" 1.01)"
 done
-grep -o 'by NIC of rank 11, [a-z]*' nic
+grep -o 'starting with NIC of rank 11, [a-z]*' nic
 grep -c '^  rank 5 takes longest' slow
 cmp -s nic first || echo 'which NIC it is makes a difference'

@@ -35,7 +35,7 @@ python3 - <<'P'
 import re
 total, inside = 0, False
 for line in open('words.txt'):
-    if line.startswith('  where'): inside, total = True, 0
+    if line.startswith('  breakdown'): inside, total = True, 0
     found = re.match(r'    (.*?) +(-?[0-9.]+) us', line)
     if inside and found and found[1] == 'the slowest rank':
         print('adds up' if abs(total - float(found[2])) < 0.03 else (total, found[2]))

@@ -49,7 +49,7 @@ P
 python3 look.py $EPTWIN $case
 
 echo '# where it turns: the first on both sides'
-turn=$(grep -m 1 '^The order turns' which.txt); echo "$turn" | sed -E 's/[0-9]+ and [0-9]+/N and N/'
+turn=$(grep -m 1 '^The order changes' which.txt); echo "$turn" | sed -E 's/[0-9]+ and [0-9]+/N and N/'
 set -- $(echo "$turn" | sed -E 's/.*between ([0-9]+) and ([0-9]+) tokens: from (.*) to (.*)\./\1 \2/')
 for tokens in $1 $2; do
     first=$($EPTWIN which $case --num-tokens $tokens --at-tokens none | awk '$1 == 1 { print $2, $3, $4 }')

@@ -21,10 +21,9 @@ enum node_type { NODE_METADATA = 1, NODE_SEND = 5, NODE_RECEIVE = 6 };
 static const struct command_help chakra_help = {
     "chakra",
     "INPUT PREFIX",
-    "Writes what dispatch and combine of a trace send between ranks as Chakra execution traces, PREFIX.0.et and so "
-    "on,\n"
-    "a file a rank: a send and a receive node for each pair that has tokens (each token once a rank).  Chakra has no\n"
-    "all-to-all of uneven sizes, and times are not part of it.",
+    "Writes the traffic of dispatch and combine as Chakra execution traces, PREFIX.0.et and so on, one file per\n"
+    "rank: a send and a receive node for each pair of ranks with tokens (each token once per rank).  Chakra has\n"
+    "no all-to-all with uneven sizes.  The traces contain no times.",
     "Examples:\n"
     "  eptwin trace chakra decode_ep64.ept decode --dispatch-bytes 7168 --combine-bytes 14336\n"
     "  eptwin trace chakra prefill.ept prefill --dispatch-bytes 7392 --combine-bytes 14336 --steps 0 --layers 0:4",
@@ -216,10 +215,12 @@ int trace_command_chakra(int argc, char **argv)
     struct chakra c = { .dispatch_bytes = 7168, .combine_bytes = 14336 };
     char *texts[2] = { NULL };
     GOptionEntry entries[] = {
-        { "dispatch-bytes", 0, 0, G_OPTION_ARG_INT64, &c.dispatch_bytes, "of a token in dispatch (default 7168)", "N" },
-        { "combine-bytes", 0, 0, G_OPTION_ARG_INT64, &c.combine_bytes, "of a token in combine (default 14336)", "N" },
-        { "steps", 0, 0, G_OPTION_ARG_STRING, &texts[0], "which steps (default all): " RANGES_GRAMMAR, "STEPS" },
-        { "layers", 0, 0, G_OPTION_ARG_STRING, &texts[1], "which layers, likewise", "LAYERS" },
+        { "dispatch-bytes", 0, 0, G_OPTION_ARG_INT64, &c.dispatch_bytes, "bytes per token in dispatch (default 7168)",
+          "N" },
+        { "combine-bytes", 0, 0, G_OPTION_ARG_INT64, &c.combine_bytes, "bytes per token in combine (default 14336)",
+          "N" },
+        { "steps", 0, 0, G_OPTION_ARG_STRING, &texts[0], "steps (default all): " RANGES_GRAMMAR, "STEPS" },
+        { "layers", 0, 0, G_OPTION_ARG_STRING, &texts[1], "layers, likewise", "LAYERS" },
         COMMAND_INPUT_ENTRIES(input),
         G_OPTION_ENTRY_NULL,
     };

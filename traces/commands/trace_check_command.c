@@ -9,16 +9,16 @@ static const struct command_help check_help = {
     "check",
     "FILE",
     "Reads everything: format, checksums, ranges.  Reports tokens that name an expert twice, weights that are\n"
-    "negative or stand at unused places, and steps without tokens.  Exit status 1 when something was found, 2 when\n"
-    "the file cannot be read at all.",
+    "negative or belong to unused entries, and steps without tokens.  Exit status: 1 something was found, 2 the\n"
+    "file cannot be read.",
     "Example:\n  eptwin trace check routing.npy.zst --trace-weights weights.npy.zst@0,4,7",
 };
 
 static const struct command_help diff_help = {
     "diff",
     "FIRST SECOND",
-    "Compares two traces place by place, whatever their formats, and how far their loads are apart (0 the same,\n"
-    "1 disjoint: half the sum of the differences of shares).  Exit status 1 when any expert or weight differs.",
+    "Compares two traces entry by entry, in any format, and the distance of their loads (half the sum of the\n"
+    "differences of shares: 0 is equal, 1 is disjoint).  Exit status 1 if any expert or weight differs.",
     "Example:\n  eptwin trace diff captured.npy.zst captured.ept",
 };
 
@@ -203,7 +203,7 @@ int trace_command_diff(int argc, char **argv)
 {
     struct command_input input = { 0 };
     GOptionEntry entries[] = {
-        { "experts", 0, 0, G_OPTION_ARG_INT, &input.experts, "number of experts, where the files do not say", "N" },
+        { "experts", 0, 0, G_OPTION_ARG_INT, &input.experts, "number of experts, if the files do not say", "N" },
         G_OPTION_ENTRY_NULL,
     };
     GError *error = NULL;

@@ -34,9 +34,9 @@ struct command_input {
 /* clang-format off */
 #define COMMAND_INPUT_ENTRIES(input) \
     { "experts", 0, 0, G_OPTION_ARG_INT, &(input).experts, \
-      "number of experts, where the file does not say", "N" }, \
+      "number of experts, if the file does not say", "N" }, \
     { "trace-weights", 0, 0, G_OPTION_ARG_FILENAME, &(input).weights, \
-      "gate weights in a numpy array of the trace's shape, or FILE@0,4,-: which layers it has", \
+      "gate weights in a numpy array of the trace's shape, or FILE@0,4,-: the layers that it has", \
       "FILE[@LAYERS]" }
 /* clang-format on */
 struct trace *command_open(const char *path, const struct command_input *input, GError **error);
@@ -50,7 +50,7 @@ struct command_output {
 /* clang-format off */
 #define COMMAND_OUTPUT_ENTRIES(output) \
     { "output", 'o', 0, G_OPTION_ARG_FILENAME, &(output).path, \
-      "where the trace goes, instead of the last word ('-': standard output, with --to)", "FILE" }, \
+      "output file, instead of the last argument ('-': standard output, with --to)", "FILE" }, \
     { "to", 0, 0, G_OPTION_ARG_STRING, &(output).format, \
       "npy, npy.zst, csv, csv.zst, ept, jsonl, jsonl.zst, vllm or llama (default: by the name)", "FORMAT" }, \
     { "weights-output", 0, 0, G_OPTION_ARG_FILENAME, &(output).weights, \
@@ -58,10 +58,10 @@ struct command_output {
     { "dtype", 0, 0, G_OPTION_ARG_STRING, &(output).dtype, \
       "numpy: u1, u2, u4, i2, i4 or i8 (default: the narrowest that fits)", "TYPE" }, \
     { "pad", 0, 0, G_OPTION_ARG_NONE, &(output).pad, \
-      "numpy: fill uneven ranks up with tokens that go nowhere", NULL }, \
+      "numpy: pad uneven ranks with tokens that go nowhere", NULL }, \
     { "level", 0, 0, G_OPTION_ARG_INT, &(output).level, "zstd's compression level, 1 to 19", "N" }, \
-    { "model", 0, 0, G_OPTION_ARG_STRING, &(output).model, "what model this is a trace of", "TEXT" }, \
-    { "provenance", 0, 0, G_OPTION_ARG_STRING, &(output).provenance, "where the trace comes from", "TEXT" }
+    { "model", 0, 0, G_OPTION_ARG_STRING, &(output).model, "name of the model", "TEXT" }, \
+    { "provenance", 0, 0, G_OPTION_ARG_STRING, &(output).provenance, "origin of the trace", "TEXT" }
 /* clang-format on */
 
 /* Writes the trace that `produce` makes, and prints the writer's note on standard error. */

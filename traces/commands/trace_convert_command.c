@@ -6,8 +6,8 @@
 static const struct command_help convert_help = {
     "convert",
     "INPUT OUTPUT",
-    "Writes a trace in another format, nothing lost: what a format cannot hold is refused, or said in a note.\n"
-    "The output appears whole or not at all.",
+    "Writes a trace in another format without loss: data that the format cannot hold are refused or reported in a\n"
+    "note. The output file appears only when it is complete.",
     "Examples:\n"
     "  eptwin trace convert routing.npy.zst routing.ept --trace-weights weights.npy.zst@0,4,7\n"
     "  eptwin trace convert routing.ept back.npy.zst --weights-output back_weights.npy.zst\n"
@@ -18,8 +18,8 @@ static const struct command_help convert_help = {
 static const struct command_help slice_help = {
     "slice",
     "INPUT OUTPUT",
-    "Cuts out steps, layers, ranks and tokens.  Fewer ranks mean a smaller group: experts are then divided over\n"
-    "those that are left.",
+    "Cuts out steps, layers, ranks and tokens.  With fewer ranks, the experts are divided among those that are\n"
+    "left.",
     "Examples:\n"
     "  eptwin trace slice routing.ept short.ept --steps 0:4 --layers 0,30,60\n"
     "  eptwin trace slice prefill.npy.zst few.npy.zst --tokens 0:512",
@@ -112,10 +112,10 @@ int trace_command_slice(int argc, char **argv)
     struct command_output output = { 0 };
     char *texts[4] = { NULL };
     GOptionEntry entries[] = {
-        { "steps", 0, 0, G_OPTION_ARG_STRING, &texts[0], "which steps (default all): " RANGES_GRAMMAR, "STEPS" },
-        { "layers", 0, 0, G_OPTION_ARG_STRING, &texts[1], "which layers, likewise", "LAYERS" },
-        { "ranks", 0, 0, G_OPTION_ARG_STRING, &texts[2], "which ranks, likewise", "RANKS" },
-        { "tokens", 0, 0, G_OPTION_ARG_STRING, &texts[3], "which tokens of each rank, likewise", "TOKENS" },
+        { "steps", 0, 0, G_OPTION_ARG_STRING, &texts[0], "steps (default all): " RANGES_GRAMMAR, "STEPS" },
+        { "layers", 0, 0, G_OPTION_ARG_STRING, &texts[1], "layers, likewise", "LAYERS" },
+        { "ranks", 0, 0, G_OPTION_ARG_STRING, &texts[2], "ranks, likewise", "RANKS" },
+        { "tokens", 0, 0, G_OPTION_ARG_STRING, &texts[3], "tokens of each rank, likewise", "TOKENS" },
         COMMAND_INPUT_ENTRIES(input),
         COMMAND_OUTPUT_ENTRIES(output),
         G_OPTION_ENTRY_NULL,
@@ -236,7 +236,7 @@ int trace_command_merge(int argc, char **argv)
     g_autofree char *by = NULL;
     GOptionEntry entries[] = {
         { "by", 0, 0, G_OPTION_ARG_STRING, &by, "steps (default), layers or ranks", "WHAT" },
-        { "experts", 0, 0, G_OPTION_ARG_INT, &input.experts, "number of experts, where the files do not say", "N" },
+        { "experts", 0, 0, G_OPTION_ARG_INT, &input.experts, "number of experts, if the files do not say", "N" },
         COMMAND_OUTPUT_ENTRIES(output),
         G_OPTION_ENTRY_NULL,
     };

@@ -7,11 +7,12 @@
 static const struct command_help help = {
     "info",
     "FILE",
-    "Shape, provenance and loads of a trace.\n\n"
-    "Loads are counted in each (step, layer): the table gives their mean and their worst over those read, because a\n"
-    "sum over layers hides what a single dispatch meets.  'pairs' are (token, expert) selections, 'tokens' go to a\n"
-    "rank or node once however many of its experts they chose.  Gini: 0 even, towards 1 all on one; entropy: 1 even,\n"
-    "0 all on one.",
+    "Shape, provenance and loads of a trace.\n"
+    "\n"
+    "Loads are counted for each (step, layer), and the table gives their mean and their worst, because a sum over\n"
+    "layers hides the load of a single dispatch.  'pairs' counts (token, expert) selections; 'tokens' counts a\n"
+    "token once per rank or node, however many of its experts it chose.  Gini: 0 is even, near 1 is all on one.\n"
+    "Entropy: 1 is even, 0 is all on one.",
     "Examples:\n"
     "  eptwin trace info decode_ep64.ept\n"
     "  eptwin trace info routing.npy.zst --layers 0,4 --ranks-per-node 4\n"
@@ -250,10 +251,10 @@ int trace_command_info(int argc, char **argv)
     g_autofree char *layers = NULL;
     int ranks_per_node = 8, ranks = 0;
     GOptionEntry entries[] = {
-        { "steps", 0, 0, G_OPTION_ARG_STRING, &steps, "which steps to read (default all): " RANGES_GRAMMAR, "STEPS" },
-        { "layers", 0, 0, G_OPTION_ARG_STRING, &layers, "which layers to read, likewise", "LAYERS" },
+        { "steps", 0, 0, G_OPTION_ARG_STRING, &steps, "steps to read (default all): " RANGES_GRAMMAR, "STEPS" },
+        { "layers", 0, 0, G_OPTION_ARG_STRING, &layers, "layers to read, likewise", "LAYERS" },
         { "ranks-per-node", 0, 0, G_OPTION_ARG_INT, &ranks_per_node, "ranks that share a node (default 8)", "N" },
-        { "num-ranks", 0, 0, G_OPTION_ARG_INT, &ranks, "of counts of experts: ranks that share them", "N" },
+        { "num-ranks", 0, 0, G_OPTION_ARG_INT, &ranks, "for counts of experts: ranks that share them", "N" },
         COMMAND_INPUT_ENTRIES(input),
         G_OPTION_ENTRY_NULL,
     };

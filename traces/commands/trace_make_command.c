@@ -12,7 +12,8 @@
 static const struct command_help generate_help = {
     "generate",
     "OUTPUT",
-    "Makes a synthetic trace.  The same options and seed give the same trace everywhere.\n\n"
+    "Makes a synthetic trace.  The same options and seed give the same trace everywhere.\n"
+    "\n"
     "--routing is one of\n"
     "  uniform         top-k of random scores, as the public test scripts draw them (default)\n"
     "  zipf:S          popularity 1/n^S, experts in random order; zipf-packed:S: hottest experts on rank 0\n"
@@ -25,8 +26,8 @@ static const struct command_help generate_help = {
     "  strided         tokens go along the experts, each to some that are equally far apart\n"
     "  power-law:A     loads of experts by x^-A, the most loaded rank first, as aiconfigurator's benchmarks have them\n"
     "  sampled-power-law:A   the same, but each token draws its experts by the shares\n"
-    "Popularity is drawn for each layer and stays over the steps; --correlation keeps that share of the tokens'\n"
-    "experts from one step to the next, as decoding does.",
+    "Popularity is drawn for each layer and stays the same over the steps.  --correlation keeps the experts of\n"
+    "that share of tokens from one step to the next, as in decoding.",
     "Examples:\n"
     "  eptwin trace generate uniform.npy --num-ranks 8 --num-tokens 4096\n"
     "  eptwin trace generate skewed.ept --num-ranks 64 --routing imbalance:2 --steps 8 --layers 4\n"
@@ -36,17 +37,19 @@ static const struct command_help generate_help = {
 static const struct command_help remap_help = {
     "remap",
     "INPUT [OUTPUT]",
-    "Moves a trace to another number of ranks, or its experts to other ranks.\n\n"
-    "--num-ranks N deals the tokens of each (step, layer), in order, in N equal parts to N ranks.  --placement then\n"
-    "puts experts on ranks, layer by layer, by the load that each layer has over all steps (or over\n"
+    "Moves a trace to another number of ranks, or its experts to other ranks.\n"
+    "\n"
+    "--num-ranks N splits the tokens of each (step, layer), in order, into N equal parts for N ranks.\n"
+    "--placement then places experts layer by layer, by the load of each layer over all steps (or over\n"
     "--placement-steps, the past that a balancer would know):\n"
-    "  identity, greedy          one slot an expert, in order or heaviest first to the least loaded rank\n"
+    "  identity, greedy          one slot per expert, in order, or heaviest first to the least loaded rank\n"
     "  eplb:N                    N redundant slots for the heaviest experts, then slots to ranks\n"
     "  eplb:N:G                  the same with the G expert groups packed to nodes first\n"
-    "  file:PATH                 a line a rank: the experts of its slots; or the JSON of SGLang, vLLM or vLLM Ascend\n"
-    "--placement-output FILE.json writes what SGLang reads as --init-expert-location, for all layers; with it, OUTPUT\n"
-    "may be left out, and INPUT may hold counts of experts.\n"
-    "The output's experts are slots: as many as the experts and their replicas together.",
+    "  file:PATH                 one line per rank with the experts of its slots; or the JSON of SGLang, vLLM or vLLM "
+    "Ascend\n"
+    "--placement-output FILE.json writes all layers in the format of SGLang's --init-expert-location.  OUTPUT may\n"
+    "then be left out, and INPUT may hold counts of experts. The experts of the output are slots: one for each\n"
+    "expert and for each replica.",
     "Examples:\n"
     "  eptwin trace remap prefill_ep8.ept ep32.ept --num-ranks 32\n"
     "  eptwin trace remap decode.ept placed.ept --placement eplb:32 --placement-steps 0:4\n"
@@ -195,15 +198,15 @@ int trace_command_generate(int argc, char **argv)
     GOptionEntry entries[] = {
         { "num-ranks", 0, 0, G_OPTION_ARG_INT, &n.ranks, "ranks (default 8)", "N" },
         { "num-tokens", 0, 0, G_OPTION_ARG_INT, &n.tokens, "tokens of each rank (default 4096)", "N" },
-        { "num-topk", 0, 0, G_OPTION_ARG_INT, &n.topk, "experts a token (default 8)", "N" },
+        { "num-topk", 0, 0, G_OPTION_ARG_INT, &n.topk, "experts per token (default 8)", "N" },
         { "num-experts", 0, 0, G_OPTION_ARG_INT, &n.experts, "experts (default 256)", "N" },
         { "num-groups", 0, 0, G_OPTION_ARG_INT, &n.groups, "expert groups for group-limited routing", "N" },
         { "num-topk-groups", 0, 0, G_OPTION_ARG_INT, &n.topk_groups, "groups that a token may use", "N" },
         { "steps", 0, 0, G_OPTION_ARG_INT, &n.steps, "steps (default 1)", "N" },
         { "layers", 0, 0, G_OPTION_ARG_INT, &n.layers, "layers (default 1)", "N" },
-        { "routing", 0, 0, G_OPTION_ARG_STRING, &routing, "how tokens choose, see above", "NAME[:VALUE]" },
+        { "routing", 0, 0, G_OPTION_ARG_STRING, &routing, "how tokens choose experts, see above", "NAME[:VALUE]" },
         { "correlation", 0, 0, G_OPTION_ARG_DOUBLE, &correlation, "share of tokens that keep their experts", "0..1" },
-        { "masked-places", 0, 0, G_OPTION_ARG_INT, &n.masked_places, "that many random places of each rank are -1",
+        { "masked-places", 0, 0, G_OPTION_ARG_INT, &n.masked_places, "this many random entries of each rank are -1",
           "N" },
         { "weights", 0, 0, G_OPTION_ARG_NONE, &weights, "also draw gate weights", NULL },
         { "seed", 0, 0, G_OPTION_ARG_INT64, &n.seed, "random seed (default 0)", "N" },
@@ -357,12 +360,12 @@ int trace_command_remap(int argc, char **argv)
     struct remap_options o = { .ranks_per_node = 8 };
     GOptionEntry entries[] = {
         { "num-ranks", 0, 0, G_OPTION_ARG_INT, &o.ranks, "ranks of the output (default: as the input)", "N" },
-        { "placement", 0, 0, G_OPTION_ARG_FILENAME, &o.placement, "which rank holds which expert, see above", "HOW" },
-        { "placement-steps", 0, 0, G_OPTION_ARG_STRING, &o.placement_steps, "steps whose load decides (default all)",
+        { "placement", 0, 0, G_OPTION_ARG_FILENAME, &o.placement, "placement of experts, see above", "HOW" },
+        { "placement-steps", 0, 0, G_OPTION_ARG_STRING, &o.placement_steps, "steps whose load is used (default all)",
           "STEPS" },
         { "placement-output", 0, 0, G_OPTION_ARG_FILENAME, &o.placement_output, "write the placement here", "FILE" },
         { "placement-format", 0, 0, G_OPTION_ARG_STRING, &o.placement_format,
-          "of that: text, sglang (of .json), vllm or vllm-ascend", "NAME" },
+          "format of that file: text, sglang (default for .json), vllm or vllm-ascend", "NAME" },
         { "ranks-per-node", 0, 0, G_OPTION_ARG_INT, &o.ranks_per_node, "ranks that share a node (default 8)", "N" },
         COMMAND_INPUT_ENTRIES(input),
         COMMAND_OUTPUT_ENTRIES(output),
