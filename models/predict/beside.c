@@ -167,14 +167,12 @@ static bool load_parse(const char *text, bool left, const struct cluster *cluste
                   text);
 }
 
-/* Whether the cluster says how its GPUs' memory, or their L2, behaves under the load. */
-static bool memory_check(const struct cluster *cluster, const struct pressure_load *load, GError **error)
+/* Whether the cluster says how its GPUs' memory behaves under a load. */
+static bool memory_check(const struct cluster *cluster, GError **error)
 {
-    const struct cluster_gpu *gpu = &cluster->gpu;
-    const bool hbm = pressure_known(gpu);
-    if (hbm && (!load->l2 || gpu->l2_queue_ps)) return true;
-    return error_input(error, "compute: expected %s in [gpu] of %s, which says what loads wait for, found none",
-                       hbm ? "l2-queue" : "hbm-queue, l2-sms-rate and load", cluster->path);
+    return pressure_known(&cluster->gpu) ||
+           error_input(error, "compute: expected [contention] in %s, which says what loads wait for, found none",
+                       cluster->path);
 }
 
 static bool sms_parse(const char *text, uint32_t kernel_sms, uint32_t all, double *sms, GError **error)
@@ -201,8 +199,7 @@ bool beside_parse(const struct case_options *c, const struct cluster *cluster, u
     if (!c->compute) return !c->compute_sms || error_input(error, "compute-sms: needs compute");
     if (c->kernel && !g_strv_contains(kernels, c->kernel)) return true;
     if (!sms_parse(c->compute_sms, kernel_sms, cluster->gpu.sms, &beside->load.sms, error) ||
-        !load_parse(c->compute, c->compute_sms != NULL, cluster, beside, error) ||
-        !memory_check(cluster, &beside->load, error))
+        !load_parse(c->compute, c->compute_sms != NULL, cluster, beside, error) || !memory_check(cluster, error))
         return false;
     beside->turns.comm_sms = kernel_sms;
     beside->turns.sms = c->compute_sms ? kernel_sms + (uint32_t)beside->load.sms : cluster->gpu.sms;

@@ -56,7 +56,6 @@ bad $normal --compute copy:l2
 bad $normal --compute copy:0GB/s:l2
 bad $normal --compute 100us:l2
 bad $normal --compute read:500GB/s:l1
-bad --set gpu.l2-queue=0ns $normal --compute read:500GB/s:l2
 bad $normal --compute copy:500GB/s --compute-sms 0:133
 bad $normal --compute-sms 24:32
 bad $normal --compute copy:500GB/s --compute-sms 0:120
