@@ -55,8 +55,7 @@ struct notes {
 static char *reason_text(const struct notes *n, enum idle_reason reason)
 {
     if (reason == IDLE_NICS) return n->nics_used ? NULL : g_strdup("all ranks are of one node");
-    if (reason == IDLE_BACKEND && n->backend)
-        return g_strdup_printf("--backend %s says it in its place", n->backend->name);
+    if (reason == IDLE_BACKEND && n->backend) return g_strdup_printf("--backend %s sets it instead", n->backend->name);
     if (reason != IDLE_ONE_SWITCH || leaves_count(n->graph) != 1) return NULL;
     if (n->graph->cluster->network.topology == CLUSTER_SINGLE)
         return g_strdup("[network] topology is single: one switch has all ports");
@@ -118,7 +117,7 @@ static void network_note(const struct notes *n)
         g_ptr_array_add(n->text, g_strdup_printf("[network] oversubscription = %.4g:1 has no effect: %s",
                                                  network->oversubscription, why));
     if (leaves_count(n->graph) > 1 && !network->hop_ps && network->topology != CLUSTER_LINKS)
-        g_ptr_array_add(n->text, g_strdup("[network] hop is 0: switches behind the first take no time"));
+        g_ptr_array_add(n->text, g_strdup("[network] hop is 0: switches after the first take no time"));
 }
 
 static void backend_note(const struct notes *n)
@@ -126,7 +125,7 @@ static void backend_note(const struct notes *n)
     const uint32_t provider = n->graph->cluster->nic.provider;
     if (!n->backend || n->backend->provider == provider) return;
     if (provider == CLUSTER_PROVIDER_UNKNOWN || n->backend->provider == CLUSTER_PROVIDER_UNKNOWN) return;
-    g_ptr_array_add(n->text, g_strdup_printf("--backend %s has times of %s, and none of this cluster's NICs, %s",
+    g_ptr_array_add(n->text, g_strdup_printf("--backend %s has times of %s, but none of this cluster's NICs, %s",
                                              n->backend->name, cluster_provider_text(n->backend->provider),
                                              cluster_provider_text(provider)));
 }

@@ -129,7 +129,8 @@ static bool compare_pair_diagnose(const struct compare_pair *pair, struct machin
     const struct compare *compare = pair->compare;
     const char *measured = compare->swapped ? pair->a_path : pair->b_path, *path;
     if (compare_record_predicted(compare->measured) || !compare_record_predicted(compare->predicted)) {
-        g_string_append(out, "\nNo diagnosis: that takes a prediction and a measurement.\n");
+        g_string_append(out, "\n"
+                             "No diagnosis: it needs a prediction and a measurement.\n");
         return true;
     }
     path = machines_path(machines, compare->predicted);

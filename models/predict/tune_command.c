@@ -421,12 +421,12 @@ static void sms_print(const struct tune *t, uint32_t chosen, GString *out)
     }
     g_string_append(out, "\n");
     text_table_append(table, out);
-    g_string_append(out,
-                    "Times are sums over a layer's kernels, each by its slowest rank: dispatch and combine with what "
-                    "prepares or ends them.\n");
+    g_string_append(out, "Times are sums over a layer's kernels, each by its slowest rank: dispatch and combine with "
+                         "their preparation and epilogues.\n");
     g_string_append_printf(out, "%s: the fewest SMs with at most %g %% more than the least time together.\n",
                            t->v2 ? "Recommended"
-                                 : "Each number of SMs has the fastest chunks and rings that were tried.\nRecommended",
+                                 : "For each number of SMs: the fastest chunks and rings that were tried.\n"
+                                   "Recommended",
                            t->slack * 100);
 }
 
@@ -521,8 +521,10 @@ static bool tune_run(struct tune *t, GError **error)
         struct setting chosen[PHASES];
         g_autoptr(GString) text = g_string_new(NULL);
         search(t, chosen);
-        g_string_append_printf(text, "%s, %u ranks: what suits best of %u simulation%s\n\n", t->cluster->name,
-                               t->load.routing.ranks, t->trials, t->trials == 1 ? "" : "s");
+        g_string_append_printf(text,
+                               "%s, %u ranks: the best of %u simulation%s\n"
+                               "\n",
+                               t->cluster->name, t->load.routing.ranks, t->trials, t->trials == 1 ? "" : "s");
         table_print(t, chosen, text);
         if (!t->base.num_sms) sms_print(t, chosen[DISPATCH].sms, text);
         paste_print(t, chosen, text);
