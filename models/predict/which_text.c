@@ -219,6 +219,10 @@ void which_record(const struct which *w, struct record *record)
     const struct which_point *own = own_point(w);
     record_set(record, "num-ranks", "%u", own->ranks);
     record_set(record, "num-tokens", "%u", own->tokens);
+    record_set(record, "hidden", "%u", w->base.hidden);
+    record_set(record, "num-topk", "%u", w->topk);
+    record_set(record, "num-experts", "%u", w->experts);
+    if (!w->base.trace) record_set(record, "seed", "%" G_GUINT64_FORMAT, w->base.seed);
     record_set(record, "by", "%s", which_time_name(w->by));
     for (uint32_t i = 0; i < own->asked; i++) answer_record(w, own, i, record);
     for (int over_ranks = 0; over_ranks < 2; over_ranks++) {
