@@ -228,6 +228,7 @@ TEST("predicted again")
     without(DECODE, "slow=3:1.3x routing=zipf:0.8", "slow=3:1.3x routing=zipf:0.8 even=yes", WITHOUT_SKEW);
     without(DECODE " schedule=stages", "slow=3:1.3x routing=zipf:0.8", "routing=zipf:0.8", WITHOUT_SLOW_GPUS);
     without(DECODE, "fault=nic:n0.g0~rate=0.25", NULL, WITHOUT_FAULTS);
+    without(DECODE, "jitter=5", "jitter=0", WITHOUT_JITTER);
     without(PREFILL " batch=1024", "clock=1.5|1.7|1.7|1.7|1.7|1.7|1.7|1.7|1.7|1.7|1.7|1.7|1.7|1.7|1.7|1.7",
             "clock=1.6875", WITHOUT_SLOW_GPUS);
     without("cluster=h200 num-ranks=8 net=qwen3-235b batch=1 context=128 layers=4 set=calls.launch-call=50us",

@@ -28,6 +28,7 @@ static bool asks(const struct step_plan *plan, const struct step_answer *a, enum
     case WITHOUT_SKEW: return waits && rows_differ(plan);
     case WITHOUT_SLOW_GPUS: return waits && (plan->speed || plan->run.spread > 0 || plan->c.slow);
     case WITHOUT_FAULTS: return plan->c.fault;
+    case WITHOUT_JITTER: return waits && plan->run.jitter > 0;
     case WITHOUT_CONTENTION:
         return plan->run.contention && (a->part_us[PART_CONTENTION] > least_us || a->hidden_us > least_us);
     case WITHOUT_LAUNCHES: return plan->run.launch_ps > 0;
@@ -47,6 +48,7 @@ static void take_away(const struct step_plan *plan, enum step_without without, s
         if (plan->speed) o->clock = g_ascii_dtostr(ghz, G_ASCII_DTOSTR_BUF_SIZE, plan->costs.clock_ghz);
         break;
     case WITHOUT_FAULTS: c->fault = NULL; break;
+    case WITHOUT_JITTER: o->jitter_pct = 0; break;
     case WITHOUT_CONTENTION: o->no_contention = true; break;
     case WITHOUT_LAUNCHES: o->launches = false; break;
     default: break;
@@ -120,8 +122,12 @@ static double change_pct(double value, double than, int digits)
 
 void step_again_append(GString *out, const struct step_answer *a, const struct step_again *again, uint32_t draws)
 {
-    static const char *const names[STEP_WITHOUTS] = { "with balanced routing", "with equal GPUs", "without the faults",
-                                                      "if kernels on one GPU shared only SMs", "in a CUDA graph" };
+    static const char *const names[STEP_WITHOUTS] = { "with balanced routing",
+                                                      "with equal GPUs",
+                                                      "without the faults",
+                                                      "without jitter",
+                                                      "if kernels on one GPU shared only SMs",
+                                                      "in a CUDA graph" };
     static const char *const titles[] = { "predicted again", "step ms", "%", "waiting ms", "%" };
     const double waited_us = step_answer_waited_us(a);
     struct text_table *table = text_table_new("lrrrr", titles);

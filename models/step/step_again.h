@@ -12,7 +12,8 @@ enum step_without {
     WITHOUT_SLOW_GPUS,
     WITHOUT_FAULTS,
     STEP_WITHOUTS_ALONE, /* the causes before it may change how phases run alone */
-    WITHOUT_CONTENTION = STEP_WITHOUTS_ALONE,
+    WITHOUT_JITTER = STEP_WITHOUTS_ALONE,
+    WITHOUT_CONTENTION,
     WITHOUT_LAUNCHES,
     STEP_WITHOUTS
 };

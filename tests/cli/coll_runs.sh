@@ -188,4 +188,5 @@ $EPTWIN simulate --cluster source/models/clusters/h200.ini --kernel ag-rs --toke
 echo '# a record says the SMs that NCCL takes, so the same number brings the same times'
 ag_rs() { $EPTWIN simulate --cluster h100-cx7 --kernel ag-rs --num-ranks 16 --num-tokens 256 "$@" --output -; }
 ag_rs >chosen.csv
-sms=$(sed -n 's/^# num-sms: //p' chosen.csv) && ag_rs --num-sms "$sms" | grep ,time_us_max, | cmp - <(grep ,time_us_max, chosen.csv) && echo "by $sms SMs"
+sms=$(sed -n 's/^# num-sms: //p' chosen.csv)
+ag_rs --num-sms "$sms" | grep ,time_us_max, | cmp - <(grep ,time_us_max, chosen.csv) && echo "by $sms SMs"
