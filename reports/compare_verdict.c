@@ -154,7 +154,7 @@ static void verdict_range_append(const struct record *record, double unit_us, GS
     if (from && to && strcmp(from, to) != 0) g_string_append_printf(out, " (%s to %s %s)", from, to, over);
 }
 
-/* Appends "The step takes 36.3 ms, 882 tokens a second and GPU: compute 92.4 %, wire 6.4 %." */
+/* Appends "The step takes 36.3 ms, 882 tokens/s per GPU: compute 92.4 %, wire 6.4 %." */
 static void verdict_step_append(const struct record *record, GString *out)
 {
     static const char *const parts[] = { "compute", "wire", "waiting", "contention", "sms", "host" };

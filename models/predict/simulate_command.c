@@ -86,7 +86,7 @@ static bool parse(struct case_options *c, struct arguments *a, int argc, char **
         COMMAND_LINE_JOBS(&a->jobs,
                           "Threads; results do not depend on the number (default: one per core for long runs)"),
         { "timeline", 0, 0, G_OPTION_ARG_FILENAME, &a->timeline,
-          "Write what every worker and port did, waited for and sent " TIMELINE_FILE_HELP, "FILE" },
+          "Write what every worker and port did, waited for and sent, " TIMELINE_FILE_HELP, "FILE" },
         { 0 },
     };
     struct command_topic topics[CASE_TOPICS + 2] = { { "Options", own, false } };

@@ -12,7 +12,7 @@ struct tune_step_options {
 
 /* Completes a plan of steps that is not settled yet: adds the names that the user left open, which are the schedule
  * and, for kernels that have a choice, the SMs.  Then searches the values of all names for those that give the most
- * tokens a second and GPU in steps within the limit, and appends the result in words.  False and *error if a name
+ * tokens per second and GPU in steps within the limit, and appends the result in words.  False and *error if a name
  * cannot be chosen, or if no step is possible within the limit. */
 bool tune_step(struct sweep_plan *plan, const struct tune_step_options *options, GString *out, GError **error);
 

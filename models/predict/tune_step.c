@@ -55,8 +55,8 @@ static double metric_of(const struct search *s, uint64_t point, const char *metr
     return row ? sweep_cell_number(row, sweep_results_column(s->results, metric)) : NAN;
 }
 
-/* The merit of a point: tokens a second and GPU, so more is better.  The merit of a step over the limit is its time in
- * us, negated, so all steps within the limit are better.  Impossible steps rank last. */
+/* The merit of a point: tokens per second and GPU, so more is better.  The merit of a step over the limit is its time
+ * in us, negated, so all steps within the limit are better.  Impossible steps rank last. */
 static double merit_of(const struct search *s, uint64_t point)
 {
     const double us = metric_of(s, point, "slowest_us");

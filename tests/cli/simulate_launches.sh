@@ -72,4 +72,4 @@ cp flat.ini host.ini
 ratio $small $(host) 1.5
 ratio $large $(host --num-tokens 256) 1.5
 echo "-- what others wait for"
-run --kernel normal --slow 3:2x --num-tokens 8 --explain 2>/dev/null | grep -o '  slowed ranks.*' | sort | uniq -c
+run --kernel normal --slow 3:2x --num-tokens 8 --explain 2>/dev/null | grep -o '  slow ranks.*' | sort | uniq -c
