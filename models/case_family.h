@@ -3,7 +3,6 @@
 #define MODELS_CASE_FAMILY_H
 
 #include "models/case.h"
-#include "sim/error.h"
 
 /* The caller passes resolved cases (case_resolved()), except where a default depends on which options were given. */
 struct case_family {

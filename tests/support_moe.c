@@ -4,7 +4,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include "models/moe/checks.h"
 
 struct moe_options moe_options_small(enum moe_kernel_family family, uint32_t ranks, uint32_t ranks_per_node)
 {

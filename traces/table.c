@@ -7,7 +7,6 @@
 
 #include <assert.h>
 #include <string.h>
-#include "traces/generate.h"
 
 enum { TABLE_ROWS_MAX = 1 << 22 }; /* the most rows of all blocks, and the most (step, layer)s */
 

@@ -1,6 +1,5 @@
 /* trace_info.c - checks limits of a trace's sizes, for all formats. */
 #include "traces/trace_source.h"
-#include "traces/generate.h"
 
 bool trace_info_check(const struct trace *trace, GError **error)
 {

@@ -8,7 +8,6 @@
 #include "models/case.h"
 #include "models/cluster.h"
 #include "reports/record.h"
-#include "sim/error.h"
 #include "sim/timeline.h"
 
 /* What a caller wants in addition to the rows for all ranks. */

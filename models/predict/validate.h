@@ -12,7 +12,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "models/case.h"
-#include "sim/error.h"
 
 struct validate_row {
     uint32_t line; /* the line on which the row begins */

@@ -15,7 +15,6 @@
 #include "models/step/costs.h"
 #include "models/step/device.h"
 #include "models/step/schedule.h"
-#include "sim/error.h"
 
 struct step_alone;
 struct step_run_options {

@@ -15,7 +15,6 @@
 #include "replay/contention.h"
 #include "replay/live.h"
 #include "replay/live_command.h"
-#include "reports/record.h"
 
 enum {
     MEASURE_VALUES = 6,            /* the most metrics that one benchmark gives at once */

@@ -9,7 +9,6 @@
 #include <string.h>
 #include "traces/formats/json_lines.h"
 #include "sim/text.h"
-#include "traces/generate.h"
 
 enum { CHUNK_BYTES = 1 << 18, LINE_BYTES_MAX = 1 << 28 };
 /* A line may hold VALUES_FREE values, and VALUES_TIMES_MAX more for each byte of the file.  They are limited because a

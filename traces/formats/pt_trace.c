@@ -14,7 +14,6 @@
 
 #include <string.h>
 #include "traces/formats/zip.h"
-#include "traces/generate.h"
 #include "traces/table.h"
 
 struct pt {

@@ -9,7 +9,6 @@
  * topk.  Requests follow one another as tokens of one rank. */
 #include <string.h>
 #include "traces/formats/json_lines.h"
-#include "traces/generate.h"
 
 struct payload {
     const json_t *data;

@@ -5,7 +5,6 @@
 #ifndef TRACES_TEXT_READ_H
 #define TRACES_TEXT_READ_H
 
-#include "traces/generate.h"
 #include "traces/table.h"
 
 /* The first member of a format's own reader. */

@@ -2,7 +2,6 @@
  * is a batch, [sequences, tokens, layers, topk].  Its sequences are read one after another, without their padding. */
 #include <string.h>
 #include "traces/formats/npy.h"
-#include "traces/generate.h"
 #include "traces/table.h"
 
 static bool vllm_check(struct npy *npy, const char *path, GError **error)

@@ -5,7 +5,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "models/cluster.h"
 #include "models/fabric.h"
 #include "models/hardware/world/arena.h"
 #include "models/hardware/nic/dcqcn.h"
