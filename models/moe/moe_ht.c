@@ -472,6 +472,19 @@ bool ht_word_send(struct fabric_worker *w, const struct ht_rank *h, uint32_t pee
                                                      .warps = 1 }) == 0;
 }
 
+bool ht_node_tell(struct fabric_worker *w, const struct ht_rank *h, uint32_t *next, uint32_t word,
+                  const uint32_t *counts, enum site first)
+{
+    for (; *next < h->g.local; ++*next) {
+        const struct fabric_signal signal = { .value = moe_word_make(h->epoch, counts ? counts[*next] + 1 : 1),
+                                              .word = word,
+                                              .peer = ht_neighbour(&h->g, *next),
+                                              .site = *next ? SITE_NONE : first };
+        if (fabric_signal(w, &signal)) return false;
+    }
+    return true;
+}
+
 static void look_charge(struct fabric_worker *w, const struct ht_look *look, uint32_t words, bool polls)
 {
     fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN,

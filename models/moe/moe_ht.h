@@ -348,6 +348,11 @@ void ht_head_keeper_launch(struct ht_rank *h, struct ht_head_keeper *k, uint32_t
 /* Raises a word of this launch at a peer.  False: step again later. */
 bool ht_word_send(struct fabric_worker *w, const struct ht_rank *h, uint32_t peer, uint32_t queue, uint32_t word,
                   uint32_t value);
+/* Raises a word at each rank of the node, this one included, in the order of ranks: to 1, or to 1 more than the rank's
+ * entry of counts.  *next is the first rank that is still to be told, and `first` the site of the first rank's signal.
+ * False: the worker must step again. */
+bool ht_node_tell(struct fabric_worker *w, const struct ht_rank *h, uint32_t *next, uint32_t word,
+                  const uint32_t *counts, enum site first);
 static inline uint32_t ht_word(const struct ht_rank *h, uint32_t word)
 {
     return moe_word_value(fabric_load(h->base.fabric, word), h->epoch);

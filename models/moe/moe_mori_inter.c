@@ -849,16 +849,10 @@ static enum worker_step far_sum_step(struct fabric_worker *w)
 static bool gate_tell_near(struct mi_gate *k)
 {
     const struct mi_rank *r = k->rank;
-    const struct ht_geometry *g = &r->ht.g;
-    for (; k->next < g->local; k->next++) {
-        const bool meets = k->phase == MI_MEET;
-        const struct fabric_signal signal = { .value = moe_word_make(r->ht.epoch, meets ? 1 : r->told[k->next] + 1),
-                                              .word = meets ? word_ready(r, g->self) : word_told(r, g->self),
-                                              .peer = ht_neighbour(g, k->next),
-                                              .site = k->next ? SITE_NONE : SITE_MORI_TELL };
-        if (fabric_signal(&k->worker, &signal)) return false;
-    }
-    return true;
+    const uint32_t self = r->ht.g.self;
+    const bool meets = k->phase == MI_MEET;
+    return ht_node_tell(&k->worker, &r->ht, &k->next, meets ? word_ready(r, self) : word_told(r, self),
+                        meets ? NULL : r->told, SITE_MORI_TELL);
 }
 
 static bool gate_tell_far(struct mi_gate *k)

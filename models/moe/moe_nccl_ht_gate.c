@@ -12,15 +12,8 @@ enum gate_state { GATE_WORK, GATE_TELL, GATE_LOOK, GATE_CHUNKS };
  * ranks look there: here each rank has a word for each, and afterwards looks at the first rank once. */
 static bool gate_tell(struct nh_gate *k)
 {
-    const struct nh_rank *r = k->rank;
-    for (; k->next < r->ht.g.local; k->next++) {
-        const struct fabric_signal signal = { .value = moe_word_make(r->ht.epoch, 1),
-                                              .word = r->ht.g.self,
-                                              .peer = ht_neighbour(&r->ht.g, k->next),
-                                              .site = k->next == 0 ? SITE_NCCL_HT_TELL : SITE_NONE };
-        if (fabric_signal(&k->worker, &signal)) return false;
-    }
-    return true;
+    const struct ht_rank *h = &k->rank->ht;
+    return ht_node_tell(&k->worker, h, &k->next, h->g.self, NULL, SITE_NCCL_HT_TELL);
 }
 
 static bool gate_come(struct nh_gate *k)

@@ -279,16 +279,9 @@ static void blocks_launch(struct os_rank *r, const struct worker_role *role)
 static bool gate_tell(struct os_gate *k)
 {
     const struct os_rank *r = k->rank;
-    const struct ht_geometry *g = &r->ht.g;
-    for (; k->next < g->ranks; k->next++) {
-        const uint32_t value = k->combine ? 1 : r->ht.layout.tokens_per_rank[k->next] + 1;
-        const struct fabric_signal signal = { .value = moe_word_make(r->ht.epoch, value),
-                                              .word = k->combine ? word_ready_from(r, g->rank) : g->rank,
-                                              .peer = (uint16_t)k->next,
-                                              .site = k->behind && k->next == 0 ? SITE_ONE_SIDED_TELL : SITE_NONE };
-        if (fabric_signal(&k->worker, &signal)) return false;
-    }
-    return true;
+    const uint32_t word = k->combine ? word_ready_from(r, r->ht.g.rank) : r->ht.g.rank;
+    return ht_node_tell(&k->worker, &r->ht, &k->next, word, k->combine ? NULL : r->ht.layout.tokens_per_rank,
+                        k->behind ? SITE_ONE_SIDED_TELL : SITE_NONE);
 }
 
 static bool gate_come(struct os_gate *k)

@@ -42,15 +42,8 @@ static bool staged_count(struct pp_block *b)
 static bool near_tell(struct pp_block *b, enum pp_word word, bool release)
 {
     const struct pp_rank *r = b->rank;
-    for (; b->number == 0 && b->target < r->ht.g.local; b->target++) {
-        const struct fabric_signal signal = { .value = moe_word_make(r->ht.epoch, 1),
-                                              .word = pp_word(r, word, r->ht.g.rank),
-                                              .peer = (uint16_t)(pp_rank_first(r) + b->target),
-                                              .warps = 1,
-                                              .site = release && b->target == 0 ? SITE_PPLX_TELL : SITE_NONE };
-        if (fabric_signal(&b->worker, &signal)) return false;
-    }
-    return true;
+    return b->number || ht_node_tell(&b->worker, &r->ht, &b->target, pp_word(r, word, r->ht.g.rank), NULL,
+                                     release ? SITE_PPLX_TELL : SITE_NONE);
 }
 
 /* Ends the kernel that sends.  The kernel that receives follows in the stream, unless it is launched separately. */
