@@ -231,7 +231,7 @@ static void busy_append(const struct record *record, const char *name, GString *
                            alone ? "" : name);
     const char *others = record_get(record, "cpu-others-pct"), *steal = record_get(record, "cpu-steal-pct");
     const bool had = others && g_ascii_strtod(others, NULL) > 0;
-    if (had) g_string_append_printf(out, ": others had %s %% of its CPUs", others);
+    if (had) g_string_append_printf(out, ": others used %s %% of its CPUs", others);
     if (steal && g_ascii_strtod(steal, NULL) > 0)
         g_string_append_printf(out, "%s the hypervisor took %s %%", had ? "," : ":", steal);
     g_string_append_c(out, '.');

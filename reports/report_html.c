@@ -101,11 +101,12 @@ static const char *logical_meaning(const struct record *record, bool rdma)
 {
     static const char *const by_node[] = { "normal", "v2", "mori", "mori-ll", NULL };
     const char *kernel = record_get(record, "kernel");
-    if (g_strcmp0(kernel, "ll") == 0) return "bytes of all rows sent, local ones too, as the public test counts";
+    if (g_strcmp0(kernel, "ll") == 0)
+        return "bytes of all rows sent, including local ones, as the public test counts them";
     if (!kernel || !g_strv_contains(by_node, kernel) || g_strcmp0(record_get(record, "direct"), "true") == 0)
         return rdma ? "bytes for ranks of other NVLink domains" : "bytes for ranks of its NVLink domain";
-    return rdma ? "bytes of tokens for each node, its own too, as the public tests count"
-                : "bytes of all tokens received, those of the rank itself included, as the public tests count";
+    return rdma ? "bytes of tokens for each node, including its own, as the public tests count them"
+                : "bytes of all tokens received, including the rank's own, as the public tests count them";
 }
 
 /* What each kind of bandwidth counts, for readers of the table. */
@@ -459,9 +460,8 @@ static void html_results(const GPtrArray *cases, guint linked, GString *out)
     if (!columns.measured && !columns.second) format[3] = format[4] = ' ';
     if (!columns.predicted && !columns.measured) format[1] = ' ';
     else
-        g_string_append(out, "<p class=\"note\">Times of the slowest rank, of a step's kernels the longest; where a "
-                             "record does not tell it, the mean "
-                             "over ranks.</p>\n");
+        g_string_append(out, "<p class=\"note\">Times of the slowest rank, for a step's kernels the longest; if a "
+                             "record does not have it, the mean over ranks.</p>\n");
     report_html_table_begin(out, "All results", format, titles);
     for (guint i = 0; i < MIN(cases->len, (guint)HTML_ROWS_MAX); i++)
         results_case(g_ptr_array_index(cases, i), i + 1, i < linked, &columns, out);
@@ -471,8 +471,8 @@ static void html_results(const GPtrArray *cases, guint linked, GString *out)
                                cases->len);
     else if (linked < cases->len)
         g_string_append_printf(out,
-                               "<p class=\"note\">The first %u results stand in full below. For the others make a page "
-                               "of their own.</p>\n",
+                               "<p class=\"note\">The first %u results are shown in full below. For the others make a "
+                               "page of their own.</p>\n",
                                linked);
 }
 

@@ -50,7 +50,7 @@ static void machine_draw(const struct report_case *c, const struct report_series
     marks_find(record, drawing, marks);
     if (report_explaining(c) == 1) g_string_append(out, "<h3>The machine</h3>\n");
     else g_string_append_printf(out, "<h3>The machine of the %s</h3>\n", series->name);
-    if (marks->len) g_string_append(out, "<p class=\"note\">Marked is what bounds each phase.</p>\n");
+    if (marks->len) g_string_append(out, "<p class=\"note\">The bottleneck of each phase is highlighted.</p>\n");
     g_ptr_array_add(marks, NULL);
     g_string_append(out, "<div class=\"scroll machine-box\" tabindex=\"0\" role=\"region\" aria-label=\"Drawing: ");
     svg_escape_append(out, c->title);

@@ -276,7 +276,7 @@ void report_plot_times(const struct report_case *c, GString *out)
     if (!phases->len || g_strcmp0(record_get(c->series[0].record, "kind"), "measure") == 0) return;
     report_figures_begin(out, "Time of each phase",
                          of_step(c->series[0].record)
-                             ? "Bars: the longest of a step's kernels, on whatever rank. The line in a bar is the mean."
+                             ? "Bars: the longest of a step's kernels, on any rank. The line in a bar is the mean."
                          : slowest ? "Bars: the slowest rank, which all wait for. The line in a bar is the mean over "
                                      "ranks; a bar without one is the mean."
                                    : "Bars: the mean over ranks.");
@@ -378,7 +378,7 @@ void report_plot_busy(const struct report_case *c, GString *out)
     if (phases->len > 0)
         report_figures_begin(
             out, "How busy each resource was",
-            "Share of the phase's time, the mean over ranks. One part can be far busier: the sentences name it.");
+            "Share of the phase's time, the mean over ranks. A single part can be far busier: the text names it.");
     for (guint p = 0; p < phases->len; p++) {
         named_bars(c, g_ptr_array_index(phases, p), "busy_", "_pct", "Bars: busy share of each resource", 100, out);
         report_figure_end(out);

@@ -75,7 +75,7 @@ void report_plot_ranks(const struct report_case *c, GString *out)
                                                   without->predicted ? ", which --per-rank gives" : "")
                                 : g_strdup("");
     g_autofree char *note = g_strdup_printf(
-        "One dot a rank; the line is the median rank. Where ranks lie close together, the axis does not begin at 0.%s",
+        "One dot per rank; the line is the median rank. If ranks are close together, the axis does not start at 0.%s",
         only);
     report_figures_begin(out, "Time of each rank", note);
     g_autoptr(GPtrArray) phases = report_case_phases(c, "time_us", PLOT_PHASES_MAX);
@@ -146,8 +146,8 @@ void report_plot_layers(const struct report_case *c, GString *out)
     }
     if (wholes->len) {
         report_figures_begin(out, "Time of each layer",
-                             "Strong line: the slowest rank, which everybody waits for. Thin line: the mean of the "
-                             "ranks. Where they part, a layer's load is uneven.");
+                             "Bold line: the slowest rank, which all wait for. Thin line: the mean of the ranks. Where "
+                             "they part, a layer's load is uneven.");
         for (guint i = 0; i < wholes->len; i++) layers_phase(c, g_ptr_array_index(wholes, i), out);
         report_figures_end(out);
         report_legend(c, out);

@@ -51,7 +51,7 @@ void report_plot_scatter(const GPtrArray *cases, GString *out)
     svg_scale_log(&f.y, PLOT_TOP + SCATTER_SIZE, PLOT_TOP, least, most, 10);
     report_figures_begin(
         out, "Predicted against measured time",
-        "On the line they agree; the dashed lines are 10 % off. A dot above it was predicted too long.");
+        "On the line they agree; the dashed lines are 10 % off. For a dot above it the prediction is too long.");
     report_figure_axes(&f, out);
     scatter_diagonal(&f.x, &f.y, 1, "axis", out);
     scatter_diagonal(&f.x, &f.y, 1.1, "band", out);

@@ -46,7 +46,7 @@ void report_plot_sizes(const struct report_case *c, GString *out)
     svg_scale_log(&f.x, PLOT_EDGE, PLOT_END, range.x_least, range.x_most, 2);
     svg_scale_log(&f.y, PLOT_TOP + SIZES_HEIGHT, PLOT_TOP, range.y_least, range.y_most, 10);
     report_figures_begin(out, "Bandwidth by size",
-                         "Where a line rises, each message costs its time; where it is flat, its bytes do.");
+                         "Where a line rises, the cost per message dominates; where it is flat, the bytes do.");
     report_figure_draw(&f, out);
     report_figures_end(out);
     report_legend_names(names, count, out);

@@ -88,7 +88,7 @@ void report_plot_split(const struct report_case *c, GString *out)
     g_autoptr(GArray) phases = bars_new(record, false), layers = bars_new(record, true);
     if (!phases->len) return;
     report_figures_begin(out, "Where the time of communication kernels went",
-                         "Over all recorded ranks and calls. Wire is predicted; what nothing explains is unknown.");
+                         "Over all recorded ranks and calls. Wire is predicted; the unexplained rest is unknown.");
     bars_figure(phases, "By phase", out);
     if (layers->len) bars_figure(layers, "By layer, in order", out);
     report_figures_end(out);

@@ -96,10 +96,9 @@ static void record_draw(const struct record *record, GString *out)
     if (s.ranks->len && s.end_us > 0) {
         struct svg_scale x;
         svg_scale_count(&x, PLOT_EDGE, PLOT_END, s.end_us, PLOT_TICKS);
-        report_figures_begin(
-            out, "What runs beside what",
-            "During the last two layers that were simulated, on a few ranks: the rank for which others "
-            "wait most is among them. Half as high, a kernel waits for the last rank to begin it.");
+        report_figures_begin(out, "Which kernels overlap",
+                             "The last two simulated layers on a few ranks, among them the rank that others wait for "
+                             "most. While a bar has half its height, the kernel waits for the last rank to start it.");
         for (guint r = 0; r < s.ranks->len; r++) rank_draw(&s, g_array_index(s.ranks, int32_t, r), &x, out);
         report_figures_end(out);
         report_legend_names((const char *const *)s.kernels->pdata, s.kernels->len, out);

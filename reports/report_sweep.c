@@ -270,7 +270,7 @@ static void curves(const struct sweep_measure *goal, const struct sweep_layout *
     if (one) report_figures_end(out);
     if (one) legend_lines(goal->table, l, out);
     if (l->panels_left_out)
-        g_string_append_printf(out, "<p class=\"note\">%u more panel%s: sweep less at a time, or read the file.</p>\n",
+        g_string_append_printf(out, "<p class=\"note\">%u more panel%s: sweep fewer values, or read the file.</p>\n",
                                l->panels_left_out, l->panels_left_out == 1 ? "" : "s");
 }
 
@@ -335,8 +335,8 @@ static void fronts(const struct sweep_measure *m, GString *out)
     points_group(m->table, varies, &works, &captions);
     g_autofree char *heading = g_strdup_printf("SMs against time of %s", m->name);
     report_figures_begin_many(out, heading,
-                              "Each dot is a point. No point on the line is beaten by one with as few SMs: what is "
-                              "above it wastes SMs or time. Where the line becomes flat, more SMs buy nothing.");
+                              "Each dot is a point. No point with as few SMs beats a point on the line; points above "
+                              "it waste SMs or time. Where the line is flat, more SMs gain nothing.");
     double most_sms = 0;
     g_autoptr(GPtrArray) values = sweep_table_values(m->table, sms);
     for (guint i = 0; i < values->len; i++) most_sms = fmax(most_sms, sweep_value_number(g_ptr_array_index(values, i)));
@@ -461,9 +461,9 @@ static void options_list(const struct sweep_table *table, GString *out)
 {
     static const char *const titles[] = { "key", "value" };
     g_autofree char *name = g_strdup_printf("What all points of %s have in common", table->source);
-    g_string_append(out, "<details><summary>What all points have in common</summary>\n"
-                         "<p class=\"note\">Options as given: a size or a number of SMs that is 0 is left to the "
-                         "kernels.</p>\n");
+    g_string_append(out,
+                    "<details><summary>What all points have in common</summary>\n"
+                    "<p class=\"note\">Options as given: a size or a number of SMs of 0 is left to the kernels.</p>\n");
     report_html_table_begin(out, name, "ll", titles);
     for (guint i = 0; i < table->options->len; i++) {
         const char *line = g_ptr_array_index(table->options, i), *colon = strstr(line, ": ");
@@ -536,7 +536,8 @@ void report_sweep(const struct sweep_table *table, bool titled, GString *out)
     }
     g_string_append(out, ".</p>\n");
     if (table->impossible) {
-        g_string_append_printf(out, "<p class=\"note\">%u more cannot be, the first because of: ", table->impossible);
+        g_string_append_printf(out,
+                               "<p class=\"note\">%u more are impossible, the first because of: ", table->impossible);
         svg_escape_append(out, table->problem);
         g_string_append(out, "</p>\n");
     }

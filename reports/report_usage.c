@@ -73,8 +73,8 @@ void report_plot_usage(const struct report_case *c, GString *out)
         if (!(interval_us > 0) || !isfinite(interval_us) || !most) continue;
         if (!any)
             report_figures_begin_many(out, "How busy parts were over time",
-                                      "The mean over the parts that did anything, from the phase's begin until all of "
-                                      "its data have come. Kinds of parts that are never 2 % busy are left out.");
+                                      "The mean over the parts that did anything, from the phase's start until all of "
+                                      "its data have arrived. Kinds of parts that are never 2 % busy are left out.");
         any = true;
         for (size_t kind = 0; kind < G_N_ELEMENTS(kinds); kind++)
             usage_figure(record, phase, kind, interval_us, most, out);

@@ -216,10 +216,11 @@ void report_plot_waits(const struct report_case *c, GString *out)
 {
     g_autoptr(GPtrArray) phases = waits_phases(c);
     if (!phases->len) return;
-    g_string_append(out, "<h3>Who waits for whom</h3>\n<p class=\"note\">Each row is a rank, each column one that it "
-                         "waits for: the mean time that a worker which waited for it waited. A dark column is a rank "
-                         "that keeps others waiting; a dark row is one that gets everything late. The diagonal is a "
-                         "rank's own work. Ratios of waits that are too short to tell have no colour.</p>\n");
+    g_string_append(out, "<h3>Who waits for whom</h3>\n"
+                         "<p class=\"note\">Each row is a rank, each column a rank that it waits for; the colour is "
+                         "the mean waiting time of a worker that waited for it. A dark column is a rank that keeps "
+                         "others waiting; a dark row is one that gets everything late. The diagonal is a rank's own "
+                         "work. Ratios of very short waits have no colour.</p>\n");
     for (guint p = 0; p < phases->len; p++) {
         report_figures_begin_many(out, NULL, NULL);
         waits_phase(c, g_ptr_array_index(phases, p), out);

@@ -629,7 +629,7 @@ TEST("the machine")
         g_autoptr(GPtrArray) cases = report_cases_new(records, &path, 1);
         g_autoptr(GString) html = report_html(cases, NULL, &machines, "1.0");
         CU_ASSERT_EQUAL(strstr(html->str, "<svg xmlns") != NULL, known);
-        CU_ASSERT_EQUAL(strstr(html->str, "Marked is what bounds each phase.") != NULL, known);
+        CU_ASSERT_EQUAL(strstr(html->str, "The bottleneck of each phase is highlighted.") != NULL, known);
         CU_ASSERT_EQUAL(strstr(html->str, "class=\"nic m\" data-name=\"n0.nic0\"") != NULL, known);
         CU_ASSERT_EQUAL(strstr(html->str, "class=\"link m\"") != NULL, known);
         CU_ASSERT_PTR_NULL(strstr(html->str, "<script"));
@@ -710,7 +710,7 @@ TEST("a sweep")
     g_string_append_printf(text, "90,1,fp8,1,,1,,,,%s and \"so\" on\n91,%s,fp8,1,dispatch,2,7,1,<b>,\n92,1", "<script>",
                            "</svg><script>");
     html = sweep_page(text->str, &page);
-    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "1 more cannot be, the first because of: &lt;script&gt; and"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "1 more are impossible, the first because of: &lt;script&gt; and"));
     CU_ASSERT_PTR_NULL(strstr(html->str, "<script"));
     g_string_free(html, TRUE);
     g_string_free(text, TRUE);

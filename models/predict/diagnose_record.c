@@ -69,8 +69,8 @@ static char *busy_warning(const struct record *record, const char *path)
 {
     const char *others = record_get(record, "cpu-others-pct");
     if (g_strcmp0(record_get(record, "busy"), "yes") != 0) return NULL;
-    return g_strdup_printf("eptwin diagnose: %s: the machine was busy while this was measured (others had %s %% of its "
-                           "CPUs): that may be the cause\n",
+    return g_strdup_printf("eptwin diagnose: %s: the machine was busy while this was measured (others used %s %% of "
+                           "its CPUs): that may be the cause\n",
                            path, others ? others : "some");
 }
 

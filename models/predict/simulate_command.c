@@ -102,7 +102,7 @@ static bool parse(struct case_options *c, struct arguments *a, int argc, char **
     else if (a->explain && (a->steps || a->layers))
         error_input(error, "--explain: expected one --step and one --layer, found several");
     else if (a->explain && a->output && !strcmp(a->output, "-"))
-        error_input(error, "--explain: expected --output FILE or none: standard output takes the words");
+        error_input(error, "--explain: expected --output FILE or none: standard output has the text");
     else if ((a->steps || a->layers) && !c->trace) error_input(error, "--steps, --layers: need --trace");
     else if (a->timeline && (a->steps || a->layers))
         error_input(error, "--timeline: expected one --step and one --layer, found several");

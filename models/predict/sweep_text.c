@@ -140,7 +140,11 @@ static void fronts_append(const struct sweep_results *results, const GArray *lis
         if (g_hash_table_size(seen) <= FRONTS_SHOWN) front_append(results, list, beside, work, goal, out);
         else more++;
     }
-    if (more) g_string_append_printf(out, "\n(%u more fronts: sweep less at a time, or read the file)\n", more);
+    if (more)
+        g_string_append_printf(out,
+                               "\n"
+                               "(%u more fronts: sweep fewer values, or read the file)\n",
+                               more);
 }
 
 static void best_append(const struct sweep_results *results, const GArray *list, const struct sweep_goal *goal,
@@ -184,10 +188,10 @@ void sweep_left_append(const struct sweep_results *results, guint shown, GString
     uint64_t impossible = 0;
     for (guint i = 0; i < results->row->len; i++) /* of a point that cannot be there is one row */
         impossible += *((char **)g_ptr_array_index(results->row, i))[problem] != '\0';
-    left_append(out, impossible, "cannot be: column 'problem' says why");
-    left_append(out, points > impossible + shown ? points - impossible - shown : 0, "without the figure of --best");
+    left_append(out, impossible, "impossible: column 'problem' says why");
+    left_append(out, points > impossible + shown ? points - impossible - shown : 0, "without a value for --best");
     left_append(out, results->points > points ? results->points - points : 0,
-                "not in the file: the sweep has not ended");
+                "not in the file: the sweep has not finished");
 }
 
 bool sweep_text_append(const struct sweep_results *results, const struct sweep_goal *goal, uint32_t limit, GString *out,

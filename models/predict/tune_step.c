@@ -136,7 +136,7 @@ static bool search_run(struct search *s, GError **error)
         return true;
     }
     if (isinf(merit_of(s, s->best))) /* all points were refused, and the first one's row says why */
-        error_input(error, "expected a step that can be, found none: %s",
+        error_input(error, "expected a possible step, found none: %s",
                     row_of(s, s->best)[sweep_results_column(s->results, "problem")]);
     else
         error_input(error, "--limit: expected a time that a step keeps, found %g ms; %g ms is the shortest found",

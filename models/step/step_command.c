@@ -52,7 +52,7 @@ static bool arguments_check(const struct case_options *c, const struct arguments
     else if (a->format && strcmp(a->format, "csv") && strcmp(a->format, "json") && strcmp(a->format, "text"))
         error_input(error, "--format: expected csv, json or text, found \"%s\"", a->format);
     else if (a->explain && a->output && !strcmp(a->output, "-"))
-        error_input(error, "--explain: expected --output FILE or none: standard output takes the words");
+        error_input(error, "--explain: expected --output FILE or none: standard output has the text");
     else if (a->explain && !a->output && a->format && strcmp(a->format, "text") != 0)
         error_input(error, "--format: expected a record (--output FILE), found words alone");
     else return !a->timeline || new_file_apart("--timeline", a->timeline, a->output, error);

@@ -2,7 +2,7 @@
 step="$EPTWIN step --net deepseek-v3 --cluster source/models/clusters/h800-cx7.ini --num-ranks 16 --layers 2 --phase prefill"
 $step --batch 2048 --cached --routing zipf:0.5 --schedule two-batch -o two.csv
 $EPTWIN report page.html two.csv; echo "status $?"
-sed -n '/What runs beside/,/<\/section>/p' page.html >streams.html
+sed -n '/Which kernels overlap/,/<\/section>/p' page.html >streams.html
 grep -o '<figcaption>rank [0-9]*' streams.html; grep -c '>comm</text>' streams.html
 sed -n 's/.*class="verdict">\([^<]*\).*/\1/p' page.html | sed -E 's/[0-9.]+/N/g'
 echo '# every kernel that the rows have is drawn; those that wait twice: waiting and running'
@@ -24,7 +24,7 @@ P
 echo '# rows that are none, or of no stream, draw nothing and break nothing'
 sed 's/^\(dispatch,[0-9]*,spans_us,\).*/\17 1 2 3 0 nan 2 5,/; s/^\(up,[0-9]*,spans_us,\).*/\11 2,/' two.csv >odd.csv
 $EPTWIN report odd.html odd.csv; echo "status $?"
-sed -n '/What runs beside/,/<\/section>/p' odd.html | grep -cE '<title>(up|dispatch): '
+sed -n '/Which kernels overlap/,/<\/section>/p' odd.html | grep -cE '<title>(up|dispatch): '
 $step --batch 2048 --cached --schedule sequential -o one.csv && $EPTWIN report --text one.csv | head -1 | sed -E 's/[0-9.]+/N/g'
 echo '# kernels of the other batch, in layers before, are drawn, too: nothing looks idle that is not; no two look alike'
 $EPTWIN step --net deepseek-v3 --cluster source/models/clusters/h800-cx7.ini --num-ranks 16 --layers 4 --batch 64 \
