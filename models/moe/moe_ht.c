@@ -479,6 +479,7 @@ bool ht_node_tell(struct fabric_worker *w, const struct ht_rank *h, uint32_t *ne
         const struct fabric_signal signal = { .value = moe_word_make(h->epoch, counts ? counts[*next] + 1 : 1),
                                               .word = word,
                                               .peer = ht_neighbour(&h->g, *next),
+                                              .warps = 1,
                                               .site = *next ? SITE_NONE : first };
         if (fabric_signal(w, &signal)) return false;
     }

@@ -256,13 +256,8 @@ static bool notify_nodes_came(struct v2_notify *n)
 static bool notify_ranks(struct v2_notify *n)
 {
     const struct v2_rank *r = n->rank;
-    const struct ht_geometry *g = &r->ht.g;
-    for (; n->next < g->local; n->next++) {
-        const uint32_t count = v2_hybrid(r) ? 0 : r->ht.layout.tokens_per_rank[n->next];
-        const uint32_t peer = ht_neighbour(&r->ht.g, n->next), word = v2_word_counts(r, false) + g->self;
-        if (!ht_word_send(&n->worker, &r->ht, peer, 0, word, count + 1)) return false;
-    }
-    return true;
+    return ht_node_tell(&n->worker, &r->ht, &n->next, v2_word_counts(r, false) + r->ht.g.self,
+                        v2_hybrid(r) ? NULL : r->ht.layout.tokens_per_rank, SITE_NONE);
 }
 
 static bool notify_came(struct v2_notify *n)
