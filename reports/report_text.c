@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-enum { TEXT_PHASES_MAX = 40 };
+enum { TEXT_PHASES_MAX = 40, NAME_MAX_SHOWN = 40 };
 
 /* Appends a bar that fills a fraction (0 to 1) of `width` characters, exact to an eighth of a character. */
 static void text_bar_append(GString *out, double fraction, int width)
@@ -30,17 +30,20 @@ static void text_times(const struct report_case *c, int width, GString *out)
 {
     g_autoptr(GPtrArray) phases = report_case_phases(c, "time_us", TEXT_PHASES_MAX);
     double value_max = 0;
-    for (guint p = 0; p < phases->len; p++)
+    int names = 15;
+    for (guint p = 0; p < phases->len; p++) {
+        names = MAX(names, (int)MIN(g_utf8_strlen(g_ptr_array_index(phases, p), -1), NAME_MAX_SHOWN));
         for (int s = 0; s < c->series_count; s++)
             value_max = fmax(value_max, report_slowest_us(c->series[s].record, g_ptr_array_index(phases, p)));
-    const int bar = MAX(width - 16 - 10 - 14, 10);
+    }
+    const int bar = MAX(width - (names + 1) - 10 - 14, 10);
     for (guint p = 0; p < phases->len; p++) {
         const char *name = g_ptr_array_index(phases, p); /* before its first bar only */
         for (int s = 0; s < c->series_count; s++) {
             const double value = report_slowest_us(c->series[s].record, g_ptr_array_index(phases, p));
             if (!isfinite(value) || value_max <= 0) continue;
             g_autofree char *text = compare_value_text(value, "us");
-            text_name_append(out, name, 15);
+            text_name_append(out, name, names);
             name = "";
             text_name_append(out, c->series[s].name, 9);
             text_bar_append(out, value / value_max, bar);

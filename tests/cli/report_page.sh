@@ -31,6 +31,8 @@ sed -e 's/,200,/,100,/' -e 's/nic_tx/sm/' -e 's/rail/fat tree/' a.csv >b.csv
 echo '# a phase that the second alone has keeps its name'
 cp b.csv more.csv && sed -n 's/^dispatch,all,time_us/dispatch_sync,all,time_us/p' b.csv >>more.csv
 "$EPTWIN" report --text a.csv more.csv | grep -E '^ *[a-z_]* +(first|second) +█'
+for layer in 1 2; do sed -n "s/^dispatch,all,time_us/dispatch_sync_layer$layer,all,time_us/p" b.csv; done >>more.csv
+"$EPTWIN" report --text more.csv | grep -E '^ *[a-z_0-9]* +simulate +█'
 "$EPTWIN" report page.html a.csv b.csv && grep -oE '<h1>.*</h1>|class="verdict">[^<]*|<b>They.*' page.html
 
 echo '# one prediction: the page says once what bounds it'
