@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <string.h>
 
 struct text_table {
@@ -44,6 +45,21 @@ void text_table_cell(struct text_table *table, const char *format, ...)
     va_start(arguments, format);
     g_ptr_array_add(table->cells, text_table_word(g_strdup_vprintf(format, arguments)));
     va_end(arguments);
+}
+
+guint text_table_known_keep(struct text_table *table)
+{
+    for (guint c = table->columns; c-- > 0;) {
+        bool known = false;
+        for (guint i = table->columns + c; i < table->cells->len; i += table->columns)
+            known |= strcmp(g_ptr_array_index(table->cells, i), "?") != 0;
+        if (known) continue;
+        for (guint row = table->cells->len / table->columns; row-- > 0;)
+            g_ptr_array_remove_index(table->cells, row * table->columns + c);
+        memmove(table->format + c, table->format + c + 1, strlen(table->format + c));
+        table->columns--;
+    }
+    return table->columns;
 }
 
 static void text_table_spaces_append(GString *out, glong count)

@@ -16,6 +16,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(text_table, text_table_free)
 
 /* Adds the next cell.  Cells come row by row. */
 void text_table_cell(struct text_table *table, const char *format, ...) G_GNUC_PRINTF(2, 3);
+/* Leaves out columns whose cells are all "?".  Returns how many columns are left. */
+guint text_table_known_keep(struct text_table *table);
 /* Appends the table as lines, with two spaces between columns and a rule below the titles. */
 void text_table_append(const struct text_table *table, GString *out);
 

@@ -2,79 +2,43 @@
  * which requirements the host meets. */
 #include "replay/probe/probe.h"
 
-#include <string.h>
-
 #include "reports/text_table.h"
 
-enum { COLUMNS_MAX = 16 };
-
-/* A table in the making, with its cells row by row.  "?" stands for an unknown value. */
-struct sheet {
-    const char *const *titles;
-    const char *format;
-    GPtrArray *cell;
-};
-
-G_GNUC_PRINTF(2, 3) static void sheet_cell(struct sheet *sheet, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    g_ptr_array_add(sheet->cell, g_strdup_vprintf(format, arguments));
-    va_end(arguments);
-}
-
 /* Adds a cell, "?" if its value is not known. */
-#define SHEET_KNOWN(sheet, known, ...) \
+#define KNOWN_CELL(table, known, ...) \
     do { \
-        if (known) sheet_cell(sheet, __VA_ARGS__); \
-        else sheet_cell(sheet, "?"); \
+        if (known) text_table_cell(table, __VA_ARGS__); \
+        else text_table_cell(table, "?"); \
     } while (0)
 
-/* Appends the table.  Columns without a known value are left out. */
-static void sheet_append(struct sheet *sheet, GString *out)
+/* Appends the table without columns of which nothing is known. */
+static void known_append(struct text_table *table, GString *out)
 {
-    const guint columns = (guint)strlen(sheet->format), rows = sheet->cell->len / columns;
-    const char *titles[COLUMNS_MAX] = { NULL };
-    char format[COLUMNS_MAX + 1] = "";
-    bool shown[COLUMNS_MAX] = { false };
-    guint count = 0;
-    for (guint c = 0; c < columns; c++) {
-        for (guint r = 0; r < rows; r++) shown[c] |= strcmp(sheet->cell->pdata[r * columns + c], "?") != 0;
-        if (!shown[c]) continue;
-        titles[count] = sheet->titles[c];
-        format[count++] = sheet->format[c];
-    }
-    if (count > 1) {
-        struct text_table *table = text_table_new(format, titles);
-        for (guint i = 0; i < rows * columns; i++)
-            if (shown[i % columns]) text_table_cell(table, "%s", (char *)sheet->cell->pdata[i]);
-        text_table_append(table, out);
-        text_table_free(table);
-        g_string_append_c(out, '\n');
-    }
-    g_ptr_array_unref(sheet->cell);
+    if (text_table_known_keep(table) < 2) return;
+    text_table_append(table, out);
+    g_string_append_c(out, '\n');
 }
 
 static void gpus_append(const struct probe_host *host, GString *out)
 {
     static const char *const titles[] = { "GPU", "bus", "model", "NUMA", "PCIe", "NVLinks", "nearest NIC", "how near" };
     if (!host->gpu_count) return;
-    struct sheet sheet = { titles, "rlllllll", g_ptr_array_new_with_free_func(g_free) }, *table = &sheet;
+    g_autoptr(text_table) table = text_table_new("rlllllll", titles);
     for (uint32_t i = 0; i < host->gpu_count; i++) {
         const struct probe_gpu *gpu = &host->gpu[i];
         const uint32_t nic = probe_nearest_nic(host, i);
-        sheet_cell(table, "%u", i);
-        sheet_cell(table, "%s", gpu->pci.busid ? gpu->pci.busid : "?");
-        if (gpu->part) sheet_cell(table, "%s", gpu->part->name);
-        else SHEET_KNOWN(table, gpu->pci.vendor, "%04x:%04x", gpu->pci.vendor, gpu->pci.device);
-        SHEET_KNOWN(table, gpu->pci.numa >= 0, "%d", gpu->pci.numa);
-        SHEET_KNOWN(table, gpu->pci.width && gpu->pci.gts > 0, "x%u at %g GT/s, %.1f GB/s", gpu->pci.width,
-                    gpu->pci.gts, probe_pcie_gbs(gpu->pci.width, gpu->pci.gts));
-        SHEET_KNOWN(table, gpu->nvlink_known, "%u", gpu->nvlinks);
-        sheet_cell(table, "%s", nic == UINT32_MAX ? "-" : host->nic[nic].name);
-        sheet_cell(table, "%s", nic == UINT32_MAX ? "-" : probe_near_name(probe_host_near(host, i, nic)));
+        text_table_cell(table, "%u", i);
+        text_table_cell(table, "%s", gpu->pci.busid ? gpu->pci.busid : "?");
+        if (gpu->part) text_table_cell(table, "%s", gpu->part->name);
+        else KNOWN_CELL(table, gpu->pci.vendor, "%04x:%04x", gpu->pci.vendor, gpu->pci.device);
+        KNOWN_CELL(table, gpu->pci.numa >= 0, "%d", gpu->pci.numa);
+        KNOWN_CELL(table, gpu->pci.width && gpu->pci.gts > 0, "x%u at %g GT/s, %.1f GB/s", gpu->pci.width, gpu->pci.gts,
+                   probe_pcie_gbs(gpu->pci.width, gpu->pci.gts));
+        KNOWN_CELL(table, gpu->nvlink_known, "%u", gpu->nvlinks);
+        text_table_cell(table, "%s", nic == UINT32_MAX ? "-" : host->nic[nic].name);
+        text_table_cell(table, "%s", nic == UINT32_MAX ? "-" : probe_near_name(probe_host_near(host, i, nic)));
     }
-    sheet_append(table, out);
+    known_append(table, out);
 }
 
 static void nics_append(const struct probe_host *host, GString *out)
@@ -82,23 +46,23 @@ static void nics_append(const struct probe_host *host, GString *out)
     static const char *const titles[] = { "NIC",   "bus",  "model", "NUMA", "PCIe",
                                           "ports", "rate", "link",  "MTU",  "RoCE v2" };
     if (!host->nic_count) return;
-    struct sheet sheet = { titles, "lllllrllrr", g_ptr_array_new_with_free_func(g_free) }, *table = &sheet;
+    g_autoptr(text_table) table = text_table_new("lllllrllrr", titles);
     for (uint32_t i = 0; i < host->nic_count; i++) {
         const struct probe_nic *nic = &host->nic[i];
-        sheet_cell(table, "%s", nic->name);
-        sheet_cell(table, "%s", nic->pci.busid ? nic->pci.busid : "?");
-        sheet_cell(table, "%s", nic->part ? nic->part->name : "?");
-        SHEET_KNOWN(table, nic->pci.numa >= 0, "%d", nic->pci.numa);
-        SHEET_KNOWN(table, nic->pci.width && nic->pci.gts > 0, "x%u at %g GT/s, %.1f GB/s", nic->pci.width,
-                    nic->pci.gts, probe_pcie_gbs(nic->pci.width, nic->pci.gts));
-        SHEET_KNOWN(table, nic->ports, "%u", nic->ports);
-        SHEET_KNOWN(table, nic->rate_bps, "%.0f Gbit/s%s", (double)nic->rate_bps / 1e9,
-                    nic->bond ? " a port (LAG)" : "");
-        sheet_cell(table, "%s", nic->link_layer ? nic->link_layer : "?");
-        SHEET_KNOWN(table, nic->mtu_bytes, "%u", nic->mtu_bytes);
-        SHEET_KNOWN(table, nic->gids_known, "%u", nic->gids_roce_v2);
+        text_table_cell(table, "%s", nic->name);
+        text_table_cell(table, "%s", nic->pci.busid ? nic->pci.busid : "?");
+        text_table_cell(table, "%s", nic->part ? nic->part->name : "?");
+        KNOWN_CELL(table, nic->pci.numa >= 0, "%d", nic->pci.numa);
+        KNOWN_CELL(table, nic->pci.width && nic->pci.gts > 0, "x%u at %g GT/s, %.1f GB/s", nic->pci.width, nic->pci.gts,
+                   probe_pcie_gbs(nic->pci.width, nic->pci.gts));
+        KNOWN_CELL(table, nic->ports, "%u", nic->ports);
+        KNOWN_CELL(table, nic->rate_bps, "%.0f Gbit/s%s", (double)nic->rate_bps / 1e9,
+                   nic->bond ? " a port (LAG)" : "");
+        text_table_cell(table, "%s", nic->link_layer ? nic->link_layer : "?");
+        KNOWN_CELL(table, nic->mtu_bytes, "%u", nic->mtu_bytes);
+        KNOWN_CELL(table, nic->gids_known, "%u", nic->gids_roce_v2);
     }
-    sheet_append(table, out);
+    known_append(table, out);
 }
 
 static void checks_append(const struct probe_host *host, GString *out)

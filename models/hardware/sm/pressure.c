@@ -6,10 +6,7 @@
 
 static const double use_most = 0.9999;
 
-bool pressure_known(const struct cluster_gpu *gpu)
-{
-    return gpu->hbm_queue_ps > 0 && gpu->l2_sms_rate_bps > 0 && gpu->load_ps > 0;
-}
+bool pressure_known(const struct cluster_gpu *gpu) { return gpu->l2_sms_rate_bps > 0; }
 
 /* The bytes that come to an SM during the wait for one load, if all SMs load.  With more of them in flight, a byte of
  * an SM also waits behind the SM's other bytes.  Such waits are the part of a kernel's cycle that is spent in shared

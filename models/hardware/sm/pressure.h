@@ -51,7 +51,7 @@ struct pressure_load {
                   * it */
 };
 
-/* Whether the cluster says how its memory behaves under load. */
+/* Whether the cluster file has [contention]. */
 bool pressure_known(const struct cluster_gpu *gpu);
 enum { PRESSURE_LOADS_MAX = 8 };
 /* Bytes in flight on an SM whose kernel moves bytes: 1024 threads with four values of 16 bytes each. */
