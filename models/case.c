@@ -154,10 +154,10 @@ static const struct field field_table[] = {
     FLAG("round-scale", round_scale, MAKES, "FP8 scales are powers of two"),
     FLAG("ue8m0", ue8m0, MAKES, "FP8 scales are stored as exponents (needs --round-scale)"),
     FLAG("worst-tokens", worst_tokens, MAKES, "Normal: size outputs for the worst case, so the host does not wait"),
-    COUNT("num-sms", num_sms, MAKES, 1, 4096, 0,
-          "SMs that the kernels use (default 24; nccl-ht, hybrid-ep: 16; mori: 80; ll, nccl-ll, one-sided, two-sided, "
-          "mega-moe, "
-          "pplx: all of the GPU)"),
+    COUNT(
+        "num-sms", num_sms, MAKES, 1, 4096, 0,
+        "SMs that the kernels use (default 24; nccl-ht: 16; hybrid-ep: 32 in one domain, 16 between domains; mori: 80; "
+        "ll, nccl-ll, one-sided, two-sided, mega-moe, pplx: all of the GPU)"),
     COUNT("num-warps", num_warps, MAKES, 0, 16, 0,
           "Mori: warps per thread block; one block runs on each of num-sms (0: 8)"),
     COUNT("rdma-sms", rdma_sms, MAKES, 0, 4096, 0,

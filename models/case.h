@@ -131,7 +131,8 @@ uint32_t case_ranks(const struct case_options *c); /* this function reads no fil
 uint32_t case_tokens(const struct case_options *c);
 enum { CASE_SMS_DEFAULT = 24 }; /* num-sms of the normal kernels' public tests; many other kernels use the whole GPU */
 enum { CASE_SMS_NCCL_HT = 16 }; /* HYBRIDEP_MAX_NUM_SMS_PER_RANK of NCCL EP; Hybrid-EP between nodes */
-enum { CASE_SMS_MORI = 80 };    /* block_num, the number of blocks, in MoRI's configuration */
+enum { CASE_SMS_HYBRID_EP = 32 }; /* num_sms_dispatch_api in one domain (hybrid_ep_buffer.py at 29b4d6f) */
+enum { CASE_SMS_MORI = 80 };      /* block_num, the number of blocks, in MoRI's configuration */
 
 /* Whether the cluster's GPUs are Blackwell's; false without a cluster. */
 bool case_blackwell(const struct cluster *cluster);

@@ -55,17 +55,22 @@ static uint32_t tokens_most(const struct routing *routing)
 
 uint32_t case_host_sms(const struct case_options *c, uint32_t cpus) { return MAX(MAX(cpus / 2 * 2, 2), c->num_sms); }
 
+/* The SMs that the kernels of a library use by default, on a GPU of `device_sms` (0: not known). */
+static uint32_t sms_default(const struct case_options *c, uint32_t ranks, uint32_t device_sms)
+{
+    if (device_sms && (case_kernel_in(c, "ll|mega-moe|pplx|nccl-ll") || g_str_has_suffix(c->kernel, "-sided")))
+        return device_sms;
+    const bool hybrid_near = case_is(c->kernel, "hybrid-ep") && ranks <= c->ranks_per_node;
+    const uint32_t usual = g_str_has_prefix(c->kernel, "mori")      ? CASE_SMS_MORI
+                           : hybrid_near                            ? CASE_SMS_HYBRID_EP
+                           : case_kernel_in(c, "nccl-ht|hybrid-ep") ? CASE_SMS_NCCL_HT
+                                                                    : CASE_SMS_DEFAULT;
+    return device_sms ? MIN(usual, device_sms) : usual;
+}
+
 static void options_fill(const struct case_options *c, const struct routing *routing, uint32_t device_sms,
                          struct moe_options *o)
 {
-    const uint32_t sms_usual = case_kernel_in(c, "nccl-ht|hybrid-ep") ? CASE_SMS_NCCL_HT : CASE_SMS_DEFAULT;
-    const uint32_t sms_normal = device_sms ? MIN(sms_usual, device_sms) : sms_usual;
-    const bool takes_all =
-        case_is(c->kernel, "ll") || g_str_has_suffix(c->kernel, "-sided") || case_kernel_in(c, "mega-moe|pplx|nccl-ll");
-    const bool mori = g_str_has_prefix(c->kernel, "mori");
-    const uint32_t sms_default = takes_all && device_sms ? device_sms
-                                 : mori                  ? MIN(CASE_SMS_MORI, device_sms ? device_sms : CASE_SMS_MORI)
-                                                         : sms_normal;
     const struct transport *backend = c->backend ? backends_find(c->backend) : NULL;
     *o = (struct moe_options){
         .family = family_of(c),
@@ -97,7 +102,7 @@ static void options_fill(const struct case_options *c, const struct routing *rou
         .expert_alignment = c->expert_alignment,
         .worst_tokens = c->worst_tokens,
         .num_bias = c->num_bias,
-        .num_sms = c->num_sms ? c->num_sms : sms_default,
+        .num_sms = c->num_sms ? c->num_sms : sms_default(c, routing->ranks, device_sms),
         .num_warps = c->num_warps,
         .rdma_sms = c->rdma_sms,
         .intermediate = c->intermediate,
