@@ -199,6 +199,7 @@ struct site_given {
 
 /* hybrid_ep.loops: what it does otherwise than NCCL EP's high throughput */
 #define SITES_HYBRID_EP(X) \
+    X(HYBRID_EP_SCAN) \
     X(HYBRID_EP_ASK) \
     X(HYBRID_EP_PLACES) \
     X(HYBRID_EP_ADD) \
@@ -207,8 +208,11 @@ struct site_given {
 /* nccl_ep.loops: high throughput, low latency */
 #define SITES_NCCL_EP(X) \
     X(NCCL_HT_SCAN) \
+    X(NCCL_HT_SCAN_ROWS) \
     X(NCCL_HT_SCAN_BEFORE) \
     X(NCCL_HT_REMAP) \
+    X(NCCL_HT_REMAP_OWN) \
+    X(NCCL_HT_REMAP_SUMS) \
     X(NCCL_HT_START) \
     X(NCCL_HT_MAP_READ) \
     X(NCCL_HT_LOAD) \

@@ -91,7 +91,7 @@ struct ht_tensors {
 struct ht_rank;
 
 /* A worker that only reads or writes index arrays.  Its parts come one after another, and each has its own site. */
-enum { HT_SCAN_PARTS = 3 };
+enum { HT_SCAN_PARTS = 6 };
 struct ht_scan_part {
     uint8_t site; /* enum site; SITE_NONE ends the list */
     uint32_t rows;

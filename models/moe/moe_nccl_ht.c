@@ -19,6 +19,8 @@ static const struct nh_form *form_of(const struct moe_options *o)
                                          .pipelines = 2,
                                          .stages = 6,
                                          .stages_far = 4,
+                                         .scan = SITE_NCCL_HT_SCAN,
+                                         .scan_rows = SITE_NCCL_HT_SCAN_ROWS,
                                          .in_flight = 4,
                                          .chunk = 64,
                                          .tells_all = true,
@@ -31,6 +33,8 @@ static const struct nh_form *form_of(const struct moe_options *o)
                                            .pipelines = 1,
                                            .stages = 10,
                                            .stages_far = 5,
+                                           .scan = SITE_HYBRID_EP_SCAN,
+                                           .scan_sms = { 32, 128 },
                                            .chunk = 128,
                                            .ask = SITE_HYBRID_EP_ASK,
                                            .places = SITE_HYBRID_EP_PLACES,
@@ -41,6 +45,12 @@ static const struct nh_form *form_of(const struct moe_options *o)
 
 static uint32_t nodes_of(const struct moe_options *o) { return o->ranks / moe_local(o); }
 static uint32_t experts_near(const struct moe_options *o) { return o->experts / nodes_of(o); }
+
+static uint32_t scan_sms(const struct moe_options *o)
+{
+    const uint32_t own = form_of(o)->scan_sms[nodes_of(o) > 1];
+    return !own ? o->num_sms : o->device_sms && own > o->device_sms ? o->device_sms : own;
+}
 
 /* Makes the slots.  A token comes with a probability for each expert of the node; in FP8 also with scales. */
 static void slots_make(const struct moe_options *o, bool payload, struct ht_slot *dispatch, struct ht_slot *combine)
@@ -160,7 +170,7 @@ static struct kernel_rank *nh_create(const struct kernel_job *job, struct fabric
     r->form = form_of(o);
     r->pipelines = pipelines_of(o);
     r->buffers = buffers_of(o);
-    ht_rank_init(&r->ht, job, f, nodes_of(o) > 1, o->num_sms, (r->form->stages + 1) * r->pipelines + o->num_sms + 1);
+    ht_rank_init(&r->ht, job, f, nodes_of(o) > 1, scan_sms(o), (r->form->stages + 1) * r->pipelines + o->num_sms + 1);
     ht_layout_make(&r->ht);
     slots_make(o, f->payload, &r->ht.dispatch_slot, &r->ht.combine_slot);
     map_make(o, f->payload, &r->map);
@@ -270,24 +280,45 @@ static void rows_turn(struct nh_rank *r)
 
 /* ---- phases ---- */
 
-/* Launches the kernel that reads the map of all ranks' choices.  Each lane takes some tokens of all ranks.  Then a
- * block reads what each block before it has counted.  By experts, a block then takes all tokens for one rank of the
- * node, or for several if there are more ranks than blocks. */
+/* How many of `tokens` each lane of block `sm` takes: blocks take equal numbers one after another, until none is left.
+ */
+static uint32_t scan_turns(uint32_t tokens, uint32_t sms, uint32_t sm)
+{
+    const uint32_t lanes = 32 * NH_SCAN_WARPS, turns = moe_ceiling(tokens, lanes * sms), first = sm * turns * lanes;
+    const uint32_t left = tokens > first ? moe_ceiling(tokens - first, lanes) : 0;
+    return left < turns ? left : turns;
+}
+
+/* By experts, a block takes all tokens for one rank of the node, or for several if there are more ranks than blocks.
+ * Its warps take tokens one behind another, so few have those of this rank, of which they write more. */
+static void remap_add(const struct nh_rank *r, struct ht_scan_part *part, uint32_t ranks)
+{
+    const struct moe_options *o = r->ht.base.options;
+    const struct site_given given = { .size = { o->ranks, r->ht.g.local_experts, o->topk } };
+    const uint32_t of_warp = moe_ceiling(o->ranks * o->tokens_max, NH_SCAN_WARPS);
+    const uint32_t own = of_warp < o->tokens_max ? of_warp : o->tokens_max;
+    part[0] = (struct ht_scan_part){ .site = SITE_NCCL_HT_REMAP, .rows = ranks * moe_ceiling(of_warp, 32) };
+    part[1] = (struct ht_scan_part){ .site = SITE_NCCL_HT_REMAP_OWN, .rows = ranks * moe_ceiling(own, 32) };
+    part[2] = (struct ht_scan_part){ .site = SITE_NCCL_HT_REMAP_SUMS, .rows = ranks };
+    for (uint32_t i = 0; i < 3; i++) part[i].given = given;
+}
+
+/* Launches the kernel that reads the map of all ranks' choices.  Each lane takes some tokens of all ranks, whose
+ * experts on this node it reads.  A block reads what each block before it has counted. */
 static void scan_launch(struct nh_rank *r)
 {
     const struct moe_options *o = r->ht.base.options;
-    const uint32_t lanes = 32 * NH_SCAN_WARPS * o->num_sms, tokens = o->ranks * o->tokens_max;
-    const struct ht_scan_part map = { .site = SITE_NCCL_HT_SCAN,
-                                      .rows = moe_ceiling(tokens, lanes),
-                                      .given.size = { o->ranks, o->experts / o->ranks } };
-    for (uint32_t sm = 0; sm < o->num_sms; sm++) {
-        struct ht_scan *s = ht_scan_add(&r->ht, sm, NH_SCAN_WARPS, map);
-        s->part[1] = (struct ht_scan_part){ .site = SITE_NCCL_HT_SCAN_BEFORE, .rows = sm + 1 };
-        if (!o->expand || sm >= r->ht.g.local) continue;
-        const uint32_t ranks = moe_ceiling(r->ht.g.local - sm, o->num_sms);
-        s->part[2] = (struct ht_scan_part){ .site = SITE_NCCL_HT_REMAP,
-                                            .rows = ranks * moe_ceiling(tokens, 32 * NH_SCAN_WARPS),
-                                            .given.size = { r->ht.g.local_experts } };
+    const struct nh_form *form = r->form;
+    const uint32_t sms = scan_sms(o), tokens = o->ranks * o->tokens_max, local = r->ht.g.local;
+    const struct site_given node = { .size = { local, o->experts / o->ranks, o->experts } };
+    for (uint32_t sm = 0; sm < sms; sm++) {
+        const uint32_t turns = scan_turns(tokens, sms, sm), own = scan_turns(ht_recv_rows(&r->ht), sms, sm);
+        const struct ht_scan_part before = { .site = SITE_NCCL_HT_SCAN_BEFORE, .rows = sm + 1 };
+        struct ht_scan_part *part = ht_scan_add(&r->ht, sm, NH_SCAN_WARPS, before)->part;
+        if (turns) *++part = (struct ht_scan_part){ .site = form->scan, .rows = turns, .given = node };
+        if (own && form->scan_rows)
+            *++part = (struct ht_scan_part){ .site = form->scan_rows, .rows = own, .given = node };
+        if (o->expand && sm < local) remap_add(r, part + 1, moe_ceiling(local - sm, sms));
     }
 }
 

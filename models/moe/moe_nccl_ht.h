@@ -41,6 +41,8 @@ struct nh_form {
     const char *name;
     uint8_t pipelines;          /* of a block; between nodes combine has NH_PIPELINES */
     uint8_t stages, stages_far; /* of a pipeline; of one of combine between nodes */
+    uint8_t scan, scan_rows;    /* sites of layout: its passes over tokens; what it writes for a row of its own, or 0 */
+    uint8_t scan_sms[2];        /* layout's SMs in one domain and between nodes; 0: num_sms */
     uint8_t in_flight;          /* dispatch: tokens whose stores may be under way when the pipeline goes on */
     uint16_t chunk;             /* tokens of a chunk */
     bool tells_all;             /* between nodes all NH_CHUNKS chunks are told of, else those that a rank may have */
