@@ -205,7 +205,7 @@ static void ways_inside_print(const struct graph *g, FILE *out)
 static void ways_print(const struct graph *g, FILE *out)
 {
     bool seen[ROUTE_LINKS_MAX + 1] = { false };
-    fprintf(out, "ways from n0.g0:\n");
+    fprintf(out, "paths from n0.g0:\n");
     if (g->cluster->nvlink.gpus > 1) ways_inside_print(g, out);
     for (uint32_t node = 1; node < g->nodes && g->nics; node++) {
         for (uint32_t gpu = 0; gpu < g->gpus; gpu++) {

@@ -170,7 +170,7 @@ void which_text_append(const struct which *w, GString *out)
         out,
         "\n"
         "Times are sums over a layer's kernels, each by its slowest rank.  Dispatch includes layout and notify,\n"
-        "combine includes its preparation.  Ranked by the %s's time.  Bound by: as its longest kernel.\n"
+        "combine includes its preparation.  Ranked by the %s's time.  Bound by: the bound of its longest kernel.\n"
         "%s%s",
         which_time_name(w->by), accuracy_note,
         w->points->len > 1 ? "Sure: the second is slower by more than both errors together.\n" : "");

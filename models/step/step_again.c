@@ -146,15 +146,14 @@ void step_again_append(GString *out, const struct step_answer *a, const struct s
     if (any) {
         g_string_append_printf(
             out,
-            "\nWithout one cause, all else as it is (now %.2f ms%s, of which ranks wait %.2f, hidden "
-            "or not; what two causes bring need not add up):\n\n",
+            "\nWithout one cause at a time (now %.2f ms%s, of which ranks wait %.2f, hidden or not; gains "
+            "need not add up):\n\n",
             a->total_us / 1e3, draws > 1 ? " in the first draw" : "", waited_us / 1e3);
         text_table_append(table, out);
         if (!isnan(again->total_us[WITHOUT_SKEW]))
-            g_string_append(
-                out,
-                "\nBalanced: all experts get about equally many tokens, and each token still goes to as many nodes and "
-                "ranks.\n");
+            g_string_append(out, "\n"
+                                 "Balanced: all experts get about the same number of tokens, and each token still goes "
+                                 "to as many nodes and ranks.\n");
     }
     text_table_free(table);
 }

@@ -120,7 +120,7 @@ void step_record(struct record *record, const struct step_plan *p, const struct 
 
 static void ops_append(GString *out, const struct step_answer *a, bool clock)
 {
-    static const char *const titles[] = { "kernel", "a rank", "us each", "alone", "waiting", "least", "most", "from" };
+    static const char *const titles[] = { "kernel", "per rank", "us each", "alone", "waiting", "min", "max", "source" };
     struct text_table *table = text_table_new("lrrrrrrl", titles);
     for (guint i = 0; i < a->lines->len; i++) {
         const struct step_line *l = &g_array_index(a->lines, struct step_line, i);
@@ -147,9 +147,9 @@ static void parts_append(GString *out, const struct step_answer *a, double step_
     static const char *const meaning[STEP_PARTS] = {
         [PART_COMPUTE] = "compute runs",
         [PART_WIRE] = "only communication runs: as long as it takes alone",
-        [PART_WAITING] = "only communication runs, while a rank has not begun it or its rows come late",
+        [PART_WAITING] = "only communication runs, while a rank has not started it or rows are late",
         [PART_CONTENTION] = "only communication runs, longer than alone: beside other kernels, or at a lower clock",
-        [PART_SMS] = "only communication is there, and another kernel holds its SMs",
+        [PART_SMS] = "only communication is ready, but another kernel holds its SMs",
         [PART_HOST] = "no kernel runs: gaps, launches, host waits, waiting for other ranks to end",
     };
     static const char *const titles[] = { "of the step, mean over ranks", "ms", "%", "" };
@@ -191,7 +191,8 @@ static void waits_append(GString *out, const struct step_answer *a)
         return;
     }
     if (a->awaited_pct < 50)
-        g_string_append_printf(out, "Ranks wait for different ones, in %.0f %% of all waiting for rank %u, the most.",
+        g_string_append_printf(out,
+                               "Ranks wait for different ranks, most for one: %.0f %% of all waiting is for rank %u.",
                                a->awaited_pct, a->awaited);
     else
         g_string_append_printf(out, "Ranks wait most for rank %u, in %.0f %% of all waiting.", a->awaited,
@@ -277,9 +278,9 @@ void step_text_append(GString *out, const struct step_plan *p, const struct step
     assert(us > 0 && isfinite(tokens));
     g_string_append_printf(out, "%s", p->net->name);
     experts_append(out, p);
-    if (p->costs.work) g_string_append_printf(out, " and %u token%s a rank", p->batch, p->batch == 1 ? "" : "s");
+    if (p->costs.work) g_string_append_printf(out, " and %u token%s per rank", p->batch, p->batch == 1 ? "" : "s");
     else
-        g_string_append_printf(out, ", %s of %u token%s a GPU, context %g",
+        g_string_append_printf(out, ", %s of %u token%s per GPU, context %g",
                                p->phase == STEP_TRAIN ? "training" : step_phase_name(p->phase), p->batch,
                                p->batch == 1 ? "" : "s", p->costs.context);
     g_string_append_printf(out, ", %u rank%s of %s, %s, %s\n\n", ranks, ranks == 1 ? "" : "s", p->run.cluster->name,

@@ -83,7 +83,7 @@ roce fuller >bad.ini; bad
 printf '[dcqcn]\nmark-from = 5 KB\n' >part.ini; sed 's/^include.*/include = gpu.ini|part.ini/' odd.ini >bad.ini; bad
 echo "-- across rails by NVLink"
 sed 's/^topology.*/topology = rail\ncross-rail = nvlink/; s/^gpus = 1/gpus = 4/; s/^nodes = 4/nodes = 2/' odd.ini >rail.ini
-$EPTWIN cluster check rail.ini && $EPTWIN cluster show rail.ini | sed -n '/^network/p; /^ways/,$p'
+$EPTWIN cluster check rail.ini && $EPTWIN cluster show rail.ini | sed -n '/^network/p; /^paths/,$p'
 sed 's/^gpus = 4/gpus = 1/' rail.ini >bad.ini; bad
 sed 's/^topology.*/topology = fat-tree/' rail.ini >bad.ini; bad
 sed 's/^cross-rail.*/cross-rail = pxn/' rail.ini >bad.ini; bad
