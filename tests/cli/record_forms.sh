@@ -2,6 +2,12 @@
 "$EPTWIN" simulate --cluster h800-cx7 --kernel normal --num-ranks 8 --num-tokens 256 --format collectivex --output cx.json
 grep -E 'record_type|tokens_per_rank|availability' cx.json | sed 's/"p50": [0-9.]*/"p50": N/'
 "$EPTWIN" import cx.json --output - 2>/dev/null | sed 's/,[0-9.]*$/,N/'
+# A call is all that it launches: read back, a prediction is right.
+for kernel in normal v2 ll nccl-ht nccl-ll hybrid-ep pplx ag-rs; do
+    "$EPTWIN" simulate --cluster h100-cx7 --kernel $kernel --num-ranks 16 --num-tokens 16 --format collectivex --output call.json
+    "$EPTWIN" import call.json --output call.csv >out.txt
+    "$EPTWIN" validate call.csv --cluster h100-cx7 2>&1 >/dev/null | grep -E '^all|predicted' | sed "s/^/$kernel: /"
+done
 "$EPTWIN" simulate --cluster h800-cx7 --num-ranks 8 --launch loop --format collectivex | grep -c '"pair_period": {"availability": "derived"'
 "$EPTWIN" import source/tests/golden/engines/torch211.json.gz --num-tokens 128 --num-ranks 8 --record cx2.json --format collectivex >out.txt
 echo "exit $?" # one rank's profile does not tell the slowest of 8
