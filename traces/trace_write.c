@@ -11,6 +11,13 @@ static const struct trace_format *const formats[] = {
     &trace_format_jsonl, &trace_format_jsonl_zst, &trace_format_vllm, &trace_format_llama,
 };
 
+bool trace_scratch_flush(struct trace_writer *w, struct output *output, GError **error)
+{
+    const bool good = output_write(output, w->scratch->data, w->scratch->len, error);
+    g_byte_array_set_size(w->scratch, 0);
+    return good;
+}
+
 /* The format with this name.  If word is NULL, the format with the longest ending that the path has. */
 static const struct trace_format *format_choose(const char *path, const char *word, GError **error)
 {

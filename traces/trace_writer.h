@@ -39,4 +39,7 @@ struct trace_format {
 extern const struct trace_format trace_format_ept, trace_format_csv, trace_format_csv_zst, trace_format_jsonl,
     trace_format_jsonl_zst, trace_format_npy, trace_format_npy_zst, trace_format_vllm, trace_format_llama;
 
+/* Writes what is in the writer's scratch, and empties it. */
+bool trace_scratch_flush(struct trace_writer *writer, struct output *output, GError **error);
+
 #endif

@@ -247,7 +247,7 @@ static bool door_greet(struct door *d, struct caller *c, GError **error)
         door_refuse(d, c);
         return true;
     }
-    if (!wire_macs_equal(mac, c->hello.mac)) {
+    if (!wire_secrets_equal(mac, c->hello.mac, WIRE_MAC_BYTES)) {
         door_answer(d, c, WIRE_WRONG_SECRET);
         door_refuse(d, c);
         return true;
@@ -426,7 +426,7 @@ static bool member_greet(const struct bootstrap_tcp_options *o, int s, uint64_t 
         return error_run(error, "rank %u: rank 0 at %s %s before it let this rank join", o->rank, o->root,
                          wire_describe(rc));
     wire_welcome_sign(&o->secret, &challenge, &hello, &welcome, mac);
-    if (welcome.verdict == WIRE_WRONG_SECRET || !wire_macs_equal(mac, welcome.mac))
+    if (welcome.verdict == WIRE_WRONG_SECRET || !wire_secrets_equal(mac, welcome.mac, WIRE_MAC_BYTES))
         return error_input(error, "rank %u and rank 0 at %s do not have the same secret", o->rank, o->root);
     if (!member_explain(o, &welcome, error)) return false;
     wire_channel_open(channel, s, false, &o->secret, &challenge, &hello);

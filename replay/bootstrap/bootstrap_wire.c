@@ -48,10 +48,10 @@ void wire_welcome_sign(const struct bootstrap_secret *secret, const struct wire_
     sign(secret->bytes, secret->size_bytes, fields, 4, mac);
 }
 
-bool wire_macs_equal(const uint8_t *a, const uint8_t *b)
+bool wire_secrets_equal(const uint8_t *a, const uint8_t *b, size_t size_bytes)
 {
     unsigned difference = 0;
-    for (int i = 0; i < WIRE_MAC_BYTES; i++) difference |= a[i] ^ b[i];
+    for (size_t i = 0; i < size_bytes; i++) difference |= a[i] ^ b[i];
     return difference == 0;
 }
 
@@ -179,7 +179,7 @@ int wire_channel_advance(struct wire_channel *c, size_t size_bytes_max)
     }
     uint8_t mac[WIRE_MAC_BYTES];
     channel_sign(c, !c->root, &c->header, c->body, mac);
-    return wire_macs_equal(mac, c->mac) ? 0 : -EBADMSG;
+    return wire_secrets_equal(mac, c->mac, WIRE_MAC_BYTES) ? 0 : -EBADMSG;
 }
 
 void wire_channel_next(struct wire_channel *c)

@@ -66,8 +66,8 @@ void wire_hello_sign(const struct bootstrap_secret *secret, const struct wire_ch
                      const struct wire_hello *hello, uint8_t *mac);
 void wire_welcome_sign(const struct bootstrap_secret *secret, const struct wire_challenge *challenge,
                        const struct wire_hello *hello, const struct wire_welcome *welcome, uint8_t *mac);
-/* Compares two MACs, in a time that does not depend on where they differ. */
-bool wire_macs_equal(const uint8_t *a, const uint8_t *b);
+/* Compares two MACs or tokens, in a time that does not depend on where they differ. */
+bool wire_secrets_equal(const uint8_t *a, const uint8_t *b, size_t size_bytes);
 
 /* These functions write or read all size_bytes, or fail at deadline_ms.  The socket must be non-blocking. */
 int wire_write(int socket, const void *data, size_t size_bytes, uint64_t deadline_ms);

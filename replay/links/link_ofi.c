@@ -21,6 +21,7 @@
 
 #ifdef HAVE_OFI
 #    include "replay/bootstrap/bootstrap_internal.h"
+#    include "replay/bootstrap/bootstrap_wire.h"
 #    include "replay/links/ofi.h"
 
 #    include <assert.h>
@@ -401,19 +402,11 @@ static int ofi_receive_post(struct link_ofi *f, struct ofi_op *op)
     return rc == -FI_EAGAIN ? -EAGAIN : ofi_fail(f, op, (int)rc, "");
 }
 
-/* Compares two tokens, in a time that does not depend on where they differ. */
-static bool ofi_tokens_equal(const uint8_t *a, const uint8_t *b)
-{
-    unsigned difference = 0;
-    for (int i = 0; i < OFI_TOKEN_BYTES; i++) difference |= a[i] ^ b[i];
-    return difference == 0;
-}
-
 /* Whether a peer can have sent this message (ofi.h). */
 static bool ofi_message_genuine(const struct link_ofi *f, const struct ofi_message *message, size_t size_bytes)
 {
     return size_bytes == sizeof *message && message->rank < f->rank_count && f->remote[message->rank] &&
-           ofi_tokens_equal(message->token, f->port.target[message->rank].token) &&
+           wire_secrets_equal(message->token, f->port.target[message->rank].token, OFI_TOKEN_BYTES) &&
            (message->word == OFI_HELLO || (message->word & ~OFI_ADD) < f->word_count);
 }
 

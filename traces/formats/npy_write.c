@@ -118,13 +118,6 @@ void floats_append(GByteArray *out, const float *values, size_t count, bool half
     }
 }
 
-static bool scratch_flush(struct trace_writer *w, struct output *output, GError **error)
-{
-    const bool good = output_write(output, w->scratch->data, w->scratch->len, error);
-    g_byte_array_set_size(w->scratch, 0);
-    return good;
-}
-
 static bool npy_block(struct trace_writer *w, uint32_t step, uint32_t layer, const struct routing *routing,
                       GError **error)
 {
@@ -137,13 +130,13 @@ static bool npy_block(struct trace_writer *w, uint32_t step, uint32_t layer, con
         const guint used = w->scratch->len;
         g_byte_array_set_size(w->scratch, (guint)(used + missing * w->element_bytes));
         memset(w->scratch->data + used, 0xff, missing * w->element_bytes);
-        if (!scratch_flush(w, w->output, error)) return false;
+        if (!trace_scratch_flush(w, w->output, error)) return false;
         if (!weights) continue;
         floats_append(w->scratch, rank->weights, (size_t)rank->tokens * routing->topk, !w->summary->weights_inexact);
         const guint filled = w->scratch->len, bytes = w->summary->weights_inexact ? 4 : 2;
         g_byte_array_set_size(w->scratch, (guint)(filled + missing * bytes));
         memset(w->scratch->data + filled, 0, missing * bytes);
-        if (!scratch_flush(w, w->weights_output, error)) return false;
+        if (!trace_scratch_flush(w, w->weights_output, error)) return false;
     }
     return true;
 }

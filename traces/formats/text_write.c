@@ -33,14 +33,7 @@ static void weight_append(GByteArray *text, float weight, char after)
     if (after) g_byte_array_append(text, (const uint8_t *)&after, 1);
 }
 
-static bool text_flush(struct trace_writer *w, GError **error)
-{
-    const bool good = output_write(w->output, w->scratch->data, w->scratch->len, error);
-    g_byte_array_set_size(w->scratch, 0);
-    return good;
-}
-
-static bool text_end(struct trace_writer *w, GError **error) { return text_flush(w, error); }
+static bool text_end(struct trace_writer *w, GError **error) { return trace_scratch_flush(w, w->output, error); }
 
 static void comment_append(GByteArray *text, const char *key, const char *value)
 {
@@ -78,7 +71,7 @@ static bool csv_begin(struct trace_writer *w, GError **error)
         g_byte_array_set_size(w->scratch, w->scratch->len - 1);
     }
     text_append(w->scratch, "\n");
-    return text_flush(w, error);
+    return text_end(w, error);
 }
 
 static bool csv_block(struct trace_writer *w, uint32_t step, uint32_t layer, const struct routing *routing,
@@ -101,7 +94,7 @@ static bool csv_block(struct trace_writer *w, uint32_t step, uint32_t layer, con
                 else g_byte_array_append(w->scratch, (const uint8_t *)&after, 1);
             }
         }
-        if (!text_flush(w, error)) return false;
+        if (!text_end(w, error)) return false;
     }
     return true;
 }
@@ -144,7 +137,7 @@ static bool jsonl_block(struct trace_writer *w, uint32_t step, uint32_t layer, c
         rows_append(w->scratch, "\"top_indices\": [", rank, routing->topk, false);
         if (rank->weights) rows_append(w->scratch, ", \"top_weights\": [", rank, routing->topk, true);
         text_append(w->scratch, "}\n");
-        if (!text_flush(w, error)) return false;
+        if (!text_end(w, error)) return false;
     }
     return true;
 }
@@ -157,7 +150,7 @@ static bool llama_begin(struct trace_writer *w, GError **error)
                            w->path, w->info->ranks);
     text_append(w->scratch, "layer,expert\n");
     if (w->info->weights) w->note = g_strdup("layer,expert lines have no weights: they are left out");
-    return text_flush(w, error);
+    return text_end(w, error);
 }
 
 static bool llama_block(struct trace_writer *w, uint32_t step, uint32_t layer, const struct routing *routing,
@@ -172,7 +165,7 @@ static bool llama_block(struct trace_writer *w, uint32_t step, uint32_t layer, c
         integer_append(w->scratch, layer, ',');
         integer_append(w->scratch, rank->experts[i], '\n');
     }
-    return text_flush(w, error);
+    return text_end(w, error);
 }
 
 const struct trace_format trace_format_csv = { "csv", false, false, csv_begin, csv_block, text_end, NULL };
