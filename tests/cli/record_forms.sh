@@ -6,7 +6,8 @@ grep -E 'record_type|tokens_per_rank|availability' cx.json | sed 's/"p50": [0-9.
 for kernel in normal v2 ll nccl-ht nccl-ll hybrid-ep pplx ag-rs; do
     "$EPTWIN" simulate --cluster h100-cx7 --kernel $kernel --num-ranks 16 --num-tokens 16 --format collectivex --output call.json
     "$EPTWIN" import call.json --output call.csv >out.txt
-    "$EPTWIN" validate call.csv --cluster h100-cx7 2>&1 >/dev/null | grep -E "^all|predicted" | sed -E "s/ +/ /g; s/[-+]0[.]0/0.0/g; s/^/$kernel: /"
+    "$EPTWIN" validate call.csv --cluster h100-cx7 2>&1 >/dev/null | grep -E "^all|predicted" |
+        sed -E "s/ +/ /g; s/[-+]0[.]0/0.0/g; s/^/$kernel: /"
 done
 "$EPTWIN" simulate --cluster h800-cx7 --num-ranks 8 --launch loop --format collectivex | grep -c '"pair_period": {"availability": "derived"'
 "$EPTWIN" import source/tests/golden/engines/torch211.json.gz --num-tokens 128 --num-ranks 8 --record cx2.json --format collectivex >out.txt
