@@ -22,9 +22,8 @@ static const struct {
                  "missing keys; a bare name is a file that ships with eptwin, parts/NAME a part.  assume: likewise "
                  "files of other hardware, for values that nobody has measured on this machine; results say so." },
     { "gpu", "One GPU: its SMs, the work of their warps, its memory." },
-    { "contention",
-      "How kernels that run at one time slow each other in a GPU's memory (--compute, step).  Without this section "
-      "they do not." },
+    { "contention", "How concurrent kernels slow each other through a GPU's memory (--compute, step).  Without this "
+                    "section they do not." },
     { "nvlink", "The links among the GPUs of a node or of a larger domain." },
     { "calls", "The time that the host takes to drive a GPU (--issue, --api)." },
     { "nic", "One NIC, and who posts requests to it.  Needed between nodes." },
