@@ -23,7 +23,7 @@ trace() { $EPTWIN trace "$@"; echo "status $?"; }
 
 echo '# counts: [steps, layers, experts] is told by its shape from 65 experts on'
 trace info counts.npy | sed -n '1,/^$/p'
-trace info counts.npy --num-ranks 32 | sed -n '4,/^$/p;/^load/,/a rank/p'
+trace info counts.npy --num-ranks 32 | sed -n '4,/^$/p;/^load/,/per rank/p'
 trace info counts:layers.npy | sed -n '2,5p'
 trace info counts:few.npy --layers 1 | sed -n '2,7p'
 trace check counts.npy

@@ -190,7 +190,7 @@ static bool contents_compare(struct trace *traces[2], struct difference *d, GErr
         printf("ranks of other size    %" G_GUINT64_FORMAT "\n", d->tokens);
         printf("first                  step %u layer %u rank %u token %zu place %zu\n", d->step, d->layer, d->rank,
                d->place / i->topk, d->place % i->topk);
-        printf("distance of loads      %.4f an expert, %.4f a rank\n",
+        printf("distance of loads      %.4f by expert, %.4f by rank\n",
                shares_distance(s[0].expert_pairs, s[1].expert_pairs, i->experts),
                shares_distance(s[0].rank_pairs, s[1].rank_pairs, i->ranks));
     }

@@ -22,7 +22,7 @@ static const struct command_help help = {
 enum quantity { EXPERT_PAIRS, RANK_PAIRS, RANK_TOKENS, NODE_TOKENS, LINK_TOKENS, QUANTITY_COUNT };
 
 static const char *const quantity_names[QUANTITY_COUNT] = {
-    "pairs an expert", "pairs a rank", "tokens a rank", "tokens a node", "tokens a link",
+    "pairs per expert", "pairs per rank", "tokens per rank", "tokens per node", "tokens per link",
 };
 
 enum { EXPERT_BINS = 11 };
@@ -106,8 +106,8 @@ static void shape_print(const struct info *info, const char *path)
     }
     printf("ranks        %u, %u node%s of %u\n", i->ranks, t->nodes, t->nodes == 1 ? "" : "s",
            MIN(t->ranks_per_node, i->ranks));
-    printf("tokens       %u a rank at most\n", i->tokens_max);
-    printf("experts      %u, %u a rank, top-%u\n", i->experts, i->experts / i->ranks, i->topk);
+    printf("tokens       at most %u per rank\n", i->tokens_max);
+    printf("experts      %u, %u per rank, top-%u\n", i->experts, i->experts / i->ranks, i->topk);
     printf("read         %u (step, layer), %" G_GUINT64_FORMAT " token%s\n", info->blocks, t->tokens,
            t->tokens == 1 ? "" : "s");
     printf("weights      in %u of these\n", info->weight_blocks);
@@ -237,8 +237,8 @@ static void info_print(const struct info *info, const char *path)
     shape_print(info, path);
     spreads_print(info);
     if (t->ranks > 1 || !counts)
-        loads_print("pairs a rank receives, over all (step, layer)s", "rank", t->rank_pairs, t->ranks);
-    if (nodes) loads_print("tokens a node receives, over all (step, layer)s", "node", t->node_tokens, t->nodes);
+        loads_print("pairs that each rank receives, over all (step, layer)s", "rank", t->rank_pairs, t->ranks);
+    if (nodes) loads_print("tokens that each node receives, over all (step, layer)s", "node", t->node_tokens, t->nodes);
     expert_bins_print(info->expert_bins);
     if (!counts) distinct_print("ranks", t->distinct_ranks, t->topk);
     if (nodes) distinct_print("nodes", t->distinct_nodes, t->topk);
