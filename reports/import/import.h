@@ -97,6 +97,7 @@ struct import_row {
     uint32_t line;
     int32_t rank;               /* IMPORT_NO_RANK: the log does not tell ranks apart */
     uint32_t ranks, lines;      /* how many ranks and lines import_rows_merge() joined */
+    const char *may;            /* eptwin's kernel that --kernel may say it is, of which no cell tells; NULL: none */
     char *cell[IMPORT_COLUMNS]; /* NULL: not stated */
     double number[IMPORT_NUMBERS];
 };
@@ -159,6 +160,9 @@ struct import_row *import_row_copy(const struct import_row *row);
 void import_row_free(struct import_row *row);
 /* Sets a word; NULL and "" leave it unstated. */
 void import_row_word(struct import_row *row, enum import_column column, const char *text);
+/* Makes it a row of eptwin's kernel, which is predicted.  Options that the log does not state and whose default would
+ * mislead become "?". */
+void import_row_become(struct import_row *row, const char *kernel);
 void import_row_count(struct import_row *row, enum import_column column, uint64_t count);
 /* Sets a count; 0 leaves it unstated. */
 void import_row_count_unless_0(struct import_row *row, enum import_column column, uint64_t count);

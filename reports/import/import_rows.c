@@ -43,6 +43,15 @@ void import_row_free(struct import_row *row)
     g_free(row);
 }
 
+void import_row_become(struct import_row *row, const char *kernel)
+{
+    static const enum import_column asked[] = { IMPORT_NUM_RANKS, IMPORT_NUM_TOKENS, IMPORT_HIDDEN };
+    import_row_word(row, IMPORT_KERNEL, kernel);
+    for (size_t i = 0; i < G_N_ELEMENTS(asked); i++)
+        if (!row->cell[asked[i]]) import_row_word(row, asked[i], "?");
+    g_clear_pointer(&row->cell[IMPORT_METRIC], g_free);
+}
+
 void import_row_word(struct import_row *row, enum import_column column, const char *text)
 {
     g_free(row->cell[column]);

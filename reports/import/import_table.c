@@ -75,7 +75,9 @@ void import_rows_fill(const GPtrArray *rows, const struct import_given *given, u
 {
     for (guint i = 0; i < rows->len; i++) {
         struct import_row *row = g_ptr_array_index(rows, i);
-        if (g_strcmp0(given_text(given, count, "kernel"), "p2p") == 0 && stream_is(row)) stream_become(row);
+        const char *kernel = given_text(given, count, "kernel");
+        if (g_strcmp0(kernel, "p2p") == 0 && stream_is(row)) stream_become(row);
+        if (row->may && g_strcmp0(kernel, row->may) == 0) import_row_become(row, row->may);
     }
     for (uint32_t k = 0; k < count; k++) {
         const int column = column_find(given[k].name);

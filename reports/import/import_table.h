@@ -11,7 +11,8 @@ struct import_given {
 
 /* Puts the given options into rows of eptwin's kernels, even where the log states others.  The kernel is not replaced,
  * because the test's name states it. said gets a line for each option that replaces the log's.  If the given kernel is
- * p2p, the streams of puts and gets that perftest and NVSHMEM timed become rows of that kernel, between two nodes. */
+ * p2p, the streams of puts and gets that perftest and NVSHMEM timed become rows of that kernel, between two nodes. Rows
+ * that may be of the given kernel become rows of it. */
 void import_rows_fill(const GPtrArray *rows, const struct import_given *given, uint32_t count, GString *said);
 
 /* Appends the rows as CSV.  The columns are the place in the log, each word and number that any row has, and the given

@@ -8,20 +8,12 @@
 
 #include "sim/error.h"
 
-static void count_or_asked(struct import_row *row, enum import_column column, uint32_t count)
-{
-    if (count) import_row_count(row, column, count);
-    else import_row_word(row, column, "?");
-}
-
-/* Sets the row's options that validate and simulate need. */
+/* Sets the row's options that the profile tells. */
 static void case_words(const struct profile_case *c, const struct profile_call *call, struct import_row *row)
 {
-    import_row_word(row, IMPORT_KERNEL, c->kernel);
-    count_or_asked(row, IMPORT_NUM_RANKS, c->ranks);
+    if (c->ranks) import_row_count(row, IMPORT_NUM_RANKS, c->ranks);
     if (c->nodes) import_row_count(row, IMPORT_RANKS_PER_NODE, c->ranks / c->nodes);
-    import_row_word(row, IMPORT_NUM_TOKENS, "?");
-    count_or_asked(row, IMPORT_HIDDEN, c->hidden);
+    if (c->hidden) import_row_count(row, IMPORT_HIDDEN, c->hidden);
     if (c->hook) import_row_word(row, IMPORT_HOOK, "true");
     if (call->is.cached || strcmp(call->phase, "cached_notify_dispatch") == 0)
         import_row_word(row, IMPORT_CACHED, "true");
@@ -31,7 +23,9 @@ static void case_words(const struct profile_case *c, const struct profile_call *
 /* Adds a row for each call of a profile: phase, layer, rank, and the case as far as the names show it. */
 static void profile_rows(const struct profile *profile, int32_t rank, struct import_log *log)
 {
-    static const char *const kernels[] = { "ll", "normal", "v2" };
+    static const char *const kernels[] = {
+        "ll", "normal", "v2", "nccl-ll", "nccl-ht", "hybrid-ep", "one-sided", "mori"
+    };
     struct profile_case of_kernel[G_N_ELEMENTS(kernels)];
     g_autoptr(GArray) calls = profile_calls(profile);
     for (size_t k = 0; k < G_N_ELEMENTS(kernels); k++) of_kernel[k] = profile_case_of(profile, calls, kernels[k]);
@@ -45,10 +39,10 @@ static void profile_rows(const struct profile *profile, int32_t rank, struct imp
         import_row_number(row, IMPORT_US, (double)(kernel->end_ns - kernel->begin_ns) / 1e3);
         import_row_word(row, IMPORT_TIMED, "kernel");
         if (profile->gpu) import_row_word(row, IMPORT_DEVICE, profile->gpu);
-        const struct profile_case *c = NULL;
-        for (size_t k = 0; k < G_N_ELEMENTS(kernels) && call->is.kernel; k++)
-            if (strcmp(kernels[k], call->is.kernel) == 0) c = &of_kernel[k];
-        if (c) case_words(c, call, row);
+        for (size_t k = 0; k < G_N_ELEMENTS(kernels); k++)
+            if (profile_phase_is(&call->is, kernels[k])) case_words(&of_kernel[k], call, row);
+        row->may = call->is.may;
+        if (call->is.kernel) import_row_become(row, call->is.kernel);
         else import_row_word(row, IMPORT_METRIC, "native_us");
     }
     if (calls->len)

@@ -58,6 +58,8 @@ refused explain-trace $late --kernel alltoallv
 calls nccl_ep_jit_ht_dispatch_1@60 nccl_ep_jit_ht_combine_1@40 >nccl.json
 "$EPTWIN" explain-trace nccl.json --cluster h100 --num-tokens 64 | sed -n '/^all/,$p'
 "$EPTWIN" explain-trace nccl.json --cluster h100 --num-tokens 64 --kernel nccl-ht | sed -n '/^dispatch/p; /^all/,$p'
+echo '# so it is for import'
+for more in '' '--kernel nccl-ht --num-tokens 64'; do "$EPTWIN" import nccl.json $more 2>/dev/null | sed -n 1,2p; done
 
 # A profile of another GPU than the cluster's; what names the GPU cannot move the cursor.
 "$EPTWIN" explain-trace $late --cluster h20-cx7 2>&1 | head -1
