@@ -2,8 +2,8 @@
  *
  * Codes from ERROR_RUN on say that the input was good and the run failed (exit status 1).  All other codes, and GLib's,
  * say that the input is wrong: a file, an option, a case (status 2).  So the function that sets an error decides the
- * status, and no command needs to guess.  A module whose callers tell its errors apart has a domain and codes of its
- * own. */
+ * status, and no command needs to guess.  A module whose callers distinguish its errors has its own domain and
+ * codes. */
 #ifndef SIM_ERROR_H
 #define SIM_ERROR_H
 

@@ -1,7 +1,7 @@
 /* stats.h - descriptive statistics of doubles: eptwin's one definition of each.
  *
  * Values may come in any order, are not changed, and must not be NaN (functions that sort assert this).  count == 0
- * gives NAN, because nothing has no mean.  It needs only libc and libm. */
+ * gives NAN, because there is no mean of nothing.  It needs only libc and libm. */
 #ifndef SIM_STATS_H
 #define SIM_STATS_H
 

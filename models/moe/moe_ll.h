@@ -1,6 +1,6 @@
 /* moe_ll.h - private to the low-latency kernels of DeepEP (PROTOCOLS.md 1.4) and of NCCL EP (1.20): geometry, memory
- * map and state of a rank.  What the two do otherwise stands in
- * struct ll_dispatch_kind and struct ll_combine_kind.
+ * map and state of a rank.  Their differences are in struct ll_dispatch_kind and
+ * struct ll_combine_kind.
  *
  * Heap, only where payload is stored.  Calls (dispatch, combine, dispatch, ...) alternate between the two halves:
  *

@@ -11,11 +11,11 @@
  *     combine    out[place] of each target ──bulk loads──► stage ──► sum        a barrier of the node at the start
  *                out[place] ──► stage ──► red[node] ──puts──► back[node] ──► stage ──► sum
  *
- * Heap, only where payload is stored: in and out [rows that may come]; came [pipelines][buffers], where rows end that
- * combine loads from peers.  Between nodes also send [tokens], and far, red and back [node][tokens].
+ * Heap, only where payload is stored: in and out [rows that may come]; came [pipelines][buffers], the targets of rows
+ * that combine loads from peers.  Between nodes also send [tokens], and far, red and back [node][tokens].
  *
- * Signal words: told[rank of the node], which says that it has come to the barrier; open, which the rank tells itself
- * behind the barrier; between nodes far and back [node][chunk], which say that a chunk's puts have come.  Private
+ * Signal words: told[rank of the node], which says that it has reached the barrier; open, which the rank raises itself
+ * after the barrier; between nodes far and back [node][chunk], which say that a chunk's puts have arrived.  Private
  * words: finished, how many stages have ended; for each pipeline turn, how many items have passed, and back, how many
  * stages combine has given back; for each block made, how many sums for other nodes have been stored. */
 #ifndef MODELS_MOE_MOE_NCCL_HT_H
