@@ -57,10 +57,11 @@ static void option_fill(const GPtrArray *rows, const struct import_given *given,
     for (guint i = 0; i < rows->len; i++) {
         struct import_row *row = g_ptr_array_index(rows, i);
         const char *cell = row->cell[column];
-        if (!row->cell[IMPORT_KERNEL] || g_strcmp0(cell, given->text) == 0) continue;
-        if (column == IMPORT_KERNEL || !unstated(cell)) count++;
-        if (count == 1 && !first) first = g_strdup(cell);
-        if (column != IMPORT_KERNEL) import_row_word(row, column, given->text);
+        const bool kernel = column == IMPORT_KERNEL;
+        if ((!row->cell[IMPORT_KERNEL] && !kernel) || g_strcmp0(cell, given->text) == 0) continue;
+        if (kernel || !unstated(cell)) count++;
+        if (count == 1 && !first) first = g_strdup(cell ? cell : row->cell[IMPORT_TEST]);
+        if (!kernel) import_row_word(row, column, given->text);
     }
     const char *rows_word = count == 1 ? "" : "s";
     if (count && column == IMPORT_KERNEL)
