@@ -4,13 +4,14 @@
  * The memory is a server.  Let it be busy for the share rho of the time, and let w be the share of writes.  Compared
  * with an idle memory,
  *
- *     a load waits longer by       S rho / (2 (1 - rho))  +  T rho w       S: [contention] hbm-queue, T:
- * hbm-write-burst a store waits longer by      w S rho / (2 (1 - rho))
+ *     a load waits longer by       S rho / (2 (1 - rho))  +  T rho w
+ *     a store waits longer by      w S rho / (2 (1 - rho))
  *
- * The terms with S are the mean wait of M/D/1 (at most the time of all SMs' bytes in flight).  The term with T is for
- * bursts of writes before a load.  `measure` finds the rates for reads alone, for writes alone, and for half of each.
- * The cost of a byte in any other mixture follows from the parabola through these three rates.  A kernel's own bytes
- * are a share of all bytes that go through the L2.  The same share of the rows that it has just written stays there.
+ * S is [contention] hbm-queue, T is hbm-write-burst.  The terms with S are the mean wait of M/D/1 (at most the time of
+ * all SMs' bytes in flight).  The term with T is for bursts of writes before a load.  `measure` finds the rates for
+ * reads alone, for writes alone, and for half of each.  The cost of a byte in any other mixture follows from the
+ * parabola through these three rates.  A kernel's own bytes are a share of all bytes that go through the L2.  The same
+ * share of the rows that it has just written stays there.
  *
  * The L2 is another such server, for other kernels whose data stay there.  All their bytes cost the same, S is
  * [contention] l2-queue, and T is 0.  All loads of the slowed kernel wait for this server, whether they miss the L2 or
