@@ -31,17 +31,27 @@ struct team {
     struct line in;
 };
 
+/* The warps that run, in order of time, those of equal times in order of coming: place[first] to place[end - 1].  Few
+ * warps are put before the first, and most behind the last. */
+enum { PLACES = 4 * WARPS_MOST };
+struct order {
+    uint32_t first, end;
+    struct place {
+        uint64_t ps; /* the warp's time */
+        uint32_t warp;
+    } place[PLACES];
+};
+
 struct run {
     const struct warps_sm *sm;
     const struct loop_op *op;
     uint32_t op_count, team_warps, warp_count, rounds;
     struct warp warp[WARPS_MOST]; /* only the first warp_count are used */
     struct team team[WARPS_MOST];
+    struct order order;
     uint64_t port_ps, way_ps, scheduler_ps[SCHEDULERS]; /* until when each is busy */
     uint64_t port_busy_ps, way_busy_ps, scheduled_ps;   /* how long each was busy altogether */
     uint64_t lead_ps, round_ps[WARPS_ROUNDS];
-    uint8_t after[WARPS_MOST + 1],
-        before[WARPS_MOST + 1]; /* a list of warps in order of time; the last entry stands for both ends */
 };
 
 static uint64_t later_of(uint64_t a, uint64_t b) { return a > b ? a : b; }
@@ -56,17 +66,27 @@ static void line_add(struct line *line, uint64_t ps) { line->ps[line->end++ % FL
 static uint64_t line_take(struct line *line) { return line->ps[line->first++ % FLIGHT]; }
 static bool line_full(const struct line *line) { return line->end - line->first == FLIGHT; }
 
-/* Adds a warp to the list in order of time.  The times of warps differ little, so its place is near the end, unless it
- * is the first again. */
-static void order_add(struct run *r, uint32_t i)
+static bool order_empty(const struct order *o) { return o->first == o->end; }
+static uint32_t order_first(const struct order *o) { return o->place[o->first].warp; }
+
+/* Adds a warp.  The nearer end of the list makes room for it: a warp that issues stays near the first, one that waits
+ * comes behind the last. */
+static void order_add(struct run *r, uint32_t warp)
 {
-    const uint8_t first = r->after[WARPS_MOST];
-    const bool leads = first != WARPS_MOST && r->warp[first].now_ps > r->warp[i].now_ps;
-    uint8_t place = leads ? WARPS_MOST : r->before[WARPS_MOST];
-    while (place != WARPS_MOST && r->warp[place].now_ps > r->warp[i].now_ps) place = r->before[place];
-    r->before[i] = place;
-    r->after[i] = r->after[place];
-    r->before[r->after[i]] = r->after[place] = (uint8_t)i;
+    struct order *o = &r->order;
+    const uint64_t ps = r->warp[warp].now_ps;
+    if (o->end == PLACES) {
+        memmove(&o->place[1], &o->place[o->first], (o->end - o->first) * sizeof o->place[0]);
+        o->end = 1 + o->end - o->first;
+        o->first = 1;
+    }
+    uint32_t at;
+    if (o->first && (order_empty(o) || o->place[(o->first + o->end) / 2].ps > ps)) {
+        for (at = --o->first; at + 1 < o->end && o->place[at + 1].ps <= ps; at++) o->place[at] = o->place[at + 1];
+    } else {
+        for (at = o->end++; at > o->first && o->place[at - 1].ps > ps; at--) o->place[at] = o->place[at - 1];
+    }
+    o->place[at] = (struct place){ ps, warp };
 }
 
 /* Returns when the bytes of an access are through the port and, if they enter or leave the SM, through its way. */
@@ -310,8 +330,10 @@ static bool shared_same(const struct run *then, const struct run *now, uint64_t 
                 ahead_ps(then->way_ps, then_ps) == ahead_ps(now->way_ps, now_ps);
     for (uint32_t i = 0; i < SCHEDULERS; i++)
         same = same && ahead_ps(then->scheduler_ps[i], then_ps) == ahead_ps(now->scheduler_ps[i], now_ps);
-    for (uint8_t a = WARPS_MOST, b = WARPS_MOST; same && (a = then->after[a]) != WARPS_MOST;)
-        same = a == (b = now->after[b]);
+    const uint32_t waiting = now->order.end - now->order.first;
+    same = same && then->order.end - then->order.first == waiting;
+    for (uint32_t i = 0; same && i < waiting; i++)
+        same = then->order.place[then->order.first + i].warp == now->order.place[now->order.first + i].warp;
     return same;
 }
 
@@ -335,6 +357,7 @@ static void turns_add(struct run *r, const struct run *then, const uint32_t *tur
             if (v->again[d] != then->warp[i].again[d]) v->again[d] -= (uint32_t)times * turns[i];
     }
     for (uint32_t i = 0; i < r->warp_count / r->team_warps; i++) line_shift(&r->team[i].in, ps);
+    for (uint32_t i = r->order.first; i < r->order.end; i++) r->order.place[i].ps += ps;
     r->port_ps += ps;
     r->way_ps += ps;
     for (uint32_t i = 0; i < SCHEDULERS; i++) r->scheduler_ps[i] += ps;
@@ -346,10 +369,10 @@ static void turns_add(struct run *r, const struct run *then, const uint32_t *tur
 /* If the SM is in the state in which it was at `then`, adds as many turns as all loops still have. */
 static bool turns_take(struct run *r, const struct run *then)
 {
-    const uint8_t first = r->after[WARPS_MOST];
+    const uint32_t first = order_first(&r->order);
     const uint64_t then_ps = then->warp[first].now_ps, now_ps = r->warp[first].now_ps;
     uint32_t turns[WARPS_MOST], times = UINT32_MAX;
-    if (first != then->after[WARPS_MOST] || !shared_same(then, r, then_ps, now_ps)) return false;
+    if (!shared_same(then, r, then_ps, now_ps)) return false;
     for (uint32_t i = 0; i < r->warp_count; i++) {
         if (!warps_same(then, r, i, then_ps, now_ps, &turns[i])) return false;
         for (uint32_t d = 0; turns[i] && d < r->warp[i].depth; d++)
@@ -365,7 +388,7 @@ static bool turns_take(struct run *r, const struct run *then)
  * that twice as many ENDs were passed. */
 static void steady_look(struct run *r, struct steady *s)
 {
-    const struct warp *v = &r->warp[r->after[WARPS_MOST]];
+    const struct warp *v = &r->warp[order_first(&r->order)];
     if (v->at == r->op_count || r->op[v->at].code != LOOP_END) return;
     if (s->passed++ < s->until) {
         if (!turns_take(r, &s->then)) return;
@@ -381,11 +404,10 @@ static void steady_look(struct run *r, struct steady *s)
 static bool warps_step(struct run *r, uint32_t most, struct steady *steady)
 {
     for (uint32_t steps = 0; steps < most; steps++) {
-        if (r->after[WARPS_MOST] == WARPS_MOST && !blocked_wake(r)) return true;
+        if (order_empty(&r->order) && !blocked_wake(r)) return true;
         if (steady) steady_look(r, steady);
-        const uint8_t i = r->after[WARPS_MOST];
-        r->after[WARPS_MOST] = r->after[i];
-        r->before[r->after[i]] = WARPS_MOST;
+        const uint32_t i = order_first(&r->order);
+        r->order.first++;
         warp_step(r, &r->warp[i]);
         if (!r->warp[i].done && !r->warp[i].blocked) order_add(r, i);
     }
@@ -419,7 +441,7 @@ struct warps_cost warps_run(const struct warps_sm *sm, const struct loop_op *op,
     r.warp_count = teams * team;
     r.rounds = rounds < WARPS_ROUNDS ? rounds : WARPS_ROUNDS;
     r.lead_ps = UINT64_MAX;
-    r.after[WARPS_MOST] = r.before[WARPS_MOST] = WARPS_MOST;
+    r.order.first = r.order.end = 1;
     for (uint32_t i = 0; i < r.warp_count; i++) r.warp[i].number = i;
     const bool whole = warps_go(&r, each);
     uint32_t ahead = 0;
