@@ -341,8 +341,7 @@ static void layout_token_add_nodes(const struct ht_layout *l, const struct ht_ge
     l->mask[token] = mask;
 }
 
-/* Adds a token to the rings of the ranks that need it, on one node of more than eight ranks.  The channel is the one
- * with this number. */
+/* Adds a token of a channel to the rings of the ranks that need it, on one node of more than eight ranks. */
 static void layout_token_add_wide(const struct ht_layout *l, const struct ht_geometry *g, uint32_t token,
                                   uint32_t channel)
 {

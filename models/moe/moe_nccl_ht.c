@@ -46,10 +46,12 @@ static const struct nh_form *form_of(const struct moe_options *o)
 static uint32_t nodes_of(const struct moe_options *o) { return o->ranks / moe_local(o); }
 static uint32_t experts_near(const struct moe_options *o) { return o->experts / nodes_of(o); }
 
+/* The SMs of layout, at most all of the GPU. */
 static uint32_t scan_sms(const struct moe_options *o)
 {
     const uint32_t own = form_of(o)->scan_sms[nodes_of(o) > 1];
-    return !own ? o->num_sms : o->device_sms && own > o->device_sms ? o->device_sms : own;
+    if (!own) return o->num_sms;
+    return o->device_sms && own > o->device_sms ? o->device_sms : own;
 }
 
 /* Makes the slots.  A token comes with a probability for each expert of the node; in FP8 also with scales. */
@@ -280,8 +282,7 @@ static void rows_turn(struct nh_rank *r)
 
 /* ---- phases ---- */
 
-/* How many of `tokens` each lane of block `sm` takes: blocks take equal numbers one after another, until none is left.
- */
+/* How many of `tokens` each lane of block `sm` takes.  Each block takes as many as the first, until none is left. */
 static uint32_t scan_turns(uint32_t tokens, uint32_t sms, uint32_t sm)
 {
     const uint32_t lanes = 32 * NH_SCAN_WARPS, turns = moe_ceiling(tokens, lanes * sms), first = sm * turns * lanes;
@@ -289,8 +290,9 @@ static uint32_t scan_turns(uint32_t tokens, uint32_t sms, uint32_t sm)
     return left < turns ? left : turns;
 }
 
-/* By experts, a block takes all tokens for one rank of the node, or for several if there are more ranks than blocks.
- * Its warps take tokens one behind another, so few have those of this rank, of which they write more. */
+/* Adds three parts by experts.  A block takes all tokens for one rank of the node, or for several if there are more
+ * ranks than blocks.  Each warp takes a run of tokens, so few warps have this rank's own tokens, for which they do
+ * more. */
 static void remap_add(const struct nh_rank *r, struct ht_scan_part *part, uint32_t ranks)
 {
     const struct moe_options *o = r->ht.base.options;

@@ -31,8 +31,8 @@ struct team {
     struct line in;
 };
 
-/* The warps that run, in order of time, those of equal times in order of coming: place[first] to place[end - 1].  Few
- * warps are put before the first, and most behind the last. */
+/* The warps that run are place[first] to place[end - 1], in order of time.  Warps of equal times are in the order in
+ * which they were added. */
 enum { PLACES = 4 * WARPS_MOST };
 struct order {
     uint32_t first, end;
@@ -69,8 +69,8 @@ static bool line_full(const struct line *line) { return line->end - line->first 
 static bool order_empty(const struct order *o) { return o->first == o->end; }
 static uint32_t order_first(const struct order *o) { return o->place[o->first].warp; }
 
-/* Adds a warp.  The nearer end of the list makes room for it: a warp that issues stays near the first, one that waits
- * comes behind the last. */
+/* Adds a warp.  The end of the list that is nearer makes room: a warp that issues comes near the first, a warp that
+ * waits comes near the last. */
 static void order_add(struct run *r, uint32_t warp)
 {
     struct order *o = &r->order;
