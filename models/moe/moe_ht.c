@@ -147,6 +147,7 @@ void ht_rank_init(struct ht_rank *h, const struct kernel_job *job, struct fabric
         .local_experts = o->experts / o->ranks,
     };
     assert(h->g.tokens <= o->tokens_max);
+    h->g.channel_tokens = moe_ceiling(h->g.tokens, h->g.channels);
     layout_alloc(h);
     ht_slot_dispatch(o, f->payload, internode, &h->dispatch_slot);
     ht_slot_combine(o, f->payload, internode, &h->combine_slot);
@@ -377,13 +378,6 @@ void ht_layout_make(struct ht_rank *h)
         for (uint32_t n = 0; n < g->nodes; n++)
             l->node_prefix[(size_t)n * (g->channels + 1) + c + 1] = l->tokens_per_node[n];
     }
-}
-
-uint32_t ht_number_at(const struct ht_rank *h, uint32_t token, uint32_t rank)
-{
-    const uint32_t channel = token / moe_ceiling(h->g.tokens, h->g.channels);
-    return h->layout.rank_prefix[(size_t)rank * (h->g.channels + 1) + channel] +
-           h->layout.position[(size_t)token * h->g.ranks + rank];
 }
 
 /* ---- launches ------------------------------------------------------------------------------------------ */

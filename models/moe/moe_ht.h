@@ -27,6 +27,7 @@ struct ht_geometry {
     uint32_t groups;              /* groups of eight ranks in a node: ht_layout.bits has a byte for each */
     uint32_t rank, node, self;    /* self: this rank's index within its node */
     uint32_t channels, tokens;    /* tokens: of this rank */
+    uint32_t channel_tokens;      /* of these, how many a channel has, as long as tokens are left */
     uint32_t hidden, topk, experts, local_experts;
 };
 
@@ -197,7 +198,12 @@ static inline uint32_t ht_targets_before(const struct ht_rank *h, uint32_t token
     for (uint32_t to = 0; to < rank; to++) count += ht_goes_to(h, token, to);
     return count;
 }
-uint32_t ht_number_at(const struct ht_rank *h, uint32_t token, uint32_t rank);
+static inline uint32_t ht_number_at(const struct ht_rank *h, uint32_t token, uint32_t rank)
+{
+    const uint32_t channel = token / h->g.channel_tokens;
+    return h->layout.rank_prefix[(size_t)rank * (h->g.channels + 1) + channel] +
+           h->layout.position[(size_t)token * h->g.ranks + rank];
+}
 /* The expert of a rank's choice; negative: the choice has no expert.  A rank's choices are numbered token by token,
  * topk of them for each token. */
 static inline int32_t ht_expert(const struct ht_rank *h, uint32_t rank, uint32_t choice)
